@@ -1,0 +1,1 @@
+"""Where a dedicated cluster comes from: one contract, one backend per kind of place."""

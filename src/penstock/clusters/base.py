@@ -1,0 +1,102 @@
+"""The contract of a cluster backend: launch, observe, stop, collect, release.
+
+A backend never decides: the engine's lifecycle says what to do, the backend does it and tells what it sees.
+Every method may be called again after the engine was killed half-way through it, by another process that has only the
+handle; so each is idempotent for one application, and a handle is plain JSON.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.engine.application import ApplicationSpec, ClusterSize
+
+Handle = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """All a backend needs to start one application.
+
+    `settings` are final (profiles, lake, catalog and user merged) and hold no secret. `private_files` maps a file name
+    to its secret content (credentials, catalog connection): written readable by the owner only, on the driver's and the
+    executors' side, and destroyed by `release`. `environment` may point at them through `{private}`, the directory they
+    are in on that side.
+    """
+
+    application_id: str
+    spec: ApplicationSpec
+    settings: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    private_files: Mapping[str, str] = field(default_factory=dict)
+
+
+class Phase(str, enum.Enum):
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+    """The driver is gone and its exit code is known."""
+    LOST = "lost"
+    """The driver is gone and nobody knows how it ended."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    phase: Phase
+    exit_code: int | None = None
+    spark_application_id: str | None = None
+    ui_url: str | None = None
+    progress: Mapping[str, Any] | None = None
+    """The JVM observer's last snapshot (`progress.json`, described in docs/reference.md)."""
+    detail: str = ""
+    """What a user should know about the phase: the last lines of a failed start, how many executors were lost."""
+    lost_executors: int = 0
+    executors_failed: bool = False
+    """True when the backend gave up because executors kept dying."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included."""
+
+    cores: int
+    memory_bytes: int
+
+
+class ClusterBackend(abc.ABC):
+    name: str
+
+    @abc.abstractmethod
+    def capacity(self) -> Capacity: ...
+
+    @abc.abstractmethod
+    def check(self, size: ClusterSize) -> None:
+        """Raise `ClusterError` when a cluster of this size can never start here."""
+
+    @abc.abstractmethod
+    def launch(self, launch: Launch) -> Handle:
+        """Start the cluster and the application on it; returns at once.
+
+        Called twice for one application id it returns the first handle: it never starts a second driver.
+        """
+
+    @abc.abstractmethod
+    def observe(self, handle: Handle) -> Observation: ...
+
+    @abc.abstractmethod
+    def stop(self, handle: Handle, *, grace_seconds: float) -> None:
+        """Ask the driver to end, insist after the grace; returns when no process of the cluster is left."""
+
+    @abc.abstractmethod
+    def collect(self, handle: Handle) -> Path:
+        """A local directory with what is worth keeping: `driver.log`, `driver.out`, `driver.err`,
+        `executor-<n>.log` …, the event log under `events/`, and `summary.json`."""
+
+    @abc.abstractmethod
+    def release(self, handle: Handle) -> None:
+        """Remove everything of the cluster on the backend: processes, ports, scratch and private files."""

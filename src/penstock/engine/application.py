@@ -1,0 +1,120 @@
+"""What to run, on what size of cluster, and the states it goes through. Plain data: no I/O, no clock."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from typing import Any
+
+
+class State(str, enum.Enum):
+    ACCEPTED = "accepted"
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    AUTO_TERMINATED = "auto_terminated"
+
+    @property
+    def final(self) -> bool:
+        return self in _FINAL
+
+
+_FINAL = frozenset({State.FINISHED, State.FAILED, State.STOPPED, State.AUTO_TERMINATED})
+
+
+@dataclass(frozen=True)
+class ProcessSize:
+    """One JVM's share of the machine. `memory_bytes` is its heap (`spark.*.memory`), without the overhead."""
+
+    cores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class ClusterSize:
+    driver: ProcessSize
+    executor: ProcessSize
+    executors: int
+
+    @property
+    def executor_cores(self) -> int:
+        """Task slots of the whole cluster."""
+        return self.executor.cores * self.executors
+
+
+@dataclass(frozen=True)
+class ApplicationSpec:
+    """What a user asked for. Paths are local absolute paths or lake addresses (`s3a://…`).
+
+    `main_class` is required for a jar and refused for a Python file. `profile` names the workload profile
+    (`penstock profile list`); `settings` are the user's own and win over it. `environment` reaches driver and
+    executors. `time_limit_seconds` counts from the start of the cluster.
+    """
+
+    application: str
+    size: ClusterSize
+    name: str
+    arguments: tuple[str, ...] = ()
+    main_class: str | None = None
+    profile: str = "default"
+    lake: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    jars: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    python_files: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    time_limit_seconds: float | None = None
+    idempotency_key: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> ApplicationSpec:
+        """The inverse of `to_json`; unknown fields of a newer release are ignored."""
+        known = {f.name for f in fields(ApplicationSpec)}
+        given = {name: item for name, item in value.items() if name in known}
+        size = given["size"]
+        given["size"] = ClusterSize(
+            driver=ProcessSize(**size["driver"]),
+            executor=ProcessSize(**size["executor"]),
+            executors=size["executors"],
+        )
+        for name in ("arguments", "jars", "files", "python_files", "tags"):
+            given[name] = tuple(given.get(name, ()))
+        return ApplicationSpec(**given)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an application is in its state: a stable code, a sentence, and what to do about it."""
+
+    code: str
+    message: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Application:
+    """One submission and what is known of it. Times are UTC."""
+
+    id: str
+    spec: ApplicationSpec
+    state: State
+    submitted_at: datetime
+    reason: Reason | None = None
+    started_at: datetime | None = None
+    """When its Spark context came up; None before."""
+    ended_at: datetime | None = None
+    spark_application_id: str | None = None
+    exit_code: int | None = None
+    cluster: Mapping[str, Any] | None = None
+    """The backend's handle; opaque to everybody else."""
+    summary: Mapping[str, Any] | None = None

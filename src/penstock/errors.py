@@ -1,0 +1,88 @@
+"""Every error a user can see: what is wrong, why, and how to fix it.
+
+One class per kind, so that a caller can tell kinds apart and an exit code means one thing. A `PenstockError` is the
+user's to fix and is shown without a stack trace; any other exception that escapes is a defect of Penstock.
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """A problem the user can fix.
+
+    `problem` is one sentence in the user's words; `why` the cause as far as it is known;
+    `fix` what to do about it, with the command to type where there is one.
+    """
+
+    exit_code = 1
+    code = "error"
+
+    def __init__(self, problem: str, *, why: str = "", fix: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.why = why
+        self.fix = fix
+
+    def __str__(self) -> str:
+        parts = [self.problem]
+        if self.why:
+            parts.append(f"Why: {self.why}")
+        if self.fix:
+            parts.append(f"Fix: {self.fix}")
+        return "\n".join(parts)
+
+
+class InvalidInput(PenstockError):
+    """An argument, a file or a setting the user gave cannot be used as it is."""
+
+    exit_code = 2
+    code = "invalid_input"
+
+
+class NotFound(PenstockError):
+    """Something named does not exist: an application, a lake, a table, a file, a class."""
+
+    exit_code = 3
+    code = "not_found"
+
+
+class MissingRequirement(PenstockError):
+    """The machine lacks what Penstock needs: Java, memory, disk space, a free port, a package."""
+
+    exit_code = 4
+    code = "missing_requirement"
+
+
+class LakeError(PenstockError):
+    """The object store refuses, is out of reach, or does not hold what it should."""
+
+    exit_code = 5
+    code = "lake_error"
+
+
+class CatalogError(PenstockError):
+    """The table catalog's database refuses, is out of reach, or holds another schema."""
+
+    exit_code = 6
+    code = "catalog_error"
+
+
+class StateError(PenstockError):
+    """Penstock's own state directory or records cannot be read or are in use by another process."""
+
+    exit_code = 7
+    code = "state_error"
+
+
+class ClusterError(PenstockError):
+    """A dedicated cluster cannot be had, or was lost."""
+
+    exit_code = 8
+    code = "cluster_error"
+
+
+class ValidationFailed(PenstockError):
+    """A measured answer differs from the independent engine's."""
+
+    exit_code = 9
+    code = "validation_failed"

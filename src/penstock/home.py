@@ -1,0 +1,121 @@
+"""The state directory: where Penstock keeps what must survive between commands on this machine.
+
+Everything else (data, tables, logs, history) lives in the lake and the catalog. Files are replaced atomically, so a
+process killed at any moment leaves the old content or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import StateError
+
+
+@dataclass(frozen=True)
+class Home:
+    """One state directory. Private to its owner (mode 0700), since it holds credential files."""
+
+    root: Path
+
+    @staticmethod
+    def default() -> Home:
+        """`$PENSTOCK_HOME`, else `$XDG_STATE_HOME/penstock`, else `~/.local/state/penstock`."""
+        if chosen := os.environ.get("PENSTOCK_HOME"):
+            return Home(Path(chosen).expanduser().absolute())
+        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        return Home(Path(base).expanduser().absolute() / "penstock")
+
+    @property
+    def lake(self) -> Path:
+        return self.root / "lake"
+
+    @property
+    def database(self) -> Path:
+        return self.root / "database"
+
+    @property
+    def applications(self) -> Path:
+        return self.root / "applications"
+
+    @property
+    def cache(self) -> Path:
+        """What can be made again: class-data archives, the list of known settings."""
+        return self.root / "cache"
+
+    def application(self, application_id: str) -> Path:
+        return self.applications / application_id
+
+    def create(self) -> None:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for part in (self.lake, self.applications, self.cache):
+                part.mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StateError(
+                f"The state directory {self.root} cannot be used",
+                why=str(error.strerror or error),
+                fix="make it writable, or choose another with PENSTOCK_HOME=/path",
+            ) from error
+
+    @contextlib.contextmanager
+    def lock(self, name: str, *, busy: str) -> Iterator[None]:
+        """Hold the named lock of this home; raises `StateError(busy)` at once if another process holds it.
+
+        The lock ends with the process, however it ends.
+        """
+        self.create()
+        with open(self.root / f"{name}.lock", "a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                raise StateError(
+                    busy,
+                    why=f"process {holder} holds {file.name}",
+                    fix="wait for it to end, or choose another state directory with PENSTOCK_HOME=/path",
+                ) from error
+            file.seek(0)
+            file.truncate()
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+
+def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
+    """Replace `path` whole or not at all, also across a power cut."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def write_json(path: Path, value: Any, *, mode: int = 0o600) -> None:
+    write_atomically(path, json.dumps(value, indent=2, sort_keys=True) + "\n", mode=mode)
+
+
+def read_json(path: Path) -> Any:
+    """The parsed content, or None where there is no file; `StateError` where it is not JSON."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StateError(
+            f"{path} is damaged",
+            why=f"it is not JSON: {error}",
+            fix=f"move it away (mv '{path}' '{path}.damaged') and run the command again; it will be made anew",
+        ) from error

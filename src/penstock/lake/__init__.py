@@ -1,0 +1,1 @@
+"""Object stores: named lakes, their gateways, credentials by reference, and what each supports."""

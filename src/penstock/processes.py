@@ -1,0 +1,106 @@
+"""Processes that outlive the command that started them, told apart by (process id, start time).
+
+A process id alone is no identity: ids are reused, and ending a stranger's process is unforgivable.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process of this machine and this boot: its id and its start time in clock ticks since boot (proc(5))."""
+
+    pid: int
+    started: int
+
+    def as_json(self) -> dict[str, int]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> ProcessId:
+        return ProcessId(int(value["pid"]), int(value["started"]))
+
+    @staticmethod
+    def of(pid: int) -> ProcessId | None:
+        """The identity of a running process; None where there is none, or it is a zombie."""
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        fields = stat.rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else ProcessId(pid, int(fields[19]))
+
+    def alive(self) -> bool:
+        return ProcessId.of(self.pid) == self
+
+
+def start_daemon(
+    command: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    user: int | None = None,
+) -> ProcessId:
+    """Start `command` in a session of its own, its output appended to `log`; it outlives the caller."""
+    with open(log, "ab") as output:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment) if environment is not None else None,
+            cwd=directory,
+            start_new_session=True,
+            close_fds=True,
+            user=user,
+        )
+    identity = ProcessId.of(process.pid)
+    # An instant exit leaves a zombie without a start time worth keeping; the caller's readiness check reports it.
+    return identity or ProcessId(process.pid, -1)
+
+
+def end_process(identity: ProcessId, *, grace_seconds: float, group: bool = False) -> None:
+    """TERM, wait up to `grace_seconds`, then KILL; nothing happens where the process is already gone."""
+    for sign, wait in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 5.0)):
+        if not identity.alive():
+            return
+        try:
+            (os.killpg if group else os.kill)(identity.pid, sign)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + wait
+        while identity.alive() and time.monotonic() < deadline:
+            _reap(identity.pid)
+            time.sleep(0.02)
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+
+
+def free_ports(count: int) -> list[int]:
+    """`count` different loopback TCP ports that were free a moment ago."""
+    sockets = []
+    try:
+        for _ in range(count):
+            listener = socket.socket()
+            listener.bind(("127.0.0.1", 0))
+            sockets.append(listener)
+        return [listener.getsockname()[1] for listener in sockets]
+    finally:
+        for listener in sockets:
+            listener.close()
