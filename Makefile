@@ -1,0 +1,46 @@
+# Two commands do everything: `make demo` and `make test`. Both install what is missing first.
+SCALE ?= 1
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+PENSTOCK := $(VENV)/bin/penstock
+JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format lock wheel clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup ## TPC-DS end to end on a lake of its own, with a report (SCALE=0.1 for the impatient)
+	$(PENSTOCK) demo --scale $(SCALE)
+
+test: setup ## The fast suite and the integration tests that need no root
+	mvn -f jvm/pom.xml -B -ntp -q verify
+	$(PYTHON) -m pytest -m "not root"
+
+check: setup ## Format, lint and types, both languages
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	mvn -f jvm/pom.xml -B -ntp -q spotless:check
+
+format: setup ## Rewrite the sources in the house's format
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+	mvn -f jvm/pom.xml -B -ntp -q spotless:apply
+
+setup: build/setup.stamp ## Install what is missing: JDK 17, Maven, the virtual environment, the jars
+
+build/setup.stamp: scripts/bootstrap.sh requirements/dev.txt pyproject.toml $(JVM_SOURCES)
+	scripts/bootstrap.sh
+	@mkdir -p build && touch $@
+
+lock: ## Resolve the locked requirements anew (needs uv)
+	uv pip compile --universal --generate-hashes -q pyproject.toml --no-emit-index-url --no-header --python-version 3.10 -o requirements/runtime.txt
+	uv pip compile --universal --generate-hashes -q pyproject.toml --group dev --no-emit-index-url --no-header --python-version 3.10 -o requirements/dev.txt
+
+wheel: setup ## Build the wheel with its jars into dist/
+	$(PYTHON) -m hatchling build -t wheel
+
+clean: ## Remove what was built; downloads and data stay
+	rm -rf build dist src/penstock/jars/*.jar src/penstock/jars/*.json jvm/target jvm/*/target
