@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,15 +66,23 @@ class Home:
             ) from error
 
     @contextlib.contextmanager
-    def lock(self, name: str, *, busy: str) -> Iterator[None]:
-        """Hold the named lock of this home; raises `StateError(busy)` at once if another process holds it.
+    def lock(self, name: str, *, busy: str, wait_seconds: float = 0.0) -> Iterator[None]:
+        """Hold the named lock of this home; raises `StateError(busy)` if another process keeps it `wait_seconds`.
 
         The lock ends with the process, however it ends.
         """
         self.create()
+        deadline = time.monotonic() + wait_seconds
         with open(self.root / f"{name}.lock", "a+", encoding="utf-8") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                while True:
+                    try:
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except BlockingIOError:
+                        if time.monotonic() >= deadline:
+                            raise
+                    time.sleep(0.05)
             except BlockingIOError as error:
                 file.seek(0)
                 holder = file.read().strip() or "unknown"

@@ -6,6 +6,7 @@ A process id alone is no identity: ids are reused, and ending a stranger's proce
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import socket
 import subprocess
@@ -52,7 +53,10 @@ def start_daemon(
     directory: Path | None = None,
     user: int | None = None,
 ) -> ProcessId:
-    """Start `command` in a session of its own, its output appended to `log`; it outlives the caller."""
+    """Start `command` in a session of its own, its output appended to `log`; it outlives the caller.
+
+    With `user` (a user id; needs root) it has that account's own group and none of the caller's.
+    """
     with open(log, "ab") as output:
         process = subprocess.Popen(
             list(command),
@@ -64,15 +68,19 @@ def start_daemon(
             start_new_session=True,
             close_fds=True,
             user=user,
+            group=None if user is None else pwd.getpwuid(user).pw_gid,
+            extra_groups=None if user is None else [],
         )
     identity = ProcessId.of(process.pid)
     # An instant exit leaves a zombie without a start time worth keeping; the caller's readiness check reports it.
     return identity or ProcessId(process.pid, -1)
 
 
-def end_process(identity: ProcessId, *, grace_seconds: float, group: bool = False) -> None:
-    """TERM, wait up to `grace_seconds`, then KILL; nothing happens where the process is already gone."""
-    for sign, wait in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 5.0)):
+def end_process(
+    identity: ProcessId, *, grace_seconds: float, group: bool = False, ask: signal.Signals = signal.SIGTERM
+) -> None:
+    """Send `ask`, wait up to `grace_seconds`, then KILL; nothing happens where the process is already gone."""
+    for sign, wait in ((ask, grace_seconds), (signal.SIGKILL, 5.0)):
         if not identity.alive():
             return
         try:
