@@ -1,0 +1,220 @@
+"""Raw samples, recorded once: a run is a directory of two files, and everything shown later is made from them.
+
+`run.json` says what was measured, on what, with what; it is written once, before the first sample, and never changed.
+`samples.jsonl` is appended to, one JSON object a line, each with its `kind` and `at_ms` (UTC, epoch milliseconds). It
+can be read while the run goes on: a last line that a killed process left half-written is not there for a reader, and is
+cut off before the next append. A run that has no `end` sample was interrupted, or is still going on.
+
+The local directory is the original; `publish` copies it to the lake, where it outlives the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import NotFound, StateError
+from penstock.home import Home, write_json
+from penstock.lake.base import ObjectStore
+
+Sample = Mapping[str, Any]
+
+LAKE_PREFIX = "penstock/lab"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Description:
+    """What was measured. Times are UTC; nothing in it is secret.
+
+    `arm` names one side of a comparison (`penstock`, `plain`); runs measured together share an `experiment`.
+    """
+
+    id: str
+    workload: str
+    arm: str
+    created_at: str
+    command: str
+    scale: float | None = None
+    experiment: str | None = None
+    lake: Mapping[str, Any] = field(default_factory=dict)
+    profile: str | None = None
+    size: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The workload's own choices: queries, iterations, object size."""
+    commit: str | None = None
+    format: int = FORMAT
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Description:
+        """The inverse of `dataclasses.asdict`; fields of a newer release are ignored."""
+        known = Description.__dataclass_fields__
+        return Description(**{name: item for name, item in value.items() if name in known})
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as read back: all that analysis and reports may look at."""
+
+    description: Description
+    samples: tuple[Sample, ...]
+
+    def of_kind(self, kind: str) -> list[Sample]:
+        return [sample for sample in self.samples if sample["kind"] == kind]
+
+    @property
+    def outcome(self) -> str:
+        """`ok`, `failed`, `different_answers`, or `unfinished`."""
+        ends = self.of_kind("end")
+        return str(ends[-1]["outcome"]) if ends else "unfinished"
+
+
+class Recorder:
+    """Appends samples to one run. Every sample is on disk when `add` returns."""
+
+    def __init__(self, directory: Path, description: Description) -> None:
+        self.directory = directory
+        self.description = description
+
+    @staticmethod
+    def begin(home: Home, description: Description) -> Recorder:
+        """Start a new run; `StateError` if one of that id is there already."""
+        home.create()
+        directory = home.root / "lab" / description.id
+        directory.parent.mkdir(exist_ok=True, mode=0o700)
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            raise StateError(
+                f"A run named {description.id} is recorded already",
+                why="raw samples are never overwritten",
+                fix=f"choose another name, or look at it: penstock lab report {description.id}",
+            ) from None
+        write_json(directory / "run.json", asdict(description))
+        return Recorder(directory, description)
+
+    @staticmethod
+    def resume(home: Home, run_id: str) -> Recorder:
+        """Go on with a run that was interrupted."""
+        directory = _local_directory(home, run_id)
+        return Recorder(directory, load(directory).description)
+
+    def add(self, kind: str, **values: Any) -> None:
+        line = json.dumps({"kind": kind, "at_ms": int(time.time() * 1000), **values}, ensure_ascii=False) + "\n"
+        with (self.directory / "samples.jsonl").open("a+b") as file:
+            _cut_torn_line(file.fileno())
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def run(self) -> Run:
+        return load(self.directory)
+
+    def publish(self, store: ObjectStore) -> str:
+        """Copy the run to the lake as far as it is recorded; returns the key prefix there. May be called again."""
+        prefix = f"{LAKE_PREFIX}/{self.description.id}"
+        for name in ("run.json", "samples.jsonl"):
+            if (self.directory / name).exists():
+                store.put(f"{prefix}/{name}", (self.directory / name).read_bytes())
+        return prefix
+
+
+def new_run_id(workload: str, arm: str, *, now: datetime | None = None) -> str:
+    """Readable, sorted by time, unique on this machine: `20261121-101500-tpcds-penstock-4f2a`."""
+    moment = now or datetime.now(timezone.utc)
+    return f"{moment:%Y%m%d-%H%M%S}-{workload}-{arm}-{os.urandom(2).hex()}"
+
+
+def load(directory: Path) -> Run:
+    """Read a run; `NotFound` where there is none, `StateError` where a line of it is damaged."""
+    try:
+        described = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"{directory} holds no run", fix="list the runs: penstock lab runs") from None
+    except ValueError as error:
+        raise StateError(f"{directory / 'run.json'} is damaged", why=str(error), fix="measure again") from error
+    return Run(Description.from_json(described), tuple(_samples(directory / "samples.jsonl")))
+
+
+def runs(home: Home) -> list[str]:
+    """The ids of all runs recorded on this machine, oldest first."""
+    directory = home.root / "lab"
+    return sorted(path.parent.name for path in directory.glob("*/run.json"))
+
+
+def find(home: Home, name: str, store: ObjectStore | None = None) -> Run:
+    """A run by its id, a unique part of it, `last`, or a path to its directory; from the lake where it is not here."""
+    if Path(name).is_dir() and (Path(name) / "run.json").exists():
+        return load(Path(name))
+    known = runs(home)
+    matching = (
+        known[-1:] if name == "last" else [run for run in known if run == name] or [r for r in known if name in r]
+    )
+    if len(matching) == 1:
+        return load(_local_directory(home, matching[0]))
+    if len(matching) > 1:
+        raise NotFound(f"{name} fits {len(matching)} runs", why=", ".join(matching[-5:]), fix="give more of the name")
+    if store is not None:
+        return _from_lake(store, name)
+    raise NotFound(f"There is no run {name}", fix="list the runs: penstock lab runs")
+
+
+def _from_lake(store: ObjectStore, run_id: str) -> Run:
+    try:
+        described = json.loads(store.get(f"{LAKE_PREFIX}/{run_id}/run.json"))
+    except NotFound:
+        raise NotFound(
+            f"There is no run {run_id}, neither here nor in the lake", fix="list the runs: penstock lab runs"
+        ) from None
+    try:
+        content = store.get(f"{LAKE_PREFIX}/{run_id}/samples.jsonl")
+    except NotFound:
+        content = b""
+    return Run(Description.from_json(described), tuple(_parse(content, f"{run_id}/samples.jsonl")))
+
+
+def _local_directory(home: Home, run_id: str) -> Path:
+    return home.root / "lab" / run_id
+
+
+def _samples(path: Path) -> Iterator[Sample]:
+    if path.exists():
+        yield from _parse(path.read_bytes(), str(path))
+
+
+def _parse(content: bytes, source: str) -> Iterator[Sample]:
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline is not written yet
+        try:
+            sample = json.loads(line)
+            sample["kind"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(
+                f"Line {number} of {source} is not a sample", why=str(error), fix="restore the file, or measure again"
+            ) from error
+        yield sample
+
+
+def _cut_torn_line(descriptor: int) -> None:
+    """Remove a half-written last line: the sample of a process that was killed while writing it."""
+    size = os.fstat(descriptor).st_size
+    end = size
+    while end > 0:
+        start = max(0, end - 4096)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end != size:
+        os.ftruncate(descriptor, end)

@@ -1,0 +1,167 @@
+"""The independent engine: DuckDB, reading the very Parquet files that Spark read.
+
+The files are copied from the lake once by Penstock's own store client, so any store it can reach will do, and no secret
+leaves this process.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+
+from penstock.errors import LakeError, MissingRequirement
+from penstock.lab import answers, dialect
+from penstock.lab.answers import Answer, OrderedAnswer, Verdict
+from penstock.lake.base import ObjectStore
+
+_MIB = 1 << 20
+
+
+class Reference:
+    """DuckDB over `<directory>/<table>/**/*.parquet`; Hive partition columns come from the directory names.
+
+    `scratch` takes what does not fit into `memory_bytes`. Close it, or use it in a `with`.
+    """
+
+    def __init__(self, directory: Path, *, scratch: Path, memory_bytes: int = 2 << 30) -> None:
+        self._connection = duckdb.connect()
+        self._connection.execute("SET memory_limit = ?", [f"{memory_bytes // _MIB}MiB"])
+        self._connection.execute("SET temp_directory = ?", [str(scratch)])
+        for name, value in dialect.SESSION.items():
+            self._connection.execute(f"SET {name} = '{value}'")
+        for table in sorted(path for path in directory.iterdir() if any(path.rglob("*.parquet"))):
+            files = str(table / "**" / "*.parquet").replace("'", "''")
+            self._connection.execute(  # a view takes no parameters
+                f"CREATE VIEW \"{table.name}\" AS SELECT * FROM read_parquet('{files}', hive_partitioning = true)"  # noqa: S608 - paths of our own
+            )
+
+    def __enter__(self) -> Reference:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def answer(self, query: str, text: str) -> Answer:
+        return self._run(query, dialect.adapted(query, text))
+
+    def whole(self, query: str, text: str) -> OrderedAnswer | None:
+        """The result without its final LIMIT, in order, with its sort keys; None for a query without a final LIMIT."""
+        plan = self._parse(dialect.adapted(query, text))
+        node = plan["statements"][0]["node"]
+        limit = _final_limit(node)
+        if limit is None:
+            return None
+        node["modifiers"] = [part for part in node["modifiers"] if part["type"] != "LIMIT_MODIFIER"]
+        keys, hidden = _expose_sort_keys(node)
+        result = self._run(query, self._scalar("SELECT json_deserialize_sql(?)", json.dumps(plan)))
+        visible = len(result.columns) - hidden
+        names = [name.lower() for name in result.columns]
+        positions = [key if isinstance(key, int) else names.index(key) for key in keys]
+        return OrderedAnswer(
+            Answer(
+                query, result.columns[:visible], result.types[:visible], tuple(row[:visible] for row in result.rows)
+            ),
+            tuple(tuple(row[position] for position in positions) for row in result.rows),
+            limit,
+        )
+
+    def check(self, answer: Answer, text: str, expected: Answer) -> Verdict:
+        """The verdict on an engine's answer; asks for the whole result only where the plain comparison fails."""
+        verdict = answers.judge(answer, expected)
+        if verdict.same or len(answer.rows) != len(expected.rows):
+            return verdict
+        whole = self.whole(answer.query, text)
+        return verdict if whole is None else answers.judge_top(answer, whole)
+
+    def _run(self, query: str, sql: str) -> Answer:
+        cursor = self._connection.execute(sql)
+        columns = tuple(column[0] for column in cursor.description)
+        types = tuple(str(column[1]).lower() for column in cursor.description)
+        return Answer(query, columns, types, tuple(answers.normalised(row, types) for row in cursor.fetchall()))
+
+    def _parse(self, sql: str) -> Any:
+        return json.loads(self._scalar("SELECT json_serialize_sql(?)", sql.strip().rstrip(";")))
+
+    def _scalar(self, sql: str, parameter: str) -> str:
+        row = self._connection.execute(sql, [parameter]).fetchone()
+        if row is None:
+            raise AssertionError(f"no row from {sql}")
+        return str(row[0])
+
+
+def _final_limit(node: dict[str, Any]) -> int | None:
+    for part in node["modifiers"]:
+        if part["type"] == "LIMIT_MODIFIER" and part["limit"] is not None:
+            return int(part["limit"]["value"]["value"])
+    return None
+
+
+def _expose_sort_keys(node: dict[str, Any]) -> tuple[list[int | str], int]:
+    """Make every sort key a column of the result.
+
+    Returns for each key where to find it (an output column's position or name), and how many columns were appended.
+    """
+    orders = [order for part in node["modifiers"] if part["type"] == "ORDER_MODIFIER" for order in part["orders"]]
+    keys: list[int | str] = []
+    hidden = 0
+    outputs = {name for column in node.get("select_list", []) if (name := _output_name(column))}
+    for order in orders:
+        expression = order["expression"]
+        if expression["type"] == "VALUE_CONSTANT":
+            keys.append(int(expression["value"]["value"]) - 1)
+        elif expression["type"] == "COLUMN_REF" and (
+            node["type"] != "SELECT_NODE"
+            or (len(expression["column_names"]) == 1 and _output_name(expression) in outputs)
+        ):
+            keys.append(str(_output_name(expression)))
+        else:
+            name = f"penstock_sort_key_{hidden}"
+            node["select_list"].append({**expression, "alias": name})
+            keys.append(name)
+            hidden += 1
+    return keys, hidden
+
+
+def _output_name(column: dict[str, Any]) -> str | None:
+    if column.get("alias"):
+        return str(column["alias"]).lower()
+    names = column.get("column_names")
+    return str(names[-1]).lower() if names else None
+
+
+def download(store: ObjectStore, prefix: str, target: Path) -> int:
+    """Copy every Parquet file below `prefix` to `target`, keeping the paths; returns the bytes copied.
+
+    A file that is there in full is not copied again. Raises `MissingRequirement` when the disk cannot hold them.
+    """
+    objects = [item for item in store.list(prefix) if item.key.endswith(".parquet")]
+    if not objects:
+        raise LakeError(f"No Parquet files below {prefix}", fix="load the data again: penstock lab tpcds --reload")
+    target.mkdir(parents=True, exist_ok=True)
+    missing = [item for item in objects if not _have(target / item.key[len(prefix) :].lstrip("/"), item.size)]
+    needed = sum(item.size for item in missing)
+    free = shutil.disk_usage(target).free
+    if needed > free * 0.9:
+        raise MissingRequirement(
+            f"Checking the answers needs {needed // _MIB} MiB of disk and {target} has {free // _MIB} MiB",
+            why="the independent engine reads a local copy of the same files",
+            fix="free some space, or measure without checking: --no-validate",
+        )
+    for item in missing:
+        file = target / item.key[len(prefix) :].lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(file.name + ".partial")
+        store.download(item.key, partial)
+        partial.replace(file)
+    return sum(item.size for item in objects)
+
+
+def _have(path: Path, size: int) -> bool:
+    return path.exists() and path.stat().st_size == size
