@@ -1,0 +1,87 @@
+package io.penstock.cluster
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path, Paths}
+
+import scala.annotation.tailrec
+
+import org.apache.spark.penstock.ExecutorProcess
+
+/**
+ * An executor that boots while its driver does.
+ *
+ * Started at the same moment as the driver, it prepares what every executor needs, waits for the driver's endpoint, and
+ * then becomes Spark's own executor. It ends by itself when its parent process dies or no driver appears in time, so a
+ * driver that fails to start leaves no executor behind.
+ *
+ * `--directory D --executor-id N --cores C [--host 127.0.0.1] [--secret-file F] [--wait-seconds 300]`
+ */
+object ExecutorLauncher {
+
+  private val PollMillis = 5L
+
+  /** The driver never appeared, or the parent went away: not the executor's failure, and nothing to retry. */
+  val NoDriver = 3
+
+  def main(arguments: Array[String]): Unit = {
+    val options = Options.parse(arguments.toList)
+    options.secretFile.foreach { file =>
+      // Spark looks for the secret in its settings; a system property of this process is one, an argument would show.
+      sys.props("spark.authenticate.secret") = new String(Files.readAllBytes(file), UTF_8).trim
+    }
+    Preload.start()
+    awaitEndpoint(options) match {
+      case Some(endpoint) => ExecutorProcess.run(endpoint, options.executorId, options.cores, options.host)
+      case None =>
+        System.err.println(s"executor ${options.executorId}: no driver in ${options.directory}, giving up")
+        System.exit(NoDriver)
+    }
+  }
+
+  private def awaitEndpoint(options: Options): Option[Endpoint] = {
+    val parent = ProcessHandle.current.parent
+    val deadline = System.nanoTime + options.waitSeconds * 1000000000L
+
+    @tailrec def poll(): Option[Endpoint] =
+      Endpoint.read(options.directory) match {
+        case found @ Some(_) => found
+        case None if System.nanoTime >= deadline || !parent.map[Boolean](_.isAlive).orElse(false) => None
+        case None =>
+          Thread.sleep(PollMillis)
+          poll()
+      }
+    poll()
+  }
+
+  final private[cluster] case class Options(
+      directory: Path,
+      executorId: String,
+      cores: Int,
+      host: String,
+      secretFile: Option[Path],
+      waitSeconds: Long
+  )
+
+  private[cluster] object Options {
+
+    def parse(arguments: List[String]): Options = {
+      val values = arguments
+        .grouped(2)
+        .map {
+          case name :: value :: Nil if name.startsWith("--") => name.drop(2) -> value
+          case other => throw new IllegalArgumentException(s"expected --name value, got ${other.mkString(" ")}")
+        }
+        .toMap
+      def required(name: String): String =
+        values.getOrElse(name, throw new IllegalArgumentException(s"--$name is missing"))
+      Options(
+        directory = Paths.get(required("directory")),
+        executorId = required("executor-id"),
+        cores = required("cores").toInt,
+        host = values.getOrElse("host", "127.0.0.1"),
+        secretFile = values.get("secret-file").map(Paths.get(_)),
+        waitSeconds = values.get("wait-seconds").fold(300L)(_.toLong)
+      )
+    }
+  }
+}

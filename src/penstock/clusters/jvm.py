@@ -1,0 +1,285 @@
+"""How Penstock starts Java: which Java, which class path, which flags, which class-data archive.
+
+Everything here is about the time to the first task; docs/reference/startup.md has the measurement behind each choice.
+No argument ever carries a secret: the commands name the private files that do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.engine.application import ProcessSize
+from penstock.errors import MissingRequirement
+
+OLDEST_JAVA = 17
+
+_INSTALL_JAVA = "sudo apt-get install --yes openjdk-17-jdk-headless, or name another with PENSTOCK_JAVA_HOME=/path"
+
+# What Spark 4.1.2 itself opens (org.apache.spark.launcher.JavaModuleOptions), without the incubating vector module:
+# only MLlib's linear algebra uses it, and it prints a warning on the application's own stderr.
+_MODULE_FLAGS = (
+    *(
+        f"--add-opens={package}=ALL-UNNAMED"
+        for package in (
+            "java.base/java.lang",
+            "java.base/java.lang.invoke",
+            "java.base/java.lang.reflect",
+            "java.base/java.io",
+            "java.base/java.net",
+            "java.base/java.nio",
+            "java.base/java.util",
+            "java.base/java.util.concurrent",
+            "java.base/java.util.concurrent.atomic",
+            "java.base/jdk.internal.ref",
+            "java.base/sun.nio.ch",
+            "java.base/sun.nio.cs",
+            "java.base/sun.security.action",
+            "java.base/sun.util.calendar",
+            "java.security.jgss/sun.security.krb5",
+        )
+    ),
+    "--enable-native-access=ALL-UNNAMED",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+)
+
+_SPEED_FLAGS = (
+    "-XX:+UseParallelGC",
+    # Nobody runs jstat against a throw-away JVM; the file it would read costs a page-cache flush now and then.
+    "-XX:-UsePerfData",
+    # Spark's generated code overflows the default, and the JVM then stops compiling or sweeps.
+    "-XX:ReservedCodeCacheSize=512m",
+)
+
+# Most-used first: a class that is not in the archive is looked up jar by jar.
+_FIRST_JARS = (
+    "penstock-",
+    "spark-core_",
+    "scala-library-",
+    "spark-catalyst_",
+    "spark-sql_",
+    "spark-sql-api_",
+    "spark-common-utils",
+    "spark-network-common_",
+    "spark-unsafe_",
+    "hadoop-client-api-",
+    "hadoop-client-runtime-",
+    "log4j-",
+    "slf4j-api-",
+    "netty-",
+    "jackson-",
+)
+
+# Other schedulers, other operating systems, command-line shells: never used by a cluster of this machine.
+_UNUSED_JARS = re.compile(
+    r"^(kubernetes-|vertx-|zjsonpatch-|spark-kubernetes_|spark-yarn_|.*-(osx|windows)-|.*-(osx|windows)\.jar$)"
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    home: Path
+    version: str
+    """As it names itself, e.g. `17.0.15+6-Debian-1deb12u1`: class-data archives hold for exactly one."""
+
+    @property
+    def executable(self) -> Path:
+        return self.home / "bin" / "java"
+
+    @property
+    def major(self) -> int:
+        return int(re.split(r"[.+-]", self.version)[0])
+
+
+def find_java(environment: Mapping[str, str] = os.environ) -> Java:
+    """`$PENSTOCK_JAVA_HOME`, else `$JAVA_HOME`, else `java` of the path.
+
+    Raises `MissingRequirement` where there is none, it does not start, or it is older than 17.
+    """
+    for variable in ("PENSTOCK_JAVA_HOME", "JAVA_HOME"):
+        if chosen := environment.get(variable):
+            return _checked(Path(chosen), named_by=variable)
+    found = shutil.which("java", path=environment.get("PATH"))
+    if found is None:
+        raise MissingRequirement("Java is not installed", why="Spark runs on it", fix=_INSTALL_JAVA)
+    return _checked(Path(found).resolve().parent.parent, named_by="PATH")
+
+
+def _checked(home: Path, *, named_by: str) -> Java:
+    # Each JDK and JRE describes itself in a file of fixed name; starting it just to ask would cost every command 50 ms.
+    try:
+        release = (home / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        release = ""
+    match = re.search(r'^JAVA_RUNTIME_VERSION="([^"]+)"', release, re.MULTILINE)
+    version = match.group(1) if match else _ask(home, named_by=named_by)
+    java = Java(home, version)
+    if not os.access(java.executable, os.X_OK):
+        raise MissingRequirement(
+            f"{home} holds no Java", why=f"{named_by} names it, but bin/java is not there", fix=_INSTALL_JAVA
+        )
+    if java.major < OLDEST_JAVA:
+        raise MissingRequirement(
+            f"Java {java.major} is too old",
+            why=f"Spark 4 needs {OLDEST_JAVA} or newer; {named_by} names {home}",
+            fix=_INSTALL_JAVA,
+        )
+    return java
+
+
+def _ask(home: Path, *, named_by: str) -> str:
+    try:
+        answer = subprocess.run(
+            [str(home / "bin" / "java"), "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        ).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MissingRequirement(
+            f"The Java in {home} does not start", why=f"{named_by} names it; {error}", fix=_INSTALL_JAVA
+        ) from error
+    match = re.search(r"java\.runtime\.version = (\S+)", answer)
+    return match.group(1) if match else "0"
+
+
+def spark_jars() -> Path:
+    """The directory of Spark's own jars, in the installed pyspark."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise MissingRequirement("pyspark is not installed", why="it brings Spark", fix="pip install penstock")
+    return Path(spec.origin).parent / "jars"
+
+
+def penstock_jars() -> Path:
+    """The directory the build fills: Penstock's jars, the S3A client, the PostgreSQL driver."""
+    return Path(__file__).parent.parent / "jars"
+
+
+def class_path(directories: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Spark's and Penstock's jars in the one order every JVM uses; driver and executors must be given the same.
+
+    A class-data archive holds for one order, so it never depends on the file system's. Raises `MissingRequirement`
+    where Penstock's own jars were not built.
+    """
+    own = penstock_jars()
+    directories = directories or (own, spark_jars())
+    found = ordered(jar for directory in directories for jar in directory.glob("*.jar"))
+    if not any(jar.name.startswith("penstock-") for jar in found):
+        raise MissingRequirement(
+            "Penstock's jars are not built",
+            why=f"{own} has none of them",
+            fix="mvn -f jvm/pom.xml package, or: make jars",
+        )
+    return found
+
+
+def ordered(jars: Iterable[Path]) -> tuple[Path, ...]:
+    """Without what no local cluster uses, most-used jars first, then by name."""
+
+    def rank(jar: Path) -> tuple[int, str]:
+        first = (index for index, prefix in enumerate(_FIRST_JARS) if jar.name.startswith(prefix))
+        return next(first, len(_FIRST_JARS)), jar.name
+
+    return tuple(sorted((jar for jar in jars if not _UNUSED_JARS.match(jar.name)), key=rank))
+
+
+def archive(directory: Path, java: Java, jars: Sequence[Path], role: str) -> Path:
+    """Where the class-data archive of one role (`driver`, `executor`) is, made or not, for this Java and these jars.
+
+    A jar that was replaced, even under its old name, has another archive: the JVM would refuse the old one.
+    """
+    identity = hashlib.sha256(java.version.encode())
+    for jar in jars:
+        status = jar.stat()
+        identity.update(f"\0{jar}\0{status.st_size}\0{status.st_mtime_ns}".encode())
+    return directory / "classes" / identity.hexdigest()[:16] / f"{role}.jsa"
+
+
+@dataclass(frozen=True)
+class Jvm:
+    """What driver and executors of one cluster have in common.
+
+    `private` is the directory of private files; being last on the class path it makes a `hive-site.xml` in it found.
+    `archives` is the state directory for class-data archives; None starts without.
+    """
+
+    java: Java
+    jars: tuple[Path, ...]
+    private: Path
+    scratch: Path
+    archives: Path | None = None
+
+
+def driver_command(
+    jvm: Jvm, *, size: ProcessSize, log: Path, properties: Path, application: Sequence[str]
+) -> list[str]:
+    """The driver: SparkSubmit with the properties file and `application` (its options, the file, the arguments).
+
+    Spark's log goes to `log`; stdout and stderr are the application's own. `spark.authenticate.secret` belongs into the
+    properties file.
+    """
+    return [
+        *_java(jvm, size, role="driver"),
+        f"-Dpenstock.log={log}",
+        "org.apache.spark.deploy.SparkSubmit",
+        "--properties-file",
+        str(properties),
+        *application,
+    ]
+
+
+def executor_command(
+    jvm: Jvm, *, size: ProcessSize, cluster: Path, executor_id: int, secret: Path
+) -> list[str]:
+    """One executor, to be started at the same moment as the driver: it waits for `cluster/endpoint`.
+
+    `secret` is the file with the value of `spark.authenticate.secret`. It logs to stderr, where user code's own output
+    goes too. Ends with exit code 3 when no driver comes.
+    """
+    return [
+        *_java(jvm, size, role="executor"),
+        "io.penstock.cluster.ExecutorLauncher",
+        "--directory",
+        str(cluster),
+        "--executor-id",
+        str(executor_id),
+        "--cores",
+        str(size.cores),
+        "--secret-file",
+        str(secret),
+    ]
+
+
+def training(command: Sequence[str], target: Path) -> list[str]:
+    """`command` (a driver's or an executor's, made without archives), writing a class-data archive when it exits."""
+    return [command[0], f"-XX:ArchiveClassesAtExit={target}", *command[1:]]
+
+
+def _java(jvm: Jvm, size: ProcessSize, *, role: str) -> list[str]:
+    flags = [
+        f"-Xmx{size.memory_bytes // 1024}k",
+        # The cluster has been promised its cores; without this a JVM sizes its pools for the whole machine.
+        f"-XX:ActiveProcessorCount={size.cores}",
+        *_SPEED_FLAGS,
+        *_MODULE_FLAGS,
+        f"-Djava.io.tmpdir={jvm.scratch}",
+        f"-Dlog4j2.configurationFile=classpath:log4j2-{role}.properties",
+    ]
+    if jvm.archives is not None:
+        made = archive(jvm.archives, jvm.java, jvm.jars, role)
+        if made.exists():
+            flags += [f"-XX:SharedArchiveFile={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    path = os.pathsep.join(str(entry) for entry in (*jvm.jars, jvm.private))
+    return [str(jvm.java.executable), *flags, "-cp", path]
