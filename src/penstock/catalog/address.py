@@ -1,0 +1,84 @@
+"""Where a PostgreSQL server is and how to log in, in the forms its different clients want. Pure; no connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from penstock.errors import InvalidInput
+
+# What libpq and the JDBC driver call by the same name and mean the same by.
+_OPTIONS = frozenset({"sslmode", "sslrootcert"})
+
+
+@dataclass(frozen=True)
+class DatabaseUrl:
+    """One database of one server. `repr` never shows the password."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    dbname: str = "postgres"
+    options: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> DatabaseUrl:
+        """`postgresql://user:password@host[:port][/dbname][?sslmode=…]`, parts percent-encoded where needed.
+
+        Raises `InvalidInput`, which never repeats the text: it may hold a password.
+        """
+        try:
+            parts = urlsplit(text)
+            port = parts.port or 5432
+        except ValueError as error:
+            raise _unusable(str(error)) from None
+        if parts.scheme not in ("postgresql", "postgres"):
+            raise _unusable("it does not begin with postgresql://")
+        if not parts.hostname or not parts.username:
+            raise _unusable("the host or the user is missing")
+        options = tuple(parse_qsl(parts.query))
+        if unknown := sorted(name for name, _ in options if name not in _OPTIONS):
+            raise _unusable(f"the option {unknown[0]} is not one of {', '.join(sorted(_OPTIONS))}")
+        return DatabaseUrl(
+            host=parts.hostname,
+            port=port,
+            user=unquote(parts.username),
+            password=unquote(parts.password or ""),
+            dbname=unquote(parts.path.lstrip("/")) or "postgres",
+            options=options,
+        )
+
+    def at(self, dbname: str) -> DatabaseUrl:
+        return replace(self, dbname=dbname)
+
+    def jdbc(self, **more: str) -> str:
+        """The JDBC address, without user and password."""
+        query = urlencode([*self.options, *more.items()], quote_via=quote)
+        return f"jdbc:postgresql://{self._server()}/{quote(self.dbname)}" + (f"?{query}" if query else "")
+
+    def libpq(self) -> str:
+        """The libpq address, without the password."""
+        query = f"?{urlencode(self.options)}" if self.options else ""
+        return f"postgresql://{quote(self.user, safe='')}@{self._server()}/{quote(self.dbname)}{query}"
+
+    def sqlalchemy(self) -> str:
+        """The SQLAlchemy address, with the password in it: for `create_engine` only, never to be shown."""
+        login = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}"
+        query = f"?{urlencode(self.options)}" if self.options else ""
+        return f"postgresql+psycopg://{login}@{self._server()}/{quote(self.dbname)}{query}"
+
+    def _server(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        """For people: no password."""
+        return f"postgresql://{self.user}@{self._server()}/{self.dbname}"
+
+
+def _unusable(why: str) -> InvalidInput:
+    return InvalidInput(
+        "PENSTOCK_DATABASE_URL cannot be used",
+        why=why,
+        fix="write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require, special characters as %XX",
+    )

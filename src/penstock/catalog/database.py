@@ -1,0 +1,215 @@
+"""The one PostgreSQL server of a home: embedded, or named by `$PENSTOCK_DATABASE_URL`.
+
+Two databases: `penstock` holds the engine's records, `metastore` the tables of the lake. On the embedded server the
+second belongs to a role of its own, so an application, which must know that login, cannot read the engine's records.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import hmac
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import Connection
+from sqlalchemy import Engine, create_engine
+
+from penstock.catalog.address import DatabaseUrl
+from penstock.catalog.postgres import HOST, SUPERUSER, PostgresServer, disk_full
+from penstock.catalog.serveraccount import ServerAccount
+from penstock.errors import CatalogError
+from penstock.home import Home
+
+RECORDS = "penstock"
+METASTORE = "metastore"
+
+
+@dataclass(frozen=True)
+class DatabaseStatus:
+    """`state` is `up`, `down` or `unreachable`; `address` has no password."""
+
+    embedded: bool
+    state: str
+    address: str
+    detail: str = ""
+
+
+class Database:
+    """Every method may be called by several processes of one home at once, and again after a kill at any point."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        external = os.environ.get("PENSTOCK_DATABASE_URL")
+        self._external = DatabaseUrl.parse(external) if external else None
+        self._ready = False
+
+    @property
+    def embedded(self) -> bool:
+        return self._external is None
+
+    def up(self) -> DatabaseUrl:
+        """Have the server answer and both databases exist; returns the login of the engine's records.
+
+        One connection where all is up already (about 20 ms), about 2 s for the first start of a home. Raises
+        `CatalogError` or `MissingRequirement`, with the last lines of the server's log.
+        """
+        if self._external:
+            _create_external(self._external)
+            return self._external.at(RECORDS)
+        if not self._embedded_answers():
+            try:
+                with self._turn():
+                    # Asked again: whoever had the lock may have started it.
+                    if not self._embedded_answers():
+                        self._start_embedded()
+            except OSError as error:
+                raise _cannot_write(self._home, error) from error
+        return self._url(RECORDS)
+
+    def ensure(self) -> DatabaseUrl:
+        """`up`, once for this object: what every other part calls before it uses a database."""
+        if not self._ready:
+            self.up()
+            self._ready = True
+        return self._url(RECORDS)
+
+    def down(self) -> bool:
+        """Stop the embedded server in order; False where none ran. An external one is left alone."""
+        self._ready = False
+        if self._external or not self._home.database.exists():
+            return False
+        with self._turn():
+            return self._existing_server().stop()
+
+    def status(self) -> DatabaseStatus:
+        """What is, without changing it."""
+        if self._external:
+            try:
+                _connect(self._external).close()
+            except psycopg.OperationalError as error:
+                return DatabaseStatus(False, "unreachable", str(self._external), _first_line(error))
+            return DatabaseStatus(False, "up", str(self._external))
+        server = self._existing_server()
+        address = str(self._url(RECORDS)) if server.port else ""
+        running = server.running()
+        if running is None:
+            return DatabaseStatus(True, "down", address)
+        detail = f"process {running.pid}, data in {self._home.database}"
+        return DatabaseStatus(True, "up" if self._embedded_answers() else "unreachable", address, detail)
+
+    def url(self, dbname: str) -> DatabaseUrl:
+        """The login of one of the two databases; starts the embedded server when it is down."""
+        self.ensure()
+        return self._url(dbname)
+
+    def engine(self, dbname: str = RECORDS) -> Engine:
+        """A SQLAlchemy engine on one of the two databases; starts the embedded server when it is down."""
+        # Pinged before use, so an engine kept across a restart of the server goes on working.
+        return create_engine(self.url(dbname).sqlalchemy(), pool_pre_ping=True, pool_size=2, max_overflow=3)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._home.lock("database", busy="The catalog's database is being started or stopped", wait_seconds=180):
+            yield
+
+    def _existing_server(self) -> PostgresServer:
+        """For questions and for stopping: neither needs the account nor the programs."""
+        return PostgresServer(self._home.database, ServerAccount.caller())
+
+    def _url(self, dbname: str) -> DatabaseUrl:
+        if self._external:
+            return self._external.at(dbname)
+        server = self._existing_server()
+        password = server.password or ""
+        if dbname == METASTORE:
+            return DatabaseUrl(HOST, server.port or 0, METASTORE, _metastore_password(password), METASTORE)
+        return DatabaseUrl(HOST, server.port or 0, SUPERUSER, password, dbname)
+
+    def _embedded_answers(self) -> bool:
+        server = self._existing_server()
+        if server.port is None or server.password is None:
+            return False
+        try:
+            # Made last, so where it exists, so does everything else.
+            server.connect(RECORDS).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _start_embedded(self) -> None:
+        server = PostgresServer(self._home.database, ServerAccount.choose())
+        server.start()
+        with server.connect() as connection:
+            _create_role(connection, METASTORE, _metastore_password(server.password or ""))
+            _create(connection, METASTORE, owner=METASTORE)
+            _create(connection, RECORDS, owner=SUPERUSER)
+            connection.execute(f"REVOKE CONNECT ON DATABASE {RECORDS} FROM PUBLIC")
+
+
+def _metastore_password(password: str) -> str:
+    """Derived, so there is one secret to keep; one-way, so an application learns nothing but its own login."""
+    return hmac.new(password.encode(), METASTORE.encode(), hashlib.sha256).hexdigest()
+
+
+def _create_role(connection: Connection, name: str, password: str) -> None:
+    # The statement carries SCRAM's verifier, not the password: statements may end up in logs.
+    verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
+    exists = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone()
+    connection.execute(f"{'ALTER' if exists else 'CREATE'} ROLE {name} LOGIN PASSWORD '{verifier}'".encode())
+
+
+def _create(connection: Connection, dbname: str, *, owner: str | None = None) -> None:
+    if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (dbname,)).fetchone():
+        return
+    statement = f"CREATE DATABASE {dbname}" + (f" OWNER {owner}" if owner else "")
+    with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):  # another process was quicker
+        connection.execute(statement.encode())
+
+
+def _create_external(url: DatabaseUrl) -> None:
+    try:
+        _connect(url.at(RECORDS)).close()
+        _connect(url.at(METASTORE)).close()
+    except psycopg.OperationalError:
+        pass
+    else:
+        return
+    try:
+        with _connect(url) as connection:
+            _create(connection, METASTORE)
+            _create(connection, RECORDS)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise CatalogError(
+            f"The databases cannot be made on {url}",
+            why=_first_line(error),
+            fix=f"have its administrator run: CREATE DATABASE {RECORDS} OWNER {url.user}; "
+            f"CREATE DATABASE {METASTORE} OWNER {url.user};",
+        ) from error
+    except psycopg.OperationalError as error:
+        raise CatalogError(
+            f"The catalog's database {url} cannot be used",
+            why=_first_line(error),
+            fix="check PENSTOCK_DATABASE_URL and that the server runs, or unset it to use the embedded one",
+        ) from error
+
+
+def _connect(url: DatabaseUrl) -> Connection:
+    return psycopg.connect(url.libpq(), password=url.password, connect_timeout=10, autocommit=True)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _cannot_write(home: Home, error: OSError) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return disk_full("The catalog's database cannot be started", home.root)
+    return CatalogError(
+        "The catalog's database cannot be started",
+        why=str(error),
+        fix=f"make {home.database} writable, or choose another state directory with PENSTOCK_HOME=/path",
+    )
