@@ -1,1 +1,1 @@
-"""Reports made from raw samples alone."""
+"""Reports made from raw samples alone: samples → document (what to say) → HTML, Markdown or JSON (how it looks)."""

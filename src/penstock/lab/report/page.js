@@ -1,0 +1,39 @@
+// Figures name the style sheet's colours; they are drawn again whenever the colours change.
+function coloured(value, style) {
+  if (typeof value === "string" && value.startsWith("var(")) return style.getPropertyValue(value.slice(4, -1)).trim();
+  if (Array.isArray(value)) return value.map((item) => coloured(item, style));
+  if (value && typeof value === "object")
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, coloured(item, style)]));
+  return value;
+}
+
+function draw() {
+  const style = getComputedStyle(document.documentElement);
+  const ink = style.getPropertyValue("--ink").trim();
+  const muted = style.getPropertyValue("--muted").trim();
+  const line = style.getPropertyValue("--line").trim();
+  const paper = style.getPropertyValue("--paper").trim();
+  const font = getComputedStyle(document.body).fontFamily;
+  for (const [name, figure] of Object.entries(figures)) {
+    const { data, layout } = coloured(figure, style);
+    for (const axis of ["xaxis", "yaxis"]) {
+      layout[axis] = { gridcolor: line, linecolor: line, tickcolor: line, fixedrange: true, ...layout[axis] };
+      layout[axis].tickfont = { color: muted, ...layout[axis].tickfont };
+      layout[axis].title = { ...layout[axis].title, font: { size: 12, color: muted } };
+    }
+    Plotly.react(name, data, {
+      ...layout,
+      autosize: true,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: font, size: 12, color: ink },
+      hoverlabel: { bgcolor: paper, bordercolor: muted, font: { family: font, size: 13, color: ink } },
+    }, { responsive: true, displayModeBar: false });
+  }
+}
+
+draw();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+const print = matchMedia("print");
+print.addEventListener("change", draw);
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => (part.open = true)));

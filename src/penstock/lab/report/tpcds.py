@@ -1,0 +1,251 @@
+"""What a TPC-DS run says."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.lab import analysis
+from penstock.lab.records import Run, Sample
+from penstock.lab.report import again, plots, words
+from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
+
+
+def document(run: Run) -> Document:
+    seconds = analysis.query_seconds(run)
+    names = sorted(seconds, key=analysis.natural)
+    medians = {name: statistics.median(seconds[name]) for name in names}
+    verdicts = analysis.answer_verdicts(run)
+    failed = sorted(analysis.failed_queries(run), key=analysis.natural)
+    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=analysis.natural)
+    sections = [*_times(run, medians), _queries(run, seconds, verdicts)]
+    if different:
+        sections.insert(0, _differences(run))
+    applications = [sample for sample in run.of_kind("application") if sample.get("summary")]
+    if applications:
+        sections.append(_resources(applications))
+    if manifests := run.of_kind("dataset"):
+        sections.append(_dataset(manifests[-1]["manifest"]))
+    sections.append(again.section([run.description]))
+    return Document(
+        kicker=f"Penstock lab · TPC-DS, scale {words.number(run.description.scale or 0)} · {run.description.arm}",
+        headline=_headline(run, medians, verdicts, failed, different),
+        good=not failed and not different and run.outcome == "ok",
+        key_figures=_key_figures(run, medians, verdicts),
+        sections=sections,
+        data={
+            "total_seconds": sum(medians.values()),
+            "queries": {name: seconds[name] for name in names},
+            "answers": dict(verdicts),
+            "failed": failed,
+        },
+    )
+
+
+def _headline(
+    run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str], failed: list[str], different: list[str]
+) -> str:
+    cores = run.description.size.get("executors", 0) * run.description.size.get("executor", {}).get("cores", 0)
+    where = f" on {words.plural(cores, 'core')}" if cores else ""
+    took = f"{words.plural(len(medians), 'query', 'queries')} ran in {words.seconds(sum(medians.values()))}{where}"
+    if different:
+        return f"{words.plural(len(different), 'answer')} differ: {_some(different)}. {took[0].upper()}{took[1:]}."
+    if failed:
+        return f"{words.plural(len(failed), 'query', 'queries')} failed: {_some(failed)}. The other {took}."
+    if run.outcome == "unfinished":
+        return f"Unfinished: so far {took}."
+    if not verdicts:
+        return f"{took}; no answer was checked."
+    if len(verdicts) < len(medians):
+        return f"{took}; {len(verdicts)} answers were checked, and all of those are right."
+    return f"All {took}, and every answer is right." if len(medians) > 1 else f"{took}, and its answer is right."
+
+
+def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> list[KeyFigure]:
+    figures = [KeyFigure("All queries", words.seconds(sum(medians.values())))]
+    if medians:
+        longest = max(medians, key=lambda name: medians[name])
+        typical = statistics.median(medians.values())
+        figures.append(KeyFigure("Median query", words.seconds(typical)))
+        figures.append(KeyFigure("Longest query", words.seconds(medians[longest]), longest))
+    if verdicts:
+        right = sum(verdict == "equal" for verdict in verdicts.values())
+        figures.append(KeyFigure("Right answers", f"{right} of {len(verdicts)}", "checked with DuckDB"))
+    power = [sample for sample in run.of_kind("application") if sample["role"] == "power"]
+    if power and power[-1].get("core_seconds"):
+        cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
+        figures.append(KeyFigure("Compute", f"{words.count(cores)} core-seconds", "driver and executors"))
+    peaks = [sample["peak_memory_bytes"] for sample in power if sample.get("peak_memory_bytes")]
+    if peaks:
+        figures.append(KeyFigure("Peak memory", words.size(max(peaks)), "driver and executors"))
+    return figures
+
+
+def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
+    if not medians:
+        return []
+    planning = _planning(run)
+    longest = sorted(medians, key=lambda name: -medians[name])[:3]
+    slow = ", ".join(f"{name} {words.seconds(medians[name])}" for name in longest)
+    total = sum(medians.values())
+    share = sum(medians[name] for name in longest) / total if total else 0
+    bars = Plot(
+        "time-per-query",
+        plots.query_bars(medians, planning),
+        f"The longest: {slow}.",
+        height=360,
+        wide=len(medians) > 30,
+    )
+    sections = [
+        Section("Time per query", f"The longest are {slow}: {share:.0%} of the total.", [bars]),
+        Section(
+            "Where the time went",
+            _where_note(run, medians, planning),
+            _where(run, medians, planning),
+        ),
+    ]
+    if len(medians) > 1:
+        spread = analysis.spread(list(medians.values()))
+        half = f"Half of the queries take {words.seconds(spread.median)} or less, three quarters "
+        half += f"{words.seconds(spread.quartile_high)} or less."
+        dots = Plot("distribution", plots.distribution({run.description.arm: medians}), half, height=200)
+        order = _in_order(run, medians)
+        line = Plot("cumulative", plots.cumulative(order), f"{words.seconds(total)} in all.", height=300)
+        sections += [
+            Section("Distribution", half, [dots]),
+            Section("Time gone by", "One query after the other, in the order they ran.", [line]),
+        ]
+    return sections
+
+
+def _planning(run: Run) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for sample in run.of_kind("query"):
+        if sample["status"] == "ok" and sample.get("planning_ms") is not None and not sample.get("warmup", False):
+            found.setdefault(sample["query"], []).append(sample["planning_ms"] / 1000)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def _where(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> list[Part]:
+    parts: list[Part] = []
+    if planning:
+        plan = sum(planning.values())
+        elapsed = {"planning": plan, "execution": max(0.0, sum(medians.values()) - plan)}
+        text = f"Planning {words.seconds(plan)} of {words.seconds(sum(medians.values()))}."
+        parts.append(Plot("elapsed-shares", plots.shares(elapsed, "seconds of elapsed time"), text, height=130))
+    if cores := _core_seconds(run):
+        text = ", ".join(f"{name} {words.count(value)}" for name, value in cores.items()) + " core-seconds."
+        parts.append(Plot("core-shares", plots.shares(cores, "core-seconds"), text, height=130))
+    return parts
+
+
+def _where_note(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> str:
+    notes = []
+    if planning:
+        notes.append(f"Planning took {sum(planning.values()) / sum(medians.values()):.0%} of the elapsed time.")
+    if _core_seconds(run):
+        notes.append("What is not task time is spent on compiling, planning and the driver's own work.")
+    return " ".join(notes) or "Neither planning nor core-seconds were measured in this run."
+
+
+def _core_seconds(run: Run) -> dict[str, float]:
+    """Of the processors' time in the power run: what tasks used, what the collector used, and the rest."""
+    power = [sample for sample in run.of_kind("application") if sample["role"] == "power" and sample.get("summary")]
+    whole = sum(sample.get("core_seconds") or 0 for sample in power)
+    tasks = sum(sample["summary"].get("executor_cpu_ms", 0) for sample in power) / 1000
+    if not whole or not tasks:
+        return {}
+    return {"tasks": tasks, "everything else": max(0.0, whole - tasks)}
+
+
+def _in_order(run: Run, medians: Mapping[str, float]) -> dict[str, float]:
+    started: dict[str, int] = {}
+    for sample in run.of_kind("query"):
+        started.setdefault(sample["query"], sample["started_ms"])
+    return {name: medians[name] for name in sorted(medians, key=lambda name: started[name])}
+
+
+def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str, str]) -> Section:
+    executions: dict[str, Sample] = {}
+    for sample in run.of_kind("query"):
+        executions[sample["query"]] = sample
+    rows = []
+    repeated = any(len(values) > 1 for values in seconds.values())
+    for name in sorted(executions, key=analysis.natural):
+        sample = executions[name]
+        row = [name]
+        if name in seconds:
+            times = analysis.spread(seconds[name])
+            row.append(f"{times.median:.2f}")
+            if repeated:
+                row.append(f"{times.low:.2f}–{times.high:.2f}")
+            row.append(words.count(sample["rows"]))
+        else:
+            row += ["", *([""] if repeated else []), ""]
+        row.append(_answer_cell(sample, verdicts.get(name)))
+        rows.append(row)
+    columns = ["query", "median, s" if repeated else "seconds", *(["range, s"] if repeated else []), "rows", "answer"]
+    return Section("Every query", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))])
+
+
+def _answer_cell(sample: Sample, verdict: str | None) -> str:
+    if sample["status"] != "ok":
+        return f"✗ {str(sample.get('error') or 'failed').splitlines()[0][:200]}"
+    return {None: "not checked", "equal": "✓"}.get(verdict, "✗ differs")
+
+
+def _differences(run: Run) -> Section:
+    wrong = [sample for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
+    rows = [(sample["query"], "✗ " + "\n".join(sample.get("lines") or [sample.get("note", "")])) for sample in wrong]
+    return Section(
+        "Answers that differ", "Expected rows are marked -, found ones +.", [Table(("query", "difference"), rows)]
+    )
+
+
+def _resources(applications: list[Sample]) -> Section:
+    def row(label: str, key: str, form: Any) -> tuple[str, ...]:
+        return (label, *[form(sample["summary"].get(key) or 0) for sample in applications])
+
+    def milliseconds(value: float) -> str:
+        return words.seconds(value / 1000)
+
+    rows = [
+        ("core-seconds", *[words.count(sample.get("core_seconds") or 0) for sample in applications]),
+        row("task time", "task_ms", milliseconds),
+        row("garbage collection", "gc_ms", milliseconds),
+        row("read", "bytes_read", words.size),
+        row("written", "bytes_written", words.size),
+        row("shuffled", "shuffle_write_bytes", words.size),
+        row("spilled to disk", "spill_disk_bytes", words.size),
+        row("tasks", "tasks", words.count),
+        ("S3 requests", *[_requests(sample["summary"].get("s3_requests") or {}) for sample in applications]),
+    ]
+    columns = ("", *[f"{sample['role']} {sample.get('repetition', '')}".strip() for sample in applications])
+    return Section("Resources", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns))))])
+
+
+def _requests(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{words.count(many)} {kind}" for kind, many in sorted(kinds.items(), key=lambda item: -item[1]))
+
+
+def _dataset(manifest: Mapping[str, Any]) -> Section:
+    tables = manifest.get("tables") or []
+    named = tables.items() if isinstance(tables, Mapping) else [(table.get("name", ""), table) for table in tables]
+    rows = [
+        (
+            str(name),
+            words.count(table.get("rows", 0)),
+            words.size(table.get("bytes", 0)),
+            words.count(table.get("files", 0)),
+            str(table.get("partitioning") or table.get("partitioned_by") or ""),
+        )
+        for name, table in sorted(named)
+    ]
+    columns = ("table", "rows", "bytes", "files", "partitioned by")
+    table = Table(columns, rows, numeric=frozenset({1, 2, 3}), folded=words.plural(len(rows), "table"))
+    return Section("Data", "Generated by a Spark application; the same scale always gives the same rows.", [table])
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
