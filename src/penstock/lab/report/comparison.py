@@ -43,7 +43,9 @@ def headline(found: Comparison) -> str:
     over = f" over {words.plural(len(found.parts), 'query', 'queries')}" if len(found.parts) > 1 else ""
     if total.verdict == "inside the noise":
         return f"No difference beyond the noise: {candidate} took {times} of {baseline}{over}."
-    sentence = f"{candidate} took {words.number(total.ratio)}× the time of {baseline}{over}: {times}"
+    sentence = (
+        f"{candidate[0].upper()}{candidate[1:]} took {words.number(total.ratio)}× the time of {baseline}{over}: {times}"
+    )
     if total.interval is None:
         return f"{sentence}. One sample each, so the noise is unknown."
     slower = [part.name for part in found.parts if part.verdict == "slower" and part.ratio > 1.1]
@@ -63,7 +65,7 @@ def _per_part(found: Comparison, names: tuple[str, str]) -> list[Section]:
     )
     medians = {
         name: {part.name: side(part) for part in found.parts}
-        for name, side in zip(names, (_baseline_median, _candidate_median), strict=True)
+        for name, side in zip(reversed(names), (_candidate_median, _baseline_median), strict=True)
     }
     boxes = Plot("distribution", plots.distribution(medians), "Times of all queries, per arm.", height=250)
     rows = [
@@ -114,7 +116,7 @@ def _key_figures(found: Comparison, names: tuple[str, str]) -> list[KeyFigure]:
     for name, run in zip(names, (found.baseline, found.candidate), strict=True):
         cores = [sample["core_seconds"] for sample in run.of_kind("application") if sample.get("core_seconds")]
         if cores:
-            figures.append(KeyFigure(f"Compute, {name}", f"{words.count(statistics.median(cores))} core-seconds"))
+            figures.append(KeyFigure(f"Core-seconds, {name}", words.count(statistics.median(cores))))
     return figures
 
 

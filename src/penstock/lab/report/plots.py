@@ -20,7 +20,7 @@ def _layout(**more: Any) -> Figure:
         "margin": {"l": 48, "r": 12, "t": 8, "b": 44},
         "hovermode": "closest",
         "showlegend": False,
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         "bargap": 0.28,
         **more,
     }
@@ -28,6 +28,14 @@ def _layout(**more: Any) -> Figure:
 
 def _axis(title: str = "", **more: Any) -> Figure:
     return {"title": {"text": title, "standoff": 10}, "automargin": True, "zeroline": False, **more}
+
+
+_DECADES = tuple(base * 10.0**decade for decade in range(-3, 5) for base in (1, 2, 5))
+_RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2, 3, 5, 10, 20)
+
+
+def _log_axis(title: str, ticks: Sequence[float] = _DECADES) -> Figure:
+    return _axis(title, type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
 
 
 def query_bars(medians: Mapping[str, float], planning: Mapping[str, float]) -> Figure:
@@ -57,7 +65,7 @@ def query_bars(medians: Mapping[str, float], planning: Mapping[str, float]) -> F
         "layout": _layout(
             barmode="stack",
             showlegend=bool(planning),
-            xaxis=_axis(tickangle=-90, tickfont={"size": 9}, type="category", dtick=1 if len(names) <= 110 else None),
+            xaxis=_axis(tickangle=-90, tickfont={"size": 9}, type="category", showgrid=False, dtick=1),
             yaxis=_axis("seconds"),
         ),
     }
@@ -112,13 +120,14 @@ def distribution(groups: Mapping[str, Mapping[str, float]]) -> Figure:
             for index, (arm, seconds) in enumerate(groups.items())
         ],
         "layout": _layout(
-            xaxis=_axis("seconds, logarithmic", type="log", dtick="D2"), yaxis=_axis(showticklabels=len(groups) > 1)
+            xaxis=_log_axis("seconds, logarithmic"),
+            yaxis=_axis(showticklabels=len(groups) > 1, showgrid=False, autorange="reversed"),
         ),
     }
 
 
 def shares(parts: Mapping[str, float], unit: str) -> Figure:
-    """One bar divided into the parts of a whole."""
+    """One bar divided into the parts of a whole; the first part has the colour that means work."""
     whole = sum(parts.values()) or 1.0
     return {
         "data": [
@@ -134,7 +143,13 @@ def shares(parts: Mapping[str, float], unit: str) -> Figure:
             }
             for index, (name, value) in enumerate(parts.items())
         ],
-        "layout": _layout(barmode="stack", showlegend=True, bargap=0.1, xaxis=_axis(unit), yaxis=_axis()),
+        "layout": _layout(
+            barmode="stack",
+            showlegend=True,
+            bargap=0.1,
+            xaxis=_axis(unit),
+            yaxis=_axis(showticklabels=False, showgrid=False),
+        ),
     }
 
 
@@ -164,8 +179,8 @@ def ratios(parts: Sequence[Ratio]) -> Figure:
             }
         ],
         "layout": _layout(
-            xaxis=_axis("candidate / baseline, logarithmic", type="log", tickformat=".2~f", nticks=8),
-            yaxis=_axis(type="category", tickfont={"size": 10}, dtick=1),
+            xaxis=_log_axis("candidate / baseline, logarithmic", _RATIOS),
+            yaxis=_axis(type="category", tickfont={"size": 10}, dtick=1, range=[-1, len(rows)]),
             shapes=[
                 {
                     "type": "line",
@@ -202,7 +217,9 @@ def starts(arms: Mapping[str, Sequence[float]]) -> Figure:
             }
             for index, (arm, values) in enumerate(arms.items())
         ],
-        "layout": _layout(xaxis=_axis("seconds", rangemode="tozero"), yaxis=_axis()),
+        "layout": _layout(
+            xaxis=_axis("seconds", rangemode="tozero"), yaxis=_axis(showgrid=False, autorange="reversed")
+        ),
     }
 
 

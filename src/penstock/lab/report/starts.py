@@ -57,7 +57,9 @@ def _headline(arms: Sequence[tuple[str, list[float]]]) -> str:
     if not arms:
         return "No start succeeded."
     first, own = arms[0]
-    sentence = f"{first} launches its first task after {words.seconds(analysis.spread(own).median)}"
+    sentence = (
+        f"{first[0].upper()}{first[1:]} launches its first task after {words.seconds(analysis.spread(own).median)}"
+    )
     others = []
     for name, seconds in arms[1:]:
         ratio = analysis.ratio(name, seconds, own)

@@ -75,7 +75,7 @@ def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, 
     power = [sample for sample in run.of_kind("application") if sample["role"] == "power"]
     if power and power[-1].get("core_seconds"):
         cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
-        figures.append(KeyFigure("Compute", f"{words.count(cores)} core-seconds", "driver and executors"))
+        figures.append(KeyFigure("Core-seconds", words.count(cores), "driver and executors"))
     peaks = [sample["peak_memory_bytes"] for sample in power if sample.get("peak_memory_bytes")]
     if peaks:
         figures.append(KeyFigure("Peak memory", words.size(max(peaks)), "driver and executors"))
@@ -131,7 +131,7 @@ def _where(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]
     parts: list[Part] = []
     if planning:
         plan = sum(planning.values())
-        elapsed = {"planning": plan, "execution": max(0.0, sum(medians.values()) - plan)}
+        elapsed = {"execution": max(0.0, sum(medians.values()) - plan), "planning": plan}
         text = f"Planning {words.seconds(plan)} of {words.seconds(sum(medians.values()))}."
         parts.append(Plot("elapsed-shares", plots.shares(elapsed, "seconds of elapsed time"), text, height=130))
     if cores := _core_seconds(run):
