@@ -1,0 +1,173 @@
+"""Where S3 secrets are: references, and the one file format (AWS ini) they are read from and written to.
+
+A reference is stored and passed around freely; the secret it names is resolved as late as possible and never printed.
+"""
+
+from __future__ import annotations
+
+import configparser
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.errors import InvalidInput, NotFound, StateError
+from penstock.home import Home, write_atomically
+from penstock.lake.base import Credentials
+
+ENVIRONMENT = "environment"
+"""The reference to `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` of the process that uses it."""
+
+
+def from_environment(environment: Mapping[str, str]) -> Credentials | None:
+    access, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
+    if not access or not secret:
+        return None
+    return checked(Credentials(access, secret, environment.get("AWS_SESSION_TOKEN") or None))
+
+
+def from_lines(text: str) -> Credentials:
+    """What `--credentials-from-stdin` reads: the access key, the secret key and, if any, the session token."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) not in (2, 3):
+        raise InvalidInput(
+            "Standard input does not hold credentials",
+            why=f"it has {len(lines)} lines that are not empty",
+            fix="give two lines, the access key and the secret key, and a session token as a third where there is one",
+        )
+    return checked(Credentials(*lines))
+
+
+def checked(credentials: Credentials) -> Credentials:
+    """`InvalidInput` where a value would break out of its line in a credentials file or an HTTP header."""
+    parts = {
+        "access key": credentials.access_key,
+        "secret key": credentials.secret_key,
+        "session token": credentials.session_token or "-",
+    }
+    for name, value in parts.items():
+        if not value or not value.isascii() or not value.isprintable() or " " in value:
+            raise InvalidInput(
+                f"The {name} cannot be one",
+                why="it is empty, or holds a space, a line break, or letters outside ASCII",
+                fix="copy it again from where the store's administrator gave it",
+            )
+    return credentials
+
+
+def as_ini(profiles: Mapping[str, Credentials]) -> str:
+    """The content of an AWS credentials file."""
+    parser = _parser()
+    for name, credentials in profiles.items():
+        parser[name] = {
+            "aws_access_key_id": credentials.access_key,
+            "aws_secret_access_key": credentials.secret_key,
+            **({"aws_session_token": credentials.session_token} if credentials.session_token else {}),
+        }
+    text = io.StringIO()
+    parser.write(text)
+    return text.getvalue()
+
+
+class CredentialsFile:
+    """The home's own credentials, one profile per lake, readable by the owner only."""
+
+    def __init__(self, home: Home) -> None:
+        self.path: Path = home.lake / "credentials"
+
+    def get(self, profile: str) -> Credentials | None:
+        return self._read().get(profile)
+
+    def put(self, profile: str, credentials: Credentials) -> None:
+        write_atomically(self.path, as_ini({**self._read(), profile: checked(credentials)}))
+
+    def remove(self, profile: str) -> None:
+        kept = self._read()
+        if kept.pop(profile, None):
+            write_atomically(self.path, as_ini(kept))
+
+    def _read(self) -> dict[str, Credentials]:
+        parser = _parser()
+        try:
+            parser.read_string(self.path.read_text(encoding="utf-8"))
+            return {
+                name: Credentials(
+                    parser[name]["aws_access_key_id"],
+                    parser[name]["aws_secret_access_key"],
+                    parser[name].get("aws_session_token"),
+                )
+                for name in parser.sections()
+            }
+        except FileNotFoundError:
+            return {}
+        except (configparser.Error, KeyError, UnicodeDecodeError) as error:
+            # The parser's own message quotes the line it stumbled over, which may be a secret.
+            raise StateError(
+                f"{self.path} is damaged",
+                why=f"it is not an AWS credentials file ({type(error).__name__})",
+                fix=f"move it away (mv '{self.path}' '{self.path}.damaged'), then add the external lakes again",
+            ) from None
+
+
+def resolve(home: Home, reference: str) -> Credentials:
+    """The secret behind a lake's reference; `NotFound` or `InvalidInput` where there is none."""
+    source, _, profile = reference.partition(":")
+    if reference == ENVIRONMENT:
+        if found := from_environment(os.environ):
+            return found
+        raise NotFound(
+            "The environment holds no S3 credentials",
+            why="AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY is not set",
+            fix="export both, or add the lake again with --aws-profile NAME or --credentials-from-stdin",
+        )
+    if source == "file":
+        if found := CredentialsFile(home).get(profile):
+            return found
+        raise NotFound(
+            f"The credentials of the lake “{profile}” are gone",
+            why=f"{CredentialsFile(home).path} has no section [{profile}]",
+            fix="penstock lake up"
+            if profile == "embedded"
+            else f"penstock lake remove {profile}, then penstock lake add {profile} …",
+        )
+    if source == "aws":
+        return _from_aws_files(profile)
+    raise StateError(
+        f"The credentials reference “{reference}” is not one",
+        why="it must be file:PROFILE, aws:PROFILE or environment",
+        fix="remove the lake and add it again: penstock lake remove NAME",
+    )
+
+
+def _from_aws_files(profile: str) -> Credentials:
+    import botocore.exceptions  # noqa: PLC0415  half a second that most commands need not spend
+    import botocore.session  # noqa: PLC0415
+
+    try:
+        found = botocore.session.Session(profile=profile).get_credentials()
+        frozen = found.get_frozen_credentials() if found else None
+    except botocore.exceptions.ProfileNotFound as error:
+        raise NotFound(
+            f"There is no AWS profile “{profile}”",
+            why="neither ~/.aws/credentials nor ~/.aws/config (or the files AWS_SHARED_CREDENTIALS_FILE and "
+            "AWS_CONFIG_FILE name) has it",
+            fix=f"aws configure --profile '{profile}'",
+        ) from error
+    except botocore.exceptions.BotoCoreError as error:
+        raise InvalidInput(
+            f"The AWS profile “{profile}” gives no credentials",
+            why=str(error),
+            fix=f"try it: aws sts get-caller-identity --profile '{profile}'",
+        ) from error
+    if frozen is None or not frozen.access_key or not frozen.secret_key:
+        raise InvalidInput(
+            f"The AWS profile “{profile}” gives no credentials",
+            why="it has no access key",
+            fix=f"aws configure --profile '{profile}'",
+        )
+    return checked(Credentials(frozen.access_key, frozen.secret_key, frozen.token))
+
+
+def _parser() -> configparser.ConfigParser:
+    # Secrets may hold %, which the default interpolation would expand; a section [DEFAULT] means nothing to AWS.
+    return configparser.ConfigParser(interpolation=None, default_section="\0")

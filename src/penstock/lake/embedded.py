@@ -1,0 +1,286 @@
+"""The embedded lake: a SeaweedFS server of this machine, started when needed, which any number of commands share.
+
+The server is recognised by what it is, a `weed` whose working directory is this home's, and not by a recorded process
+id. So a command killed between starting it and writing anything down leaves nothing that the next one cannot find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import LakeError, MissingRequirement, PenstockError, StateError
+from penstock.home import Home, read_json, write_atomically, write_json
+from penstock.lake import seaweed
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.credentials import CredentialsFile
+from penstock.lake.objects import S3ObjectStore
+from penstock.lake.registry import EMBEDDED, Lakes
+from penstock.processes import ProcessId, end_process, start_daemon
+
+BUCKET = "penstock"
+
+_READY_SECONDS = 30.0
+_LEAST_FREE_BYTES = 1 << 30
+# Its volumes are flushed and its ports closed within half a second; the filer then waits 15 s for subscriptions of its
+# own to end. Its metadata store logs every change before answering, so it loses nothing by being killed then.
+_STOP_SECONDS = 1.5
+_PROBE_KEY = "penstock/.writable"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server seen running."""
+
+    process: ProcessId
+    ports: seaweed.Ports
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.ports.s3}"
+
+
+@dataclass(frozen=True)
+class Status:
+    running: bool
+    ready: bool
+    endpoint: str | None
+    process_id: int | None
+    data: Path
+    log: Path
+    free_bytes: int
+
+
+class EmbeddedLake:
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self.directory = home.lake / "embedded"
+        self.data = self.directory / seaweed.DATA
+        self.log = self.directory / "weed.log"
+        self._ports = self.directory / "ports.json"
+
+    def ensure(self) -> Lake:
+        """The embedded lake, started if it does not run."""
+        return self.up()
+
+    def up(self) -> Lake:
+        """Start the server unless it runs, and register it as the lake “embedded”; returns when it takes writes.
+
+        Safe to call from several processes at once and after a kill at any moment. The ports of the last start are used
+        again where they are still free. Raises `MissingRequirement` (no binary, no room) or `LakeError` (the server
+        does not start, or cannot store anything), with the end of its log.
+        """
+        with self._changing():
+            self._prepare()
+            credentials = self._credentials()
+            server = self._running()
+            if server is not None and not self._await_ready(server):
+                # It listens no more, or never did: a hung server helps nobody.
+                self._end(server)
+                server = None
+            if server is not None:
+                return self._register(server)
+            server = self._start(credentials)
+            self._make_bucket(server, credentials)
+            return self._register(server)
+
+    def down(self) -> bool:
+        """Stop the server; the data stays. False where none ran."""
+        with self._changing():
+            server = self._running()
+            if server is not None:
+                self._end(server)
+            return server is not None
+
+    def status(self) -> Status:
+        server = self._running()
+        existing = next(path for path in (self.data, *self.data.parents) if path.exists())
+        return Status(
+            running=server is not None,
+            ready=server is not None and _answers(server),
+            endpoint=server.endpoint if server else None,
+            process_id=server.process.pid if server else None,
+            data=self.data,
+            log=self.log,
+            free_bytes=shutil.disk_usage(existing).free,
+        )
+
+    def _changing(self) -> contextlib.AbstractContextManager[None]:
+        return self._home.lock(
+            "lake", busy="Another command is starting or stopping the embedded lake", wait_seconds=2 * _READY_SECONDS
+        )
+
+    def _prepare(self) -> None:
+        try:
+            self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.directory.chmod(0o700)
+        except OSError as error:
+            raise StateError(
+                f"The embedded lake's directory {self.directory} cannot be used",
+                why=error.strerror or str(error),
+                fix="make it writable, or choose another state directory with PENSTOCK_HOME=/path",
+            ) from error
+
+    def _credentials(self) -> Credentials:
+        stored = CredentialsFile(self._home)
+        if found := stored.get(EMBEDDED):
+            return found
+        made = Credentials(secrets.token_hex(10), secrets.token_hex(20))
+        stored.put(EMBEDDED, made)
+        return made
+
+    def _running(self) -> Server | None:
+        here = self.directory.resolve()
+        for pid in _own_processes():
+            with contextlib.suppress(OSError):
+                process = ProcessId.of(pid)
+                arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+                if process is None or not seaweed.is_server(arguments) or Path(f"/proc/{pid}/cwd").resolve() != here:
+                    continue
+                ports = seaweed.Ports.from_arguments(arguments)
+                if ports is not None:
+                    return Server(process, ports)
+        return None
+
+    def _start(self, credentials: Credentials) -> Server:
+        program = seaweed.binary()
+        free = shutil.disk_usage(self.data).free
+        if free < _LEAST_FREE_BYTES and not any(self.data.iterdir()):
+            raise MissingRequirement(
+                "The disk is too full for an embedded lake",
+                why=f"{free >> 20} MiB are free at {self.data}; at least {_LEAST_FREE_BYTES >> 20} MiB are needed",
+                fix="free some space, or choose another disk with PENSTOCK_HOME=/path",
+            )
+        for name, content in seaweed.configuration(credentials, write_key=secrets.token_hex(32)).items():
+            write_atomically(self.directory / name, content)
+        ports = self._preferred_ports()
+        for attempt in range(3):
+            if attempt:
+                ports = seaweed.Ports.choose()
+            server = self._start_once(seaweed.command(program, ports, volume_mib=seaweed.volume_mib(free)), ports)
+            if self._await_ready(server):
+                write_json(self._ports, ports.as_json())
+                return server
+            port_lost = "address already in use" in self._log_tail(200)
+            self._end(server)
+            if not port_lost:
+                break
+        raise LakeError(
+            "The embedded lake does not start",
+            why=f"the server did not answer within {_READY_SECONDS:.0f} s or ended; its log ends with:\n"
+            + self._log_tail(8),
+            fix=f"read {self.log}. If its data is damaged, move it away (mv '{self.data}' '{self.data}.damaged') "
+            "and penstock lake up starts with an empty lake",
+        )
+
+    def _start_once(self, command: list[str], ports: seaweed.Ports) -> Server:
+        _remove(ports.sockets())
+        # The log of the last start alone: an old "address already in use" must not be taken for this one's.
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".previous.log"))
+        # Bare: the server would take AWS_* variables for an administrator's, and read the user's ~/.seaweedfs.
+        environment = {"HOME": str(self.directory), "PATH": os.defpath}
+        process = start_daemon(command, log=self.log, environment=environment, directory=self.directory)
+        return Server(process, ports)
+
+    def _preferred_ports(self) -> seaweed.Ports:
+        try:
+            recorded = seaweed.Ports.from_json(read_json(self._ports))
+        except StateError:
+            recorded = None
+        return recorded if recorded and all(map(_free, recorded.all())) else seaweed.Ports.choose()
+
+    def _await_ready(self, server: Server) -> bool:
+        deadline = time.monotonic() + _READY_SECONDS
+        while server.process.alive() and time.monotonic() < deadline:
+            if _answers(server):
+                return True
+            time.sleep(0.03)
+        return False
+
+    def _make_bucket(self, server: Server, credentials: Credentials) -> None:
+        """Make the bucket and prove that it takes a write: the gateway answers before its volumes do."""
+        store = S3ObjectStore(self._lake(server), credentials, attempts=1)
+        deadline = time.monotonic() + _READY_SECONDS
+        while True:
+            try:
+                store.create_bucket()
+                store.put(_PROBE_KEY, b"")
+                store.delete(_PROBE_KEY)
+            except PenstockError as error:
+                if time.monotonic() < deadline and server.process.alive() and not self._full():
+                    time.sleep(0.1)
+                    continue
+                raise LakeError(
+                    "The embedded lake runs but stores nothing",
+                    why="the disk is full"
+                    if self._full()
+                    else f"{error.problem} ({error.why})\nits log ends with:\n{self._log_tail(8)}",
+                    fix=f"free some space at {self.data}, then penstock lake up"
+                    if self._full()
+                    else f"read {self.log}",
+                ) from error
+            return
+
+    def _full(self) -> bool:
+        return shutil.disk_usage(self.data).free < 256 * seaweed.MIB
+
+    def _end(self, server: Server) -> None:
+        end_process(server.process, grace_seconds=_STOP_SECONDS)
+        _remove([*server.ports.sockets(), self.directory / "filer.sock", self.directory / "s3.sock"])
+
+    def _lake(self, server: Server) -> Lake:
+        return Lake(EMBEDDED, (server.endpoint,), BUCKET, f"file:{EMBEDDED}", kind="embedded")
+
+    def _register(self, server: Server) -> Lake:
+        lakes, lake = Lakes(self._home), self._lake(server)
+        return lake if lake in lakes.all() else lakes.add(lake)
+
+    def _log_tail(self, lines: int) -> str:
+        try:
+            return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        except OSError:
+            return "(there is no log)"
+
+
+def _own_processes() -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == os.geteuid():
+                yield int(entry.name)
+
+
+def _answers(server: Server) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", server.ports.s3, timeout=2)
+    try:
+        connection.request("GET", "/status")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as listener:
+        # As the server does: connections of an earlier one, still in TIME_WAIT, do not keep the port.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -1,0 +1,202 @@
+"""An S3 client for small jobs by hand and for artefacts. Spark's own reading and writing does not pass here."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import InvalidInput, LakeError, MissingRequirement, PenstockError
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake, ObjectInfo, ObjectStore
+from penstock.lake.failures import code_of, is_connection_failure, translated
+from penstock.lake.registry import Lakes
+
+_DELETE_BATCH = 1000  # what one DeleteObjects request may name
+
+
+def s3_client(
+    lake: Lake,
+    credentials: Credentials,
+    endpoint: str,
+    *,
+    attempts: int = 4,
+    connect_seconds: float = 5.0,
+    read_seconds: float = 60.0,
+    connections: int = 16,
+) -> Any:
+    """A boto3 client of one gateway. Raises nothing before the first request."""
+    import boto3  # noqa: PLC0415  half a second that most commands need not spend
+    from botocore.config import Config  # noqa: PLC0415
+
+    # A session of its own: the default one reads the user's AWS files, whose settings are for another store.
+    session = boto3.session.Session(
+        aws_access_key_id=credentials.access_key,
+        aws_secret_access_key=credentials.secret_key,
+        aws_session_token=credentials.session_token,
+        region_name=lake.region,
+    )
+    config = Config(
+        s3={"addressing_style": "path" if lake.path_style else "virtual"},
+        connect_timeout=connect_seconds,
+        read_timeout=read_seconds,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        max_pool_connections=connections,
+        # Trailing checksums are the client's default since 2025, and many stores answer them with an error.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        ignore_configured_endpoint_urls=True,
+    )
+    return session.client("s3", endpoint_url=endpoint, config=config)
+
+
+def open_store(home: Home, lake: Lake) -> S3ObjectStore:
+    return S3ObjectStore(lake, Lakes(home).credentials_of(lake))
+
+
+class S3ObjectStore(ObjectStore):
+    """A request goes to the first gateway that could be connected to, and on to the next where that fails.
+
+    Safe to use from several threads. Each request is tried `attempts` times with growing pauses.
+    """
+
+    def __init__(self, lake: Lake, credentials: Credentials, *, attempts: int = 4) -> None:
+        self._lake = lake
+        self._credentials = credentials
+        self._attempts = attempts
+        self._clients: dict[str, Any] = {}
+        self._preferred = 0
+        self._lock = threading.Lock()
+
+    def put(self, key: str, content: bytes | Path) -> None:
+        """Store the bytes, or the file's content in parts where it is large; the object appears whole or not at all."""
+        if isinstance(content, Path):
+            if not content.is_file():
+                raise InvalidInput(f"{content} is not a file that can be read", fix="give the path of a file")
+            self._request(lambda s3: s3.upload_file(str(content), self._lake.bucket, _checked(key)), key)
+        else:
+            self._request(lambda s3: s3.put_object(Bucket=self._lake.bucket, Key=_checked(key), Body=content), key)
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes [start, start + length) of the object, fewer where it ends before."""
+        if length == 0:
+            return b""
+        part = {} if start == 0 and length is None else {"Range": _range(start, length)}
+
+        def read(s3: Any) -> Any:
+            answer = s3.get_object(Bucket=self._lake.bucket, Key=_checked(key), **part)
+            return answer["Body"].read()
+
+        try:
+            content: bytes = self._request(read, key)
+        except LakeError as error:
+            if code_of(error.__cause__) in ("InvalidRange", "416"):
+                return b""
+            raise
+        return content
+
+    def download(self, key: str, target: Path) -> None:
+        """Write the object to `target`, which is replaced whole or left as it was."""
+        partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            self._request(lambda s3: s3.download_file(self._lake.bucket, _checked(key), str(partial)), key)
+            partial.replace(target)
+        except OSError as error:
+            raise MissingRequirement(
+                f"{target} cannot be written",
+                why=error.strerror or str(error),
+                fix="choose another place, or free space",
+            ) from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Every object whose key begins with `prefix`, in the store's order (by key's bytes), page by page."""
+        token: dict[str, str] = {}
+        while True:
+            page = self._request(
+                lambda s3, t=token: s3.list_objects_v2(  # type: ignore[misc]
+                    Bucket=self._lake.bucket, Prefix=prefix, **t
+                )
+            )
+            for entry in page.get("Contents", ()):
+                yield ObjectInfo(entry["Key"], entry["Size"], entry["LastModified"], entry["ETag"].strip('"'))
+            if not page.get("IsTruncated"):
+                return
+            token = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def delete(self, *keys: str) -> None:
+        """Delete the objects; those that are not there are no error."""
+        for first in range(0, len(keys), _DELETE_BATCH):
+            batch = [{"Key": _checked(key)} for key in keys[first : first + _DELETE_BATCH]]
+            answer = self._request(
+                lambda s3, b=batch: s3.delete_objects(  # type: ignore[misc]
+                    Bucket=self._lake.bucket, Delete={"Objects": b, "Quiet": True}
+                )
+            )
+            if errors := answer.get("Errors"):
+                raise LakeError(
+                    f"{len(errors)} of {len(batch)} objects could not be deleted",
+                    why=f"“{errors[0].get('Key')}”: {errors[0].get('Code')} {errors[0].get('Message', '')}",
+                    fix=f"penstock lake check --lake {self._lake.name}",
+                )
+
+    def create_bucket(self) -> None:
+        """Make the lake's bucket unless it is there."""
+        try:
+            self._request(lambda s3: s3.create_bucket(Bucket=self._lake.bucket))
+        except LakeError as error:
+            if code_of(error.__cause__) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+                raise
+
+    def _request(self, call: Callable[[Any], Any], key: str | None = None) -> Any:
+        endpoints = self._lake.endpoints
+        for attempt in range(len(endpoints)):
+            chosen = (self._preferred + attempt) % len(endpoints)
+            try:
+                answer = call(self._client(endpoints[chosen]))
+            except (PenstockError, OSError):
+                raise
+            except Exception as error:
+                cause = _aws_cause(error)
+                if is_connection_failure(cause) and attempt + 1 < len(endpoints):
+                    continue
+                raise translated(cause, self._lake, endpoints[chosen], key) from cause
+            self._preferred = chosen
+            return answer
+        raise AssertionError("a lake has at least one endpoint")
+
+    def _client(self, endpoint: str) -> Any:
+        with self._lock:  # making a client is the one thing of boto3 that threads must not do at once
+            if endpoint not in self._clients:
+                self._clients[endpoint] = s3_client(self._lake, self._credentials, endpoint, attempts=self._attempts)
+            return self._clients[endpoint]
+
+
+def _aws_cause(error: Exception) -> Exception:
+    """The transfer manager wraps what happened to a part, sometimes only in words."""
+    import botocore.exceptions as aws  # noqa: PLC0415
+
+    inner: BaseException | None = error
+    while inner is not None:
+        for kind in (aws.ClientError, aws.BotoCoreError):
+            if isinstance(inner, kind):
+                return inner
+        inner = inner.__cause__ or inner.__context__
+    return error
+
+
+def _checked(key: str) -> str:
+    if not key or key.startswith("/") or len(key.encode()) > 1024:
+        raise InvalidInput(
+            f"“{key[:80]}” cannot be an object's key",
+            why="a key is not empty, begins without a slash, and has at most 1024 bytes in UTF-8",
+            fix="give it like folder/name.csv",
+        )
+    return key
+
+
+def _range(start: int, length: int | None) -> str:
+    return f"bytes={start}-" + ("" if length is None else str(start + length - 1))

@@ -1,0 +1,174 @@
+"""The lakes this home knows by name, and which is meant when none is named."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from penstock.errors import InvalidInput, NotFound, StateError
+from penstock.home import Home, read_json, write_json
+from penstock.lake import credentials as secrets
+from penstock.lake.base import Credentials, Lake
+
+EMBEDDED = "embedded"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+# A bucket is the host of an s3a:// URI, and Java finds no host where there is an underscore.
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+
+
+@dataclass(frozen=True)
+class _Registered:
+    lakes: dict[str, Lake]
+    default: str | None
+
+
+class Lakes:
+    """The registry file `lakes.json`. Changes are atomic and serialised across processes."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._path: Path = home.lake / "lakes.json"
+
+    def all(self) -> list[Lake]:
+        return sorted(self._read().lakes.values(), key=lambda lake: lake.name)
+
+    def default(self) -> str | None:
+        return self._read().default
+
+    def get(self, name: str | None = None) -> Lake:
+        """The lake of that name, or the default one; `NotFound` where there is none."""
+        registered = self._read()
+        wanted = name or registered.default
+        if wanted is None:
+            raise NotFound(
+                "There is no lake yet",
+                why="no embedded lake was started here and no other was added",
+                fix="penstock lake up, or penstock lake add NAME --endpoint URL --bucket BUCKET",
+            )
+        if wanted not in registered.lakes:
+            known = ", ".join(sorted(registered.lakes)) or "none"
+            raise NotFound(
+                f"There is no lake “{wanted}”",
+                why=f"known lakes: {known}",
+                fix="penstock lake list shows them; penstock lake add adds one",
+            )
+        return registered.lakes[wanted]
+
+    def add(self, lake: Lake, credentials: Credentials | None = None) -> Lake:
+        """Store a lake, replacing one of the same name; the first becomes the default.
+
+        Given `credentials`, they go to the private credentials file and the lake refers to them there.
+        """
+        lake = checked(lake)
+        with self._changing() as registered:
+            if credentials is not None:
+                secrets.CredentialsFile(self._home).put(lake.name, credentials)
+                lake = replace(lake, credentials=f"file:{lake.name}")
+            registered.lakes[lake.name] = lake
+            self._write(replace(registered, default=registered.default or lake.name))
+        return lake
+
+    def remove(self, name: str) -> None:
+        """Forget the lake and its stored credentials; nothing in the store changes."""
+        with self._changing() as registered:
+            if name not in registered.lakes:
+                self.get(name)
+            del registered.lakes[name]
+            left = sorted(registered.lakes)
+            default = registered.default if registered.default in left else next(iter(left), None)
+            self._write(_Registered(registered.lakes, default))
+            # Last: killed in between, an unused secret in a private file is better than a lake that lost its own.
+            secrets.CredentialsFile(self._home).remove(name)
+
+    def set_default(self, name: str) -> None:
+        with self._changing() as registered:
+            if name not in registered.lakes:
+                self.get(name)
+            self._write(replace(registered, default=name))
+
+    def credentials_of(self, lake: Lake) -> Credentials:
+        return secrets.resolve(self._home, lake.credentials)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[_Registered]:
+        with self._home.lock("lakes", busy="Another command is changing the list of lakes", wait_seconds=10):
+            yield self._read()
+
+    def _read(self) -> _Registered:
+        value = read_json(self._path)
+        if value is None:
+            return _Registered({}, None)
+        try:
+            lakes = {lake.name: lake for lake in map(Lake.from_json, value["lakes"])}
+            return _Registered(lakes, value["default"] if value["default"] in lakes else None)
+        except (KeyError, TypeError) as error:
+            raise StateError(
+                f"{self._path} is damaged",
+                why=f"it does not describe lakes ({type(error).__name__}: {error})",
+                fix=f"move it away (mv '{self._path}' '{self._path}.damaged'), then penstock lake up or lake add again",
+            ) from error
+
+    def _write(self, registered: _Registered) -> None:
+        lakes = [registered.lakes[name].as_json() for name in sorted(registered.lakes)]
+        write_json(self._path, {"default": registered.default, "lakes": lakes})
+
+
+def checked(lake: Lake) -> Lake:
+    """The lake with its endpoints in one form; `InvalidInput` names the part that cannot be right."""
+    if not _NAME.fullmatch(lake.name):
+        raise InvalidInput(
+            f"“{lake.name}” cannot be a lake's name",
+            why="a name has at most 63 letters, digits, '.', '_' and '-', and begins with a letter or digit",
+            fix="choose another name",
+        )
+    if not _BUCKET.fullmatch(lake.bucket) or ".." in lake.bucket:
+        raise InvalidInput(
+            f"“{lake.bucket}” cannot be a bucket's name",
+            why="a bucket Spark can reach has 3 to 63 lower-case letters, digits, '.' and '-'",
+            fix="give the bucket alone (--bucket sales), without s3:// and without a folder",
+        )
+    return replace(lake, endpoints=checked_endpoints(lake.endpoints))
+
+
+def checked_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
+    """Gateways of one store: at least one, each once, all http or all https."""
+    if not endpoints:
+        raise InvalidInput("A lake needs an endpoint", fix="--endpoint http://HOST:PORT, once for each gateway")
+    known = tuple(dict.fromkeys(map(checked_endpoint, endpoints)))
+    if len({urlsplit(endpoint).scheme for endpoint in known}) > 1:
+        raise InvalidInput(
+            "The endpoints mix http and https",
+            why="gateways of one lake are used in turn, so all must offer the same protection",
+            fix="give all of them as https://…, or all as http://…",
+        )
+    return known
+
+
+def checked_endpoint(text: str) -> str:
+    """`scheme://host[:port]` in one form."""
+
+    def wrong(why: str) -> InvalidInput:
+        # The text is not repeated where it may hold a password.
+        shown = "The endpoint" if "@" in text else f"The endpoint “{text}”"
+        return InvalidInput(f"{shown} cannot be used", why=why, fix="give it like https://s3.example.com:8443")
+
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port
+    except ValueError as error:
+        raise wrong(str(error)) from None
+    if parts.scheme not in ("http", "https"):
+        raise wrong("it must begin with http:// or https://")
+    if "@" in parts.netloc:
+        raise wrong("credentials do not belong in an address")
+    if not parts.hostname or any(letter.isspace() for letter in parts.netloc):
+        raise wrong("it names no host")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise wrong("an endpoint ends after the host and port; the bucket goes to --bucket")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
