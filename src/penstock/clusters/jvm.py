@@ -240,13 +240,12 @@ def driver_command(
     ]
 
 
-def executor_command(
-    jvm: Jvm, *, size: ProcessSize, cluster: Path, executor_id: int, secret: Path
-) -> list[str]:
+def executor_command(jvm: Jvm, *, size: ProcessSize, cluster: Path, executor_id: int, properties: Path) -> list[str]:
     """One executor, to be started at the same moment as the driver: it waits for `cluster/endpoint`.
 
-    `secret` is the file with the value of `spark.authenticate.secret`. It logs to stderr, where user code's own output
-    goes too. Ends with exit code 3 when no driver comes.
+    `properties` is the driver's own properties file: an executor needs its network settings and secret before it can
+    ask the driver for the rest. It logs to stderr, where user code's own output goes too. Ends with exit code 3 when no
+    driver comes.
     """
     return [
         *_java(jvm, size, role="executor"),
@@ -257,8 +256,8 @@ def executor_command(
         str(executor_id),
         "--cores",
         str(size.cores),
-        "--secret-file",
-        str(secret),
+        "--properties-file",
+        str(properties),
     ]
 
 

@@ -1,7 +1,6 @@
 package io.penstock.cluster
 
-import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{Files, Path, Paths}
+import java.nio.file.{Path, Paths}
 
 import scala.annotation.tailrec
 
@@ -14,7 +13,7 @@ import org.apache.spark.penstock.ExecutorProcess
  * then becomes Spark's own executor. It ends by itself when its parent process dies or no driver appears in time, so a
  * driver that fails to start leaves no executor behind.
  *
- * `--directory D --executor-id N --cores C [--host 127.0.0.1] [--secret-file F] [--wait-seconds 300]`
+ * `--directory D --executor-id N --cores C --properties-file F [--host 127.0.0.1] [--wait-seconds 300]`
  */
 object ExecutorLauncher {
 
@@ -25,10 +24,7 @@ object ExecutorLauncher {
 
   def main(arguments: Array[String]): Unit = {
     val options = Options.parse(arguments.toList)
-    options.secretFile.foreach { file =>
-      // Spark looks for the secret in its settings; a system property of this process is one, an argument would show.
-      sys.props("spark.authenticate.secret") = new String(Files.readAllBytes(file), UTF_8).trim
-    }
+    ExecutorProcess.adopt(options.properties)
     Preload.start()
     awaitEndpoint(options) match {
       case Some(endpoint) => ExecutorProcess.run(endpoint, options.executorId, options.cores, options.host)
@@ -55,10 +51,10 @@ object ExecutorLauncher {
 
   final private[cluster] case class Options(
       directory: Path,
+      properties: Path,
       executorId: String,
       cores: Int,
       host: String,
-      secretFile: Option[Path],
       waitSeconds: Long
   )
 
@@ -76,10 +72,10 @@ object ExecutorLauncher {
         values.getOrElse(name, throw new IllegalArgumentException(s"--$name is missing"))
       Options(
         directory = Paths.get(required("directory")),
+        properties = Paths.get(required("properties-file")),
         executorId = required("executor-id"),
         cores = required("cores").toInt,
         host = values.getOrElse("host", "127.0.0.1"),
-        secretFile = values.get("secret-file").map(Paths.get(_)),
         waitSeconds = values.get("wait-seconds").fold(300L)(_.toLong)
       )
     }
