@@ -1,0 +1,236 @@
+"""Every application: a dedicated cluster that is started for it, used by it alone, and thrown away."""
+
+from __future__ import annotations
+
+from penstock.engine.application import ClusterSize
+from penstock.profiles.setting import GIB, MIB, Layer, Setting
+from penstock.profiles.sources import (
+    NVM_CONFIGURATION,
+    PLATFORM_SCALE,
+    PLATFORM_TABLE_6,
+    SMALL_CLUSTERS,
+    SPARK_CONFIGURATION,
+    SPARK_MONITORING,
+    SPARK_SQL_TUNING,
+    SPARK_TUNING,
+)
+
+_JVM_OPTIONS = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
+_JVM_REASON = (
+    "The parallel collector takes no part of the cores while tasks run, as G1 does; "
+    "the default code cache of 240 MB fills up with Spark's generated code, and the JVM then throws compiled code away"
+)
+
+
+def many_executors(size: ClusterSize) -> bool:
+    """From here on losing a connection is likelier than losing an executor; the seed documents had 20 to 100."""
+    return size.executors >= 16
+
+
+def _roomy_heaps(size: ClusterSize) -> bool:
+    return min(size.driver.memory_bytes, size.executor.memory_bytes) >= 2 * GIB
+
+
+def _large_executors(size: ClusterSize) -> bool:
+    return size.executor.memory_bytes >= 4 * GIB
+
+
+def shuffle_partitions(size: ClusterSize) -> str:
+    return str(3 * size.executor_cores)
+
+
+def _file_listing_cache(size: ClusterSize) -> str:
+    share = size.driver.memory_bytes // 8
+    return str(min(max(share, 64 * MIB), 10 * GIB))
+
+
+_ADAPTIVE = (
+    Setting(
+        "spark.sql.adaptive.enabled",
+        "true",
+        "Joins and partitions are chosen again from the sizes seen at run time; all 104 queries passed at 10 TB with it",
+        PLATFORM_SCALE,
+    ),
+    Setting(
+        "spark.sql.adaptive.coalescePartitions.enabled",
+        "true",
+        "Small shuffle partitions are read by one task, so a generous partition count costs little",
+        PLATFORM_SCALE,
+    ),
+    Setting(
+        "spark.sql.shuffle.partitions",
+        shuffle_partitions,
+        "Three tasks a core even out their lengths; Spark's 200 are mostly empty on a small cluster, and each is a task",
+        f"{SPARK_TUNING}, level of parallelism; {SMALL_CLUSTERS}",
+    ),
+    Setting(
+        "spark.default.parallelism",
+        shuffle_partitions,
+        "The same for RDDs, whose default otherwise depends on how many executors happen to be up already",
+        f"{SPARK_TUNING}, level of parallelism",
+    ),
+    Setting(
+        "spark.sql.autoBroadcastJoinThreshold",
+        "30m",
+        "A table of this size is cheaper to send to every executor than to shuffle the table it is joined with",
+        NVM_CONFIGURATION,
+        when=_roomy_heaps,
+    ),
+    Setting(
+        "spark.sql.broadcastTimeout",
+        "3600s",
+        "A broadcast side that is itself a long query fails the whole query after Spark's five minutes",
+        NVM_CONFIGURATION,
+    ),
+)
+
+_MEMORY = (
+    Setting(
+        "spark.memory.fraction",
+        "0.8",
+        "Spark's 0.6 made stages fail or retry at 10 TB; from 4 GiB on, a fifth is room enough for everything else",
+        PLATFORM_SCALE,
+        when=_large_executors,
+    ),
+    Setting(
+        "spark.memory.storageFraction",
+        "0.2",
+        "A job that reads its input once caches little; what is kept for cached blocks is kept from sorts and joins",
+        PLATFORM_SCALE,
+        when=_large_executors,
+    ),
+    Setting(
+        "spark.sql.hive.filesourcePartitionFileCacheSize",
+        _file_listing_cache,
+        "Queries failed or were retried while listing objects at 10 TB until this cache had 10 GB; "
+        "here an eighth of the driver's heap, since it is in that heap",
+        PLATFORM_SCALE,
+    ),
+    Setting(
+        "spark.sql.codegen.cache.maxEntries",
+        "2000",
+        "A session of many queries meets the same generated code again; with Spark's 100 it is compiled again",
+        SMALL_CLUSTERS,
+    ),
+)
+
+_NETWORK = (
+    Setting(
+        "spark.network.timeout",
+        "600s",
+        "Longer than any collection pause or slow store; a dead executor is noticed by its closed connection, not by this",
+        f"{SPARK_CONFIGURATION}, networking",
+        when=lambda size: not many_executors(size),
+    ),
+    Setting(
+        "spark.network.timeout",
+        "3600s",
+        "Across 100 executors, shorter ones took busy executors for dead ones",
+        PLATFORM_TABLE_6,
+        when=many_executors,
+    ),
+    Setting(
+        "spark.shuffle.io.maxRetries",
+        "10",
+        "A fetch that fails for good makes Spark compute the lost stage again: trying again is cheaper",
+        PLATFORM_TABLE_6,
+    ),
+    Setting(
+        "spark.shuffle.io.retryWait",
+        "60s",
+        "An overloaded executor among 100 needs this long to recover; ten tries of Spark's five seconds do not outlast it",
+        PLATFORM_TABLE_6,
+        when=many_executors,
+    ),
+    *(
+        Setting(
+            f"spark.{module}.io.{kind}Threads",
+            "64",
+            "Spark stops at 8 threads, too few to serve 100 executors at once",
+            PLATFORM_TABLE_6,
+            when=many_executors,
+        )
+        for module in ("shuffle", "rpc")
+        for kind in ("server", "client")
+    ),
+    Setting(
+        "spark.rpc.io.threads",
+        "64",
+        "As for the shuffle's threads (its sibling spark.shuffle.io.threads of the same table is read by no Spark 4)",
+        PLATFORM_TABLE_6,
+        when=many_executors,
+    ),
+    Setting(
+        "spark.io.compression.codec",
+        "zstd",
+        "Shuffle and spill files become smaller than with lz4, for more processor time: worth it where many executors "
+        "share the network and the shuffle drives, which were what contended there",
+        f"{SPARK_CONFIGURATION}, compression and serialization; {PLATFORM_SCALE}",
+        when=many_executors,
+    ),
+)
+
+_RECORDS = (
+    Setting(
+        "spark.eventLog.enabled",
+        "true",
+        "The cluster and its web interface are gone after the run; the event log in the lake is what remains of them",
+        SPARK_MONITORING,
+    ),
+    Setting(
+        "spark.eventLog.rolling.enabled",
+        "false",
+        "One file for one application; rolling serves applications that never end",
+        SPARK_MONITORING,
+    ),
+    Setting(
+        "spark.eventLog.compress",
+        "true",
+        "It repeats itself, is sent to the lake after every run, and is rarely read",
+        SPARK_MONITORING,
+    ),
+    Setting(
+        "spark.ui.enabled",
+        "false",
+        "Penstock shows progress itself; a web server costs every start time. "
+        "Turn it on for one run with --conf spark.ui.enabled=true",
+        "docs/results.md, 'From submission to the first task'",
+    ),
+    Setting(
+        "spark.ui.port",
+        "0",
+        "Several clusters of one machine each find a free port",
+        f"{SPARK_CONFIGURATION}, Spark UI",
+    ),
+    Setting(
+        "spark.ui.showConsoleProgress",
+        "false",
+        "Penstock draws the progress; two bars on one terminal garble each other",
+        f"{SPARK_CONFIGURATION}, Spark UI",
+    ),
+)
+
+_JVM = tuple(
+    Setting(
+        f"spark.{role}.extraJavaOptions",
+        _JVM_OPTIONS,
+        _JVM_REASON,
+        f"{NVM_CONFIGURATION}; {SMALL_CLUSTERS}",
+    )
+    for role in ("driver", "executor")
+)
+
+_FORMATS = (
+    Setting(
+        "spark.sql.parquet.compression.codec",
+        "zstd",
+        "Fewer bytes to store and to move than with snappy, for every later reader too",
+        f"{SPARK_SQL_TUNING}; TPC-DS scale 1 is 252 MB with it",
+    ),
+)
+
+LAYER = Layer(
+    "base",
+    "every application on a dedicated cluster",
+    (*_ADAPTIVE, *_MEMORY, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
+)

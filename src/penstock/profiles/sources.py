@@ -1,0 +1,27 @@
+"""Where values come from, named once."""
+
+PLATFORM = "Spark on OpenShift Data Foundation (Red Hat, IBM)"
+CEPH_LAKE = "Ceph data lake (Intel)"
+MEMORY_ACCELERATOR = "In-memory data accelerator (Intel)"
+NVM = "NVM, Spark and Ceph (Intel)"
+
+PLATFORM_SCALE = f"{PLATFORM}, 'Analytics scale and concurrency'"
+PLATFORM_TABLE_6 = f"{PLATFORM}, 'Analytics scale and concurrency', table 6"
+PLATFORM_LAYOUT = f"{PLATFORM}, 'TPC Benchmark Decision Support', data layout and statistics"
+PLATFORM_TERASORT = f"{PLATFORM}, 'TeraGen/TeraSort', table 5 and lessons on partition sizes"
+CEPH_LAKE_S3A = f"{CEPH_LAKE}, 'S3A Key Performance Configuration'"
+CEPH_LAKE_REQUESTS = f"{CEPH_LAKE}, 'Optimizing HTTP Requests'"
+COMMITTERS = f"{MEMORY_ACCELERATOR}, 'S3A Connector Adapter Optimization', table 3"
+NVM_CONFIGURATION = f"{NVM}, 'Benchmark Configurations & Workloads'"
+
+SPARK_CONFIGURATION = "Spark 4.1.2 documentation, 'Spark Configuration'"
+SPARK_TUNING = "Spark 4.1.2 documentation, 'Tuning Spark'"
+SPARK_SQL_TUNING = "Spark 4.1.2 documentation, 'Performance Tuning'"
+SPARK_CLOUD = "Spark 4.1.2 documentation, 'Integration with Cloud Infrastructures'"
+SPARK_MONITORING = "Spark 4.1.2 documentation, 'Monitoring and Instrumentation'"
+S3A_PERFORMANCE = "Hadoop 3.4.2 documentation, 'Maximizing Performance when working with the S3A Connector'"
+S3A_CONNECTING = "Hadoop 3.4.2 documentation, 'Connecting to an Amazon S3 Bucket through the S3A Connector'"
+S3A_COMMITTERS = "Hadoop 3.4.2 documentation, 'Committing work to S3 with the S3A Committers'"
+S3A_GUIDE = "Hadoop 3.4.2 documentation, 'Hadoop-AWS module: Integration with Amazon Web Services'"
+
+SMALL_CLUSTERS = "docs/results.md, 'Settings on two cores'"

@@ -1,0 +1,216 @@
+"""Every application: the lake through S3A of Hadoop 3.4.2, written without renames and read by ranges."""
+
+from __future__ import annotations
+
+from penstock.engine.application import ClusterSize
+from penstock.profiles.setting import Layer, Setting
+from penstock.profiles.sources import (
+    CEPH_LAKE_REQUESTS,
+    CEPH_LAKE_S3A,
+    COMMITTERS,
+    S3A_COMMITTERS,
+    S3A_CONNECTING,
+    S3A_GUIDE,
+    S3A_PERFORMANCE,
+    SPARK_CLOUD,
+)
+
+S3A = "spark.hadoop.fs.s3a."
+
+# At once, one task reads up to four ranges of each of two open files and uploads four blocks of what it writes.
+_RANGES = 4
+_BLOCKS = 4
+_CONNECTIONS_PER_TASK = 2 * _RANGES + _BLOCKS
+
+
+def _busiest_process(size: ClusterSize) -> int:
+    return max(size.driver.cores, size.executor.cores)
+
+
+def _threads(size: ClusterSize) -> str:
+    return str(max(32, 2 * _BLOCKS * _busiest_process(size)))
+
+
+def _connections(size: ClusterSize) -> str:
+    # Twice the need: a pool that is too small shows up as a time-out, one that is too large not at all.
+    return str(max(128, 2 * _CONNECTIONS_PER_TASK * _busiest_process(size)))
+
+
+_COMMIT = (
+    Setting(
+        S3A + "committer.name",
+        "magic",
+        "Each task uploads to the final place and the job's commit completes the uploads: no copy, no rename, nothing "
+        "visible before. The staging committer, which writes to local disk first, was already 1.5 times faster than renames",
+        f"{COMMITTERS}; {S3A_COMMITTERS}",
+    ),
+    Setting(
+        S3A + "committer.magic.enabled",
+        "true",
+        "The file system must agree to treat __magic paths as uploads",
+        S3A_COMMITTERS,
+    ),
+    Setting(
+        "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a",
+        "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
+        "Without it Hadoop falls back to the committer that renames",
+        SPARK_CLOUD,
+    ),
+    Setting(
+        "spark.sql.sources.commitProtocolClass",
+        "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
+        "Makes Spark SQL ask Hadoop for the committer of the path it writes to",
+        SPARK_CLOUD,
+    ),
+    Setting(
+        "spark.sql.parquet.output.committer.class",
+        "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
+        "Parquet insists on a committer class of its own; this one passes on to S3A's",
+        SPARK_CLOUD,
+    ),
+    Setting(
+        "spark.sql.streaming.checkpointFileManagerClass",
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",
+        "A stream's checkpoint appears whole when its upload completes, instead of by a rename",
+        SPARK_CLOUD,
+    ),
+    Setting(
+        S3A + "committer.threads",
+        lambda size: str(max(8, 2 * size.driver.cores)),
+        "Uploads of one job are completed in parallel; each is a short request",
+        S3A_COMMITTERS,
+    ),
+    Setting(
+        S3A + "create.conditional.enabled",
+        "true",
+        "A file that must not exist yet is created by a conditional PUT, so that one of two writers wins and knows it",
+        S3A_PERFORMANCE,
+    ),
+)
+
+_READ = (
+    Setting(
+        S3A + "experimental.input.fadvise",
+        "normal",
+        "Starts as a scan and turns to ranges at the first backward seek; Parquet asks for ranges itself when it opens "
+        "a file, and text keeps its one long request (workloads that only read columns say random)",
+        f"{S3A_PERFORMANCE}; {CEPH_LAKE_REQUESTS}",
+    ),
+    Setting(
+        S3A + "readahead.range",
+        "64K",
+        "How far a stream reads on rather than close its connection: with it and ranges, queries were three times "
+        "faster and the gateways' errors 500 were gone",
+        CEPH_LAKE_REQUESTS,
+    ),
+    Setting(
+        "spark.hadoop.parquet.hadoop.vectored.io.enabled",
+        "true",
+        "A row group's column chunks are asked for together, so that S3A fetches them in parallel",
+        S3A_PERFORMANCE,
+    ),
+    Setting(
+        S3A + "vectored.active.ranged.reads",
+        str(_RANGES),
+        "Ranges of one file on their way at once; every core may be reading one",
+        S3A_PERFORMANCE,
+    ),
+    Setting(
+        S3A + "vectored.read.min.seek.size",
+        "128K",
+        "Ranges with a smaller gap are one request: reading the gap takes less time than another round trip",
+        S3A_PERFORMANCE,
+    ),
+    Setting(
+        S3A + "vectored.read.max.merged.size",
+        "2M",
+        "Merged ranges stay small enough to arrive side by side",
+        S3A_PERFORMANCE,
+    ),
+)
+
+_WRITE = (
+    Setting(
+        S3A + "fast.upload.buffer",
+        "disk",
+        "Blocks wait for their upload on the cluster's own scratch disk: memory buffers are faster, but a store that "
+        "falls behind then kills the executor",
+        S3A_PERFORMANCE,
+    ),
+    Setting(
+        S3A + "buffer.dir",
+        "${java.io.tmpdir}/s3a",
+        "Each process's own scratch, gone with the cluster; Hadoop's default is shared by all users of a machine",
+        S3A_GUIDE,
+    ),
+    Setting(
+        S3A + "fast.upload.active.blocks",
+        str(_BLOCKS),
+        "Blocks of one file being uploaded or waiting; bounds what one task can have buffered",
+        CEPH_LAKE_S3A,
+    ),
+    Setting(
+        S3A + "multipart.size",
+        "64M",
+        "An object of the layout's 32 MB is one part; the longest file S3 allows at this size is 640 GB",
+        S3A_PERFORMANCE,
+    ),
+    Setting(
+        S3A + "block.size",
+        "32M",
+        "What formats without row groups are split by: the object size of the documents' layout",
+        CEPH_LAKE_S3A,
+    ),
+)
+
+_CONNECTIONS = (
+    Setting(
+        S3A + "connection.maximum",
+        _connections,
+        f"{_CONNECTIONS_PER_TASK} for each core of the busiest process, doubled: a pool smaller than what the tasks "
+        "hold open shows up as 'Timeout waiting for connection from pool'",
+        S3A_PERFORMANCE,
+    ),
+    Setting(
+        S3A + "threads.max",
+        _threads,
+        "Uploads, vectored reads and deletes share these threads; always fewer than connections, or threads wait for them",
+        S3A_PERFORMANCE,
+    ),
+    Setting(
+        S3A + "connection.establish.timeout",
+        "10s",
+        "A gateway that has not taken a connection by then is down: better to know and try again than to wait Hadoop's 30 s",
+        S3A_CONNECTING,
+    ),
+    Setting(
+        S3A + "connection.timeout",
+        "200s",
+        "The longest silence inside a request: an erasure-coded pool under load is slow, not gone",
+        S3A_CONNECTING,
+    ),
+    Setting(
+        S3A + "attempts.maximum",
+        "5",
+        "Tries inside the SDK, with connections still warm, before S3A's own slower retries",
+        S3A_CONNECTING,
+    ),
+    Setting(
+        S3A + "retry.limit",
+        "7",
+        "S3A's retries from 500 ms, doubling: about a minute, the time a gateway takes to restart",
+        S3A_GUIDE,
+    ),
+    Setting(
+        S3A + "retry.throttle.interval",
+        "500ms",
+        "Asked again after the 100 ms of core-default.xml, a store that answered '503 Slow Down' stays overloaded",
+        S3A_PERFORMANCE,
+    ),
+)
+
+LAYER = Layer(
+    "store",
+    "reading and writing the lake through S3A",
+    (*_COMMIT, *_READ, *_WRITE, *_CONNECTIONS),
+)
