@@ -181,9 +181,8 @@ def _aws_cause(error: Exception) -> Exception:
 
     inner: BaseException | None = error
     while inner is not None:
-        for kind in (aws.ClientError, aws.BotoCoreError):
-            if isinstance(inner, kind):
-                return inner
+        if isinstance(inner, Exception) and issubclass(type(inner), (aws.ClientError, aws.BotoCoreError)):
+            return inner
         inner = inner.__cause__ or inner.__context__
     return error
 

@@ -1,0 +1,313 @@
+"""`penstock lake`: the object stores this home knows, and the embedded one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from penstock.errors import InvalidInput
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.registry import EMBEDDED, Lakes
+
+if TYPE_CHECKING:
+    from penstock.lake.check import Row
+
+app = typer.Typer(
+    help="Object stores: start the embedded one, add others, check what they support.", no_args_is_help=True
+)
+
+LakeOption = Annotated[Optional[str], typer.Option("--lake", help="Which lake; the default one if not given.")]  # noqa: UP045
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def up() -> None:
+    """Start the embedded lake, or do nothing where it runs."""
+    from penstock.lake.embedded import EmbeddedLake
+
+    embedded = EmbeddedLake(Home.default())
+    lake = embedded.up()
+    typer.echo(f"The lake “{lake.name}” is up: {lake.root} at {lake.endpoints[0]}")
+    typer.echo(f"  data  {embedded.data}")
+    typer.echo(f"  log   {embedded.log}")
+    if Lakes(Home.default()).default() != EMBEDDED:
+        typer.echo(f"  It is not the default; penstock lake default {EMBEDDED} makes it so.")
+
+
+@app.command()
+def down() -> None:
+    """Stop the embedded lake. Its data stays."""
+    from penstock.lake.embedded import EmbeddedLake
+
+    embedded = EmbeddedLake(Home.default())
+    stopped = embedded.down()
+    typer.echo("The embedded lake is down; its data stays" if stopped else "The embedded lake was not running")
+
+
+@app.command()
+def status(as_json: JsonOption = False) -> None:
+    """Show the embedded lake's state. The exit code is 1 where it is not ready."""
+    from penstock.lake.embedded import EmbeddedLake
+
+    seen = EmbeddedLake(Home.default()).status()
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {
+                    "running": seen.running,
+                    "ready": seen.ready,
+                    "endpoint": seen.endpoint,
+                    "process_id": seen.process_id,
+                    "data": str(seen.data),
+                    "log": str(seen.log),
+                    "free_bytes": seen.free_bytes,
+                }
+            )
+        )
+    elif seen.running:
+        typer.echo(f"{'ready' if seen.ready else 'running, does not answer'} at {seen.endpoint} ({seen.process_id})")
+    else:
+        typer.echo("not running; penstock lake up starts it")
+    if not as_json:
+        typer.echo(f"  data  {seen.data} ({seen.free_bytes / 2**30:.1f} GiB free)\n  log   {seen.log}")
+    raise typer.Exit(0 if seen.ready else 1)
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="The name this lake will have here.")],
+    *,
+    endpoint: Annotated[list[str], typer.Option(help="A gateway's URL; give the option once for each gateway.")],
+    bucket: Annotated[str, typer.Option(help="The bucket Penstock may use.")],
+    region: Annotated[str, typer.Option(help="The region requests are signed for.")] = "us-east-1",
+    path_style: Annotated[
+        bool, typer.Option("--path-style/--virtual-host", help="The bucket in the path, or in the host name.")
+    ] = True,
+    aws_profile: Annotated[
+        Optional[str], typer.Option(metavar="NAME", help="Use this profile of your AWS files.")  # noqa: UP045
+    ] = None,
+    credentials_from_stdin: Annotated[
+        bool, typer.Option("--credentials-from-stdin", help="Read access key and secret key, a line each.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Try the lake before storing it.")] = True,
+) -> None:
+    """Add an S3 store, or replace the one of that name.
+
+    Credentials come from --aws-profile, from --credentials-from-stdin, from AWS_ACCESS_KEY_ID and
+    AWS_SECRET_ACCESS_KEY (which must then be set for every later command too), or else from a prompt.
+    """
+    from penstock.lake import registry
+    from penstock.lake.check import require_reachable
+    from penstock.lake.credentials import resolve
+
+    if name == EMBEDDED:
+        raise InvalidInput(
+            f"The name “{EMBEDDED}” is taken", why="it is the embedded lake's", fix="choose another name"
+        )
+    home = Home.default()
+    home.create()
+    lake = registry.checked(Lake(name, tuple(endpoint), bucket, "file:" + name, region=region, path_style=path_style))
+    reference, given = _credentials(aws_profile, from_stdin=credentials_from_stdin)
+    if reference is not None:
+        lake = Lake.from_json({**lake.as_json(), "credentials": reference})
+    if check:
+        require_reachable(lake, given or resolve(home, lake.credentials))
+    lakes = Lakes(home)
+    lakes.add(lake, given)
+    where = "this home's private file" if given else lake.credentials
+    typer.echo(f"Added the lake “{name}”: {lake.root}, {len(lake.endpoints)} endpoint(s), credentials: {where}")
+    if lakes.default() != name:
+        typer.echo(f"  It is not the default; penstock lake default {name} makes it so.")
+
+
+@app.command()
+def remove(name: Annotated[str, typer.Argument(help="Which lake.")]) -> None:
+    """Forget a lake and its stored credentials. Nothing in the store changes."""
+    if name == EMBEDDED:
+        raise InvalidInput(
+            "The embedded lake cannot be removed", why="it is part of Penstock", fix="penstock lake down"
+        )
+    Lakes(Home.default()).remove(name)
+    typer.echo(f"Removed the lake “{name}”; its store is as it was")
+
+
+@app.command("list")
+def list_lakes(as_json: JsonOption = False) -> None:
+    """List the lakes known here; a star marks the default."""
+    from rich.console import Console
+    from rich.table import Table
+
+    lakes = Lakes(Home.default())
+    default = lakes.default()
+    if as_json:
+        typer.echo(json.dumps([{**lake.as_json(), "default": lake.name == default} for lake in lakes.all()], indent=2))
+        return
+    table = Table("", "name", "kind", "bucket", "endpoints", "credentials")
+    for lake in lakes.all():
+        mark = "*" if lake.name == default else ""
+        table.add_row(mark, lake.name, lake.kind, lake.bucket, "\n".join(lake.endpoints), lake.credentials)
+    if table.row_count:
+        Console().print(table)
+    else:
+        typer.echo("There is no lake yet; penstock lake up starts the embedded one")
+
+
+@app.command()
+def default(name: Annotated[str, typer.Argument(help="Which lake.")]) -> None:
+    """Choose the lake that is meant where none is named."""
+    Lakes(Home.default()).set_default(name)
+    typer.echo(f"“{name}” is the default lake")
+
+
+@app.command()
+def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    """Measure what a lake supports, and say what Penstock does because of it. Leaves nothing behind.
+
+    The exit code is 1 where something essential is missing.
+    """
+    from rich.console import Console
+
+    from penstock.lake.check import LakeCheck, usable
+
+    lakes = Lakes(Home.default())
+    chosen = lakes.get(lake)
+    errors = Console(stderr=True)
+    with errors.status(f"Checking “{chosen.name}”") as progress:
+        checker = LakeCheck(
+            chosen,
+            lakes.credentials_of(chosen),
+            progress=lambda feature: progress.update(f"Checking “{chosen.name}”: {feature}"),
+        )
+        rows = checker.run()
+    if as_json:
+        report = {"lake": chosen.name, "usable": usable(rows), "rows": [row.as_json() for row in rows]}
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        _print_check(chosen, rows, ok=usable(rows))
+    raise typer.Exit(0 if usable(rows) else 1)
+
+
+@app.command()
+def ls(
+    prefix: Annotated[str, typer.Argument(help="The beginning of the keys, or s3a://bucket/….")] = "",
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List objects: size in bytes, when they were modified, key."""
+    from penstock.lake.objects import open_store
+
+    home = Home.default()
+    chosen = Lakes(home).get(lake)
+    for found in open_store(home, chosen).list(_key(chosen, prefix)):
+        modified = found.modified.astimezone().isoformat(timespec="seconds")
+        if as_json:
+            line = {"key": found.key, "size": found.size, "modified": modified, "etag": found.etag}
+            typer.echo(json.dumps(line, ensure_ascii=False))
+        else:
+            typer.echo(f"{found.size:>14}  {modified}  {found.key}")
+
+
+@app.command()
+def put(
+    file: Annotated[Path, typer.Argument(help="The local file.")],
+    key: Annotated[
+        str, typer.Argument(help="Its key, or s3a://bucket/…; with a / at the end the file's name is added.")
+    ],
+    lake: LakeOption = None,
+) -> None:
+    """Upload one file; an object of that key is replaced."""
+    from penstock.lake.objects import open_store
+
+    home = Home.default()
+    chosen = Lakes(home).get(lake)
+    target = _key(chosen, key)
+    if not target or target.endswith("/"):
+        target += file.name
+    open_store(home, chosen).put(target, file)
+    typer.echo(f"{chosen.root}/{target}")
+
+
+@app.command()
+def get(
+    key: Annotated[str, typer.Argument(help="The object's key, or s3a://bucket/….")],
+    file: Annotated[Optional[Path], typer.Argument(help="The local file; by default the key's last part.")] = None,  # noqa: UP045
+    lake: LakeOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the local file.")] = False,
+) -> None:
+    """Download one object."""
+    from penstock.lake.objects import open_store
+
+    home = Home.default()
+    chosen = Lakes(home).get(lake)
+    source = _key(chosen, key)
+    target = file or Path(Path(source).name)
+    if target.is_dir():
+        target /= Path(source).name
+    if target.exists() and not force:
+        raise InvalidInput(
+            f"{target} exists", why="get does not replace files unasked", fix="give another name, or --force"
+        )
+    open_store(home, chosen).download(source, target)
+    typer.echo(str(target))
+
+
+def _credentials(profile: str | None, *, from_stdin: bool) -> tuple[str | None, Credentials | None]:
+    """A reference to keep, or a secret to store: exactly one of them."""
+    from penstock.lake import credentials
+
+    if profile and from_stdin:
+        raise InvalidInput("--aws-profile and --credentials-from-stdin exclude each other", fix="give one of them")
+    if profile:
+        return f"aws:{profile}", None
+    if from_stdin:
+        return None, credentials.from_lines(sys.stdin.read())
+    if credentials.from_environment(os.environ):
+        return credentials.ENVIRONMENT, None
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            "There are no credentials for this lake",
+            why="no --aws-profile, no --credentials-from-stdin, no AWS_ACCESS_KEY_ID, and no terminal to ask at",
+            fix="give one of them; never the secret itself as an argument, where every user of the machine sees it",
+        )
+    access = typer.prompt("Access key", err=True)
+    secret = typer.prompt("Secret key", hide_input=True, err=True)
+    return None, credentials.checked(Credentials(access.strip(), secret.strip()))
+
+
+def _key(lake: Lake, text: str) -> str:
+    """The key in `text`, which may be a whole URI of this lake."""
+    for scheme in ("s3a://", "s3://"):
+        if text.startswith(scheme):
+            bucket, _, key = text.removeprefix(scheme).partition("/")
+            if bucket != lake.bucket:
+                raise InvalidInput(
+                    f"{text} is not in the lake “{lake.name}”",
+                    why=f"its bucket is “{lake.bucket}”",
+                    fix="name the lake: --lake NAME; penstock lake list shows them",
+                )
+            return key
+    return text.lstrip("/")
+
+
+def _print_check(lake: Lake, rows: list[Row], *, ok: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from penstock.lake.judgements import Outcome
+
+    colours = {Outcome.OK: "green", Outcome.LIMITED: "yellow", Outcome.FAILED: "red", Outcome.SKIPPED: "dim"}
+    table = Table("feature", "", "measured", "what Penstock does", title=f"{lake.name}: {lake.root}")
+    for row in rows:
+        seen = row.judgement
+        outcome = Text(seen.outcome.value, style=colours[seen.outcome])
+        table.add_row(Text(row.feature), outcome, Text(seen.measured), Text(seen.consequence))
+    console = Console()
+    console.print(table)
+    console.print("Penstock can use this lake." if ok else "Penstock cannot use this lake yet: see the failed rows.")
