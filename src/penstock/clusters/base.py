@@ -2,7 +2,8 @@
 
 A backend never decides: the engine's lifecycle says what to do, the backend does it and tells what it sees.
 Every method may be called again after the engine was killed half-way through it, by another process that has only the
-handle; so each is idempotent for one application, and a handle is plain JSON.
+handle; so each is idempotent for one application, and a handle is plain JSON. It is known before the launch: recorded
+first, it leads to whatever a launch that was cut short has left behind.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.application import ApplicationSpec, ClusterSize
+from penstock.engine.application import ApplicationSpec
 
 Handle = Mapping[str, Any]
 
@@ -75,18 +76,26 @@ class ClusterBackend(abc.ABC):
     def capacity(self) -> Capacity: ...
 
     @abc.abstractmethod
-    def check(self, size: ClusterSize) -> None:
-        """Raise `ClusterError` when a cluster of this size can never start here."""
+    def handle(self, application_id: str) -> Handle:
+        """How the cluster of this application is, or will be, known to this backend; nothing happens."""
 
     @abc.abstractmethod
-    def launch(self, launch: Launch) -> Handle:
+    def launch(self, launch: Launch) -> None:
         """Start the cluster and the application on it; returns at once.
 
-        Called twice for one application id it returns the first handle: it never starts a second driver.
+        Called twice for one application id it does nothing the second time: it never starts a second driver. Raises
+        `PenstockError` when it cannot start; what it left behind is for `release`.
         """
 
     @abc.abstractmethod
     def observe(self, handle: Handle) -> Observation: ...
+
+    @abc.abstractmethod
+    def read(self, handle: Handle, name: str, start: int) -> bytes:
+        """What the artefact `name` (as `collect` calls it) has gained since byte `start`, while the cluster lives.
+
+        At most a few MiB at once; empty at the end, or where there is no such artefact (yet).
+        """
 
     @abc.abstractmethod
     def stop(self, handle: Handle, *, grace_seconds: float) -> None:

@@ -1,0 +1,319 @@
+"""Dedicated clusters on this machine: a driver and executors as real processes under a keeper of their own.
+
+Everything of one application is in `applications/<id>` of the home: `private/` (secrets and what is started),
+`cluster/` (what the processes tell each other), `scratch/` and `artefacts/`. The keeper (`keeper.py`) starts and
+watches the processes; this module writes its plan and reads its status, so any engine that has the directory can go on
+where another one stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.clusters import jvm, keeper, machine
+from penstock.clusters.base import Capacity, ClusterBackend, Handle, Launch, Observation, Phase
+from penstock.clusters.properties import as_properties
+from penstock.errors import ClusterError, MissingRequirement
+from penstock.home import Home, read_json, write_atomically, write_json
+from penstock.processes import ProcessId, start_daemon
+
+BUILT_IN = "spark-internal"
+"""As an application's file: its main class is on every cluster's class path already (Spark's own word for it)."""
+
+_PARTS = ("private", "cluster", "scratch", "artefacts")
+_READ_AT_ONCE = 4 << 20
+_KEEPER_START_SECONDS = 10.0
+_LEAST_FREE_BYTES = 256 << 20
+
+
+class LocalBackend(ClusterBackend):
+    name = "local"
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def capacity(self) -> Capacity:
+        return machine.capacity()
+
+    def handle(self, application_id: str) -> Handle:
+        return {"backend": self.name, "application_id": application_id}
+
+    def launch(self, launch: Launch) -> None:
+        directory = self._home.application(launch.application_id)
+        if not (directory / "cluster" / "status.json").exists():
+            try:
+                self._prepare(directory, launch)
+                self._start_keeper(directory)
+            except OSError as error:
+                raise _unusable(directory, error) from error
+
+    def observe(self, handle: Handle) -> Observation:
+        cluster = self._directory(handle) / "cluster"
+        status = read_json(cluster / "status.json")
+        if status is None:
+            return Observation(Phase.LOST, detail="its keeper never started")
+        endpoint = _endpoint(cluster)
+        seen: dict[str, Any] = {
+            "spark_application_id": endpoint[1] if endpoint else None,
+            "ui_url": endpoint[2] or None if endpoint else None,
+            "progress": _snapshot(cluster / "progress.json"),
+            "lost_executors": status["lost_executors"],
+            "executors_failed": status["executors_failed"],
+        }
+        if status["ended"]:
+            return Observation(Phase.ENDED, exit_code=status["driver"]["exit_code"], **seen)
+        if not ProcessId.from_json(status["keeper"]).alive():
+            # It may have ended in good order between the two looks.
+            if read_json(cluster / "status.json")["ended"]:
+                return self.observe(handle)
+            return Observation(Phase.LOST, detail="the process that watched over the driver was killed", **seen)
+        running = endpoint is not None or seen["progress"] is not None
+        return Observation(Phase.RUNNING if running else Phase.STARTING, **seen)
+
+    def read(self, handle: Handle, name: str, start: int) -> bytes:
+        try:
+            with (self._directory(handle) / "artefacts" / name).open("rb") as file:
+                file.seek(start)
+                return file.read(_READ_AT_ONCE)
+        except (FileNotFoundError, IsADirectoryError):
+            return b""
+
+    def stop(self, handle: Handle, *, grace_seconds: float) -> None:
+        cluster = self._directory(handle) / "cluster"
+        application_id = str(handle["application_id"])
+        status = read_json(cluster / "status.json")
+        if status is not None and not status["ended"]:
+            watcher = ProcessId.from_json(status["keeper"])
+            _signal(watcher, signal.SIGTERM)
+            _until(lambda: not watcher.alive(), grace_seconds)
+            if watcher.alive() and (driver := (read_json(cluster / "status.json") or {}).get("driver")):
+                # Killed by us, but still seen by the keeper, which records how it ended.
+                _signal(ProcessId.from_json(driver), signal.SIGKILL)
+                _until(lambda: not watcher.alive(), 5.0)
+        # What is left has no keeper any more (it was killed itself), or is one that hangs.
+        deadline = time.monotonic() + 10
+        while (left := keeper.members(application_id)) and time.monotonic() < deadline:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+    def collect(self, handle: Handle) -> Path:
+        directory = self._directory(handle)
+        artefacts = directory / "artefacts"
+        artefacts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        summary = _snapshot(directory / "cluster" / "summary.json") or {}
+        status = read_json(directory / "cluster" / "status.json") or {}
+        write_json(artefacts / "summary.json", {**summary, "processes": _processes(status)})
+        return artefacts
+
+    def release(self, handle: Handle) -> None:
+        self.stop(handle, grace_seconds=0)
+        shutil.rmtree(self._directory(handle), ignore_errors=True)
+
+    def _directory(self, handle: Handle) -> Path:
+        return self._home.application(str(handle["application_id"]))
+
+    def _prepare(self, directory: Path, launch: Launch) -> None:
+        self._home.create()
+        free = shutil.disk_usage(self._home.root).free
+        if free < _LEAST_FREE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        for part in _PARTS:
+            (directory / part).mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory.chmod(0o700)
+        (directory / "artefacts" / "events").mkdir(exist_ok=True)
+        private = directory / "private"
+        for name, content in launch.private_files.items():
+            write_atomically(private / name, content)
+        settings = {**launch.settings, **_settings_of_cluster(directory, launch)}
+        write_atomically(private / "spark.conf", as_properties(settings))
+        write_json(private / "plan.json", self._plan(directory, launch, settings))
+
+    def _plan(self, directory: Path, launch: Launch, settings: Mapping[str, str]) -> dict[str, Any]:
+        size = launch.spec.size
+        java = jvm.find_java()
+        common = jvm.Jvm(
+            java=java,
+            jars=jvm.class_path(),
+            private=directory / "private",
+            scratch=directory / "scratch",
+            archives=self._home.cache,
+        )
+        driver = jvm.driver_command(
+            common,
+            size=size.driver,
+            log=directory / "artefacts" / "driver.log",
+            properties=directory / "private" / "spark.conf",
+            application=_submit_arguments(launch),
+        )
+        executor = jvm.executor_command(
+            common,
+            size=size.executor,
+            cluster=directory / "cluster",
+            executor_id=0,
+            properties=directory / "private" / "spark.conf",
+        )
+        executor[executor.index("--executor-id") + 1] = keeper.EXECUTOR_TOKEN
+        return {
+            "application_id": launch.application_id,
+            "driver": _with_user_options(driver, settings, "driver"),
+            "executor": _with_user_options(executor, settings, "executor"),
+            "executors": size.executors,
+            # Spark's own rule (spark.executor.maxNumFailures).
+            "lost_executors_limit": int(settings.get("spark.executor.maxNumFailures", max(3, 2 * size.executors))),
+            "environment": _environment(directory, launch, java),
+        }
+
+    def _start_keeper(self, directory: Path) -> None:
+        log = directory / "cluster" / "keeper.log"
+        environment = {keeper.APPLICATION_VARIABLE: directory.name, "LC_ALL": "C.UTF-8", "PATH": os.defpath}
+        process = start_daemon(
+            [sys.executable, "-I", keeper.__file__, str(directory)],
+            log=log,
+            environment=environment,
+            directory=directory,
+        )
+        status = directory / "cluster" / "status.json"
+        _until(lambda: status.exists() or not process.alive(), _KEEPER_START_SECONDS)
+        if not status.exists():
+            raise ClusterError(
+                "The cluster did not start",
+                why=_last_lines(log) or "its keeper process ended at once",
+                fix="run the command again; penstock status shows what is running",
+            )
+
+
+def _settings_of_cluster(directory: Path, launch: Launch) -> dict[str, str]:
+    """What makes these processes one cluster; not for anybody to override."""
+    size = launch.spec.size
+    return {
+        "spark.master": "local-penstock",
+        "spark.submit.deployMode": "client",
+        "spark.app.name": launch.spec.name,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.cores": str(size.driver.cores),
+        "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
+        "spark.executor.cores": str(size.executor.cores),
+        "spark.executor.memory": f"{size.executor.memory_bytes >> 10}k",
+        "spark.executor.instances": str(size.executors),
+        "spark.penstock.directory": str(directory / "cluster"),
+        "spark.penstock.executors": str(size.executors),
+        "spark.plugins": ",".join(
+            filter(None, ["io.penstock.cluster.ObserverPlugin", launch.settings.get("spark.plugins", "")])
+        ),
+        "spark.local.dir": str(directory / "scratch"),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (directory / "artefacts" / "events").as_uri(),
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secrets.token_hex(32),
+    }
+
+
+def _submit_arguments(launch: Launch) -> list[str]:
+    spec = launch.spec
+    options = ["--class", spec.main_class] if spec.main_class else []
+    for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
+        if paths:
+            options += [option, ",".join(_as_uri(path) for path in paths)]
+    return [*options, _as_uri(spec.application), *spec.arguments]
+
+
+def _as_uri(path: str) -> str:
+    """Encoded, so that spaces, commas and letters of any alphabet survive Spark's lists and its idea of a URI."""
+    return Path(path).as_uri() if path.startswith("/") else path
+
+
+def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, str]:
+    """Nothing of the submitter's own environment: an application runs the same from a shell, a service or a rerun."""
+    private = str(directory / "private")
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "HOME": os.environ.get("HOME", "/"),
+        "TMPDIR": str(directory / "scratch"),
+        # Java decodes arguments and file names by the locale; under the C locale every other alphabet would be lost.
+        "LC_ALL": "C.UTF-8",
+        "JAVA_HOME": str(java.home),
+        "SPARK_HOME": str(jvm.spark_jars().parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+        keeper.APPLICATION_VARIABLE: launch.application_id,
+    }
+    if zone := os.environ.get("TZ"):
+        environment["TZ"] = zone
+    for name, value in launch.environment.items():
+        environment[name] = value.replace("{private}", private)
+    return environment
+
+
+def _with_user_options(command: list[str], settings: Mapping[str, str], role: str) -> list[str]:
+    """Spark's own settings for JVM options and class path, which SparkSubmit would have applied in starting the JVM."""
+    at = command.index("-cp")
+    options = [
+        option
+        for key in (f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions")
+        for option in shlex.split(settings.get(key, ""))
+    ]
+    classes = settings.get(f"spark.{role}.extraClassPath")
+    path = os.pathsep.join(filter(None, [command[at + 1], classes]))
+    return [*command[:at], *options, "-cp", path, *command[at + 2 :]]
+
+
+def _endpoint(cluster: Path) -> tuple[str, str, str] | None:
+    try:
+        lines = (cluster / "endpoint").read_text(encoding="utf-8").split("\n")
+        return lines[0], lines[1], lines[2]
+    except (FileNotFoundError, IndexError):
+        return None
+
+
+def _snapshot(path: Path) -> dict[str, Any] | None:
+    value = read_json(path)
+    return value if isinstance(value, dict) else None
+
+
+def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
+    named = {"driver": status.get("driver") or {}}
+    named.update({f"executor-{number}": value for number, value in status.get("executors", {}).items()})
+    return {name: {key: value.get(key) for key in kept} for name, value in named.items()}
+
+
+def _signal(process: ProcessId, sign: signal.Signals) -> None:
+    if process.alive():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, sign)
+
+
+def _until(done: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _last_lines(log: Path) -> str:
+    with contextlib.suppress(OSError):
+        return " / ".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
+    return ""
+
+
+def _unusable(directory: Path, error: OSError) -> MissingRequirement:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return MissingRequirement(
+        "There is no room on the disk for a cluster" if full else f"{directory} cannot be used",
+        why=f"{error.strerror}: {directory}",
+        fix=f"free some space, or choose another state directory with PENSTOCK_HOME=/path (df -h '{directory.parent}')",
+    )

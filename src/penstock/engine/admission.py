@@ -1,0 +1,111 @@
+"""Who may start now: pure policy over what is promised and who waits.
+
+Memory is a hard limit, for the machine would kill somebody else's process to keep a false promise. Cores are shared
+out by the kernel, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its executors work.
+First come, first served: a large cluster at the head of the queue is not overtaken for ever by small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.clusters.base import Capacity
+from penstock.engine.application import ClusterSize, ProcessSize, Reason
+
+CORES_PER_CORE = 2.0
+
+_LEAST_OVERHEAD = 384 << 20
+_OVERHEAD_SHARE = 0.10
+
+
+def promised_memory(process: ProcessSize) -> int:
+    """Heap and what a JVM needs beside it (Spark's own rule: 10 %, at least 384 MiB), in bytes."""
+    return process.memory_bytes + max(_LEAST_OVERHEAD, int(process.memory_bytes * _OVERHEAD_SHARE))
+
+
+def promised(size: ClusterSize) -> Capacity:
+    return Capacity(
+        cores=size.driver.cores + size.executor_cores,
+        memory_bytes=promised_memory(size.driver) + size.executors * promised_memory(size.executor),
+    )
+
+
+@dataclass(frozen=True)
+class Start:
+    pass
+
+
+@dataclass(frozen=True)
+class Wait:
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Never:
+    reason: Reason
+
+
+Decision = Start | Wait | Never
+
+
+def decide(size: ClusterSize, *, capacity: Capacity, running: Iterable[ClusterSize], ahead: int) -> Decision:
+    """May a cluster of `size` start beside the `running` ones, with `ahead` applications before it in the queue?"""
+    if refusal := refuse(size, capacity):
+        return Never(refusal)
+    if ahead:
+        return Wait(Reason("queue", f"{ahead} {'applications are' if ahead > 1 else 'application is'} ahead of it"))
+    taken = [promised(other) for other in running]
+    wanted = promised(size)
+    free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken)
+    free_cores = int(capacity.cores * CORES_PER_CORE) - sum(other.cores for other in taken)
+    if wanted.memory_bytes > free_memory:
+        return Wait(
+            Reason("memory", f"it needs {gibibytes(wanted.memory_bytes)}, {gibibytes(max(free_memory, 0))} are free")
+        )
+    if wanted.cores > free_cores:
+        return Wait(Reason("cores", f"it needs {wanted.cores} cores, {max(free_cores, 0)} are free"))
+    return Start()
+
+
+def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
+    """Why a cluster of `size` could not start even alone, with the largest one that could; None when it could."""
+    wanted = promised(size)
+    cores = int(capacity.cores * CORES_PER_CORE)
+    if wanted.memory_bytes <= capacity.memory_bytes and wanted.cores <= cores:
+        return None
+    if wanted.cores > cores:
+        problem = (
+            f"the cluster has {wanted.cores} cores in all; with {capacity.cores} here, "
+            f"each promised {CORES_PER_CORE:g} times, {cores} are the most"
+        )
+    else:
+        problem = (
+            f"the cluster needs {gibibytes(wanted.memory_bytes)} with overheads; "
+            f"{gibibytes(capacity.memory_bytes)} can be promised here"
+        )
+    return Reason("too_large", problem, f"ask for less: {_largest(size, capacity, cores)}")
+
+
+def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> str:
+    """Options that would fit, as near to what was asked as the machine allows."""
+    driver_cores = min(size.driver.cores, max(1, cores - 1))
+    executor_cores = min(size.executor.cores, max(1, cores - driver_cores))
+    executors = max(1, min(size.executors, (cores - driver_cores) // executor_cores))
+    driver_memory = min(size.driver.memory_bytes, _heap(capacity.memory_bytes // 4))
+    left = capacity.memory_bytes - promised_memory(ProcessSize(driver_cores, driver_memory))
+    executor_memory = min(size.executor.memory_bytes, _heap(left // executors))
+    return (
+        f"--driver-cores {driver_cores} --driver-memory {driver_memory >> 20}m --executors {executors} "
+        f"--executor-cores {executor_cores} --executor-memory {executor_memory >> 20}m"
+    )
+
+
+def _heap(promise: int) -> int:
+    """The largest heap, in whole MiB, that a promise of so many bytes allows."""
+    heap = min(promise - _LEAST_OVERHEAD, int(promise / (1 + _OVERHEAD_SHARE)))
+    return max(heap >> 20, 1) << 20
+
+
+def gibibytes(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"
