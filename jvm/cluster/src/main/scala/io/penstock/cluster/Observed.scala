@@ -1,8 +1,8 @@
 package io.penstock.cluster
 
-import org.apache.spark.{Success, TaskKilled}
 import org.apache.spark.executor.{ExecutorMetrics, TaskMetrics}
 import org.apache.spark.scheduler._
+import org.apache.spark.{Success, TaskKilled}
 
 /**
  * What is known of an application from its Spark events: a pure fold, one step per event.
@@ -33,7 +33,8 @@ final private[cluster] case class Observed(
   def description: String = if (activeJobs.isEmpty) "" else activeJobs(activeJobs.keys.max)
 
   def after(event: SparkListenerEvent): Observed = event match {
-    case e: SparkListenerApplicationStart => copy(applicationId = e.appId.getOrElse(""), name = e.appName, startedMs = e.time)
+    case e: SparkListenerApplicationStart =>
+      copy(applicationId = e.appId.getOrElse(""), name = e.appName, startedMs = e.time)
     case e: SparkListenerApplicationEnd => copy(endedMs = e.time)
     case e: SparkListenerJobStart => copy(activeJobs = activeJobs.updated(e.jobId, describe(e)))
     case e: SparkListenerJobEnd => copy(activeJobs = activeJobs - e.jobId, jobsDone = jobsDone + 1)
@@ -59,7 +60,8 @@ final private[cluster] case class Observed(
     val succeeded = event.reason == Success
     val failed = !succeeded && !event.reason.isInstanceOf[TaskKilled]
     copy(
-      firstTaskFinishedMs = if (succeeded) first(firstTaskFinishedMs, event.taskInfo.finishTime) else firstTaskFinishedMs,
+      firstTaskFinishedMs =
+        if (succeeded) first(firstTaskFinishedMs, event.taskInfo.finishTime) else firstTaskFinishedMs,
       tasksDone = tasksDone + (if (succeeded) 1 else 0),
       tasksFailed = tasksFailed + (if (failed) 1 else 0),
       // Absent when the executor was lost with the task.

@@ -1,19 +1,19 @@
 package io.penstock.cluster
 
 import java.nio.file.{Path, Paths}
-import java.util.{Map => JavaMap}
-import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor, TimeUnit}
 import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor, TimeUnit}
+import java.util.{Map => JavaMap}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import io.penstock.fs.RequestCounts
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.{SparkContext, SparkFirehoseListener, TaskFailedReason}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.scheduler.{SparkListenerApplicationEnd, SparkListenerEvent}
+import org.apache.spark.{SparkContext, SparkFirehoseListener, TaskFailedReason}
+import org.slf4j.LoggerFactory
+
+import io.penstock.fs.RequestCounts
 
 /**
  * Lets others watch an application without asking its driver: `spark.plugins=io.penstock.cluster.ObserverPlugin`.

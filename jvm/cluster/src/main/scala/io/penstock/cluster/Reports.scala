@@ -3,6 +3,7 @@ package io.penstock.cluster
 import java.io.StringWriter
 
 import com.fasterxml.jackson.core.{JsonFactory, JsonGenerator}
+
 import io.penstock.fs.RequestCounts
 
 /** The two files others read: `progress.json` while the application runs, `summary.json` when it has ended. */

@@ -3,8 +3,8 @@ package io.penstock.fs
 import java.util.concurrent.atomic.LongAdder
 
 /**
- * HTTP requests this JVM has sent to object stores, by kind, since it started: every attempt counts, as the store sees it.
- * Adding never blocks; a reading is not one instant's, but never misses what happened before it.
+ * HTTP requests this JVM has sent to object stores, by kind, since it started: every attempt counts, as the store sees
+ * it. Adding never blocks; a reading is not one instant's, but never misses what happened before it.
  */
 object RequestCounts {
 

@@ -7,10 +7,10 @@ import java.util.Properties
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import io.penstock.cluster.Endpoint
-
 import org.apache.spark.SparkConf
 import org.apache.spark.executor.CoarseGrainedExecutorBackend
+
+import io.penstock.cluster.Endpoint
 
 /** The door to Spark's executor, which is `private[spark]`. */
 object ExecutorProcess {

@@ -4,21 +4,21 @@ import java.nio.file.{Path, Paths}
 
 import scala.concurrent.Future
 
-import io.penstock.cluster.Endpoint
-
-import org.apache.spark.{SparkContext, SparkException}
 import org.apache.spark.internal.config
 import org.apache.spark.resource.ResourceProfile
 import org.apache.spark.rpc.RpcEndpointAddress
 import org.apache.spark.scheduler.TaskSchedulerImpl
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
+import org.apache.spark.{SparkContext, SparkException}
+
+import io.penstock.cluster.Endpoint
 
 /**
  * Publishes where executors find this driver, and waits for them: starting, replacing and ending their processes is the
  * business of whoever started the driver.
  *
- * The endpoint is in place from the moment the driver listens until its context stops, so an executor that starts at any
- * time (the first ones boot beside the driver; replacements come later) either finds a driver to join or waits.
+ * The endpoint is in place from the moment the driver listens until its context stops, so an executor that starts at
+ * any time (the first ones boot beside the driver; replacements come later) either finds a driver to join or waits.
  *
  * Settings: `spark.penstock.directory`, where the endpoint is published; `spark.penstock.executors`, how many executors
  * of `spark.executor.cores` the cluster has.
