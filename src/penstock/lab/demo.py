@@ -1,0 +1,130 @@
+"""The whole way in one command, in a home of its own: lake, catalog, data, queries, answers, report.
+
+It leaves nothing running. Killed at any point and started again it goes on: data that is loaded is used, servers a
+killed demo left are taken over, its applications ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from penstock.catalog.database import Database
+from penstock.engine.engine import Engine
+from penstock.home import Home, read_json, write_json
+from penstock.lab.bench import Bench
+from penstock.lab.progress import Terminal
+from penstock.lab.records import Run
+from penstock.lab.report import make
+from penstock.lab.suites import tpcds
+from penstock.lake.embedded import EmbeddedLake
+from penstock.lake.registry import EMBEDDED
+
+_STEPS = 7
+
+
+def run_demo(home: Home, options: tpcds.Options, report: Path, console: Console) -> Run:
+    """Everything from an empty directory to the report; stops what it started, however it ends.
+
+    Raises `StateError` when another demo runs in this home.
+    """
+    busy = f"Another demo is running in {home.root}"
+    with home.lock("demo", busy=busy), _ended_in_order():
+        _announce(console, home, options, report)
+        with Terminal(console, steps=_STEPS).showing() as listener, _servers(home, listener) as bench:
+            run = tpcds.measure(bench, options, listener)
+            listener.step("Write the report")
+            report.write_text(make.as_html([run]), encoding="utf-8")
+        return run
+
+
+def minutes(scale: float) -> int:
+    """About how long it takes on two cores, downloads apart: starting and planning, then what grows with the data."""
+    return round(5 + 7 * scale)
+
+
+def _announce(console: Console, home: Home, options: tpcds.Options, report: Path) -> None:
+    console.print(
+        f"[bold]Penstock demo[/bold]: TPC-DS at scale {options.data.scale:g}, about {minutes(options.data.scale)} "
+        "minutes on two cores (less where the data is there already).",
+        highlight=False,
+    )
+    console.print(
+        f"An object store and a table catalog start in {home.root}; a Spark application generates the data;\n"
+        f"{len(options.queries)} queries run on a cluster of their own; DuckDB checks every answer; the report goes\n"
+        f"to {report}. At the end nothing is left running, and the data stays for the next time.\n",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@contextlib.contextmanager
+def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
+    """Lake and catalog up inside, down after: those the demo started, also one that was killed."""
+    lake, database = EmbeddedLake(home), Database(home)
+    mark = home.root / "demo.json"
+    ours: list[str] = (read_json(mark) or {}).get("started", [])
+    stops: dict[str, Callable[[], object]] = {"lake": lake.down, "database": database.down}
+
+    def start(name: str, running: bool, up: Callable[[], object]) -> None:
+        if not running and name not in ours:
+            ours.append(name)
+            write_json(
+                mark, {"started": ours}
+            )  # before the start: a kill in between leaves a mark, never a stray server
+        up()
+
+    try:
+        listener.step("Start the lake")
+        start("lake", lake.status().ready, lake.up)
+        listener.step("Start the catalog")
+        start("database", database.status().state == "up", database.up)
+        bench = Bench.open(home, EMBEDDED)
+        _end_strays(bench.engine)
+        yield bench
+    finally:
+        listener.step("Stop what was started")
+        with _undisturbed():
+            for name in reversed(ours):
+                stops[name]()
+            mark.unlink(missing_ok=True)
+
+
+def _end_strays(engine: Engine) -> None:
+    """Applications of a demo that was killed: nobody waits for them any more."""
+    for application in engine.list():
+        if not application.state.final:
+            engine.stop(application.id)
+            engine.wait(application.id)
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Make a request to terminate end the demo as Ctrl-C does, by unwinding."""
+
+    def unwind(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, unwind) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second Ctrl-C must not leave servers running: stopping takes seconds."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

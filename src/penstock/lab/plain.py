@@ -1,0 +1,215 @@
+"""Spark as it comes, for comparison: pyspark's own `spark-submit`, with S3A and the same catalog, without Penstock."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.catalog.database import Database
+from penstock.catalog.metastore import Metastore
+from penstock.clusters.jvm import find_java, penstock_jars, spark_jars
+from penstock.engine.application import ClusterSize
+from penstock.errors import ClusterError
+from penstock.home import Home, write_atomically
+from penstock.lab.usage import SessionUsage, watching
+from penstock.lake.base import Lake
+from penstock.lake.registry import Lakes
+from penstock.lake.settings import CREDENTIALS_FILE, ENVIRONMENT, private_credentials_file, spark_settings
+
+_MIB = 1 << 20
+_LOOK_EVERY_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one plain application went. Times are UTC, epoch milliseconds; `directory` is gone when its block ends."""
+
+    submitted_ms: int
+    ended_ms: int
+    exit_code: int
+    core_seconds: float
+    peak_memory_bytes: int
+    output: str
+
+
+class PlainSpark:
+    """One place to submit from: a private directory with the secrets and Spark's own files, removed at the end.
+
+    Secrets are in files of mode 0600 there, never in an argument or a setting.
+    """
+
+    def __init__(self, directory: Path, lake: Lake) -> None:
+        self.directory = directory
+        self._lake = lake
+
+    @staticmethod
+    @contextmanager
+    def prepared(home: Home, lake: Lake) -> Iterator[PlainSpark]:
+        home.create()
+        with tempfile.TemporaryDirectory(prefix="plain-", dir=home.root) as name:
+            directory = Path(name)
+            write_atomically(
+                directory / CREDENTIALS_FILE, private_credentials_file(Lakes(home).credentials_of(lake)), mode=0o600
+            )
+            write_atomically(directory / "hive-site.xml", Metastore(Database(home)).hive_site(), mode=0o600)
+            _spark_home(directory / "spark")
+            (directory / "events").mkdir()
+            yield PlainSpark(directory, lake)
+
+    def submit(
+        self,
+        *,
+        master: str,
+        size: ClusterSize,
+        jar: Path,
+        main_class: str,
+        arguments: Sequence[str],
+        settings: Mapping[str, str],
+        seen: Callable[[float], None],
+    ) -> Ended:
+        """Run to the end. `seen` is told the seconds since submission now and then; if it raises, all is ended."""
+        properties = self.directory / "plain.conf"
+        write_atomically(properties, _properties(self._settings(size, settings)))
+        command = [
+            str(self.directory / "spark" / "bin" / "spark-submit"),
+            *("--master", master),
+            *("--properties-file", str(properties)),
+            *("--class", main_class),
+            str(jar),
+            *arguments,
+        ]
+        log = self.directory / "output.log"
+        submitted = time.time()
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                cwd=self.directory,
+                start_new_session=True,
+            )
+        with watching(process.pid) as usage:
+            _wait(process, submitted, seen)
+        return _ended(submitted, process.returncode, usage, log)
+
+    def first_task_launched_ms(self) -> int:
+        """When the newest application's first task was launched, by its event log; `ClusterError` if none was."""
+        logs = sorted((self.directory / "events").iterdir(), key=lambda path: path.stat().st_mtime)
+        for line in logs[-1].read_text(encoding="utf-8").splitlines() if logs else ():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerTaskStart":
+                return int(event["Task Info"]["Launch Time"])
+        raise ClusterError("The plain application launched no task", fix="look at its output above")
+
+    def _environment(self) -> dict[str, str]:
+        own = {name: value.replace("{private}", str(self.directory)) for name, value in ENVIRONMENT.items()}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+        return {
+            **kept,
+            **own,
+            "JAVA_HOME": str(find_java().home),
+            "SPARK_HOME": str(self.directory / "spark"),
+            "SPARK_CONF_DIR": str(self.directory),
+            "SPARK_LOCAL_DIRS": str(self.directory / "scratch"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+    def _settings(self, size: ClusterSize, settings: Mapping[str, str]) -> dict[str, str]:
+        s3a = os.pathsep.join(str(jar) for jar in sorted(penstock_jars().glob("*.jar")) if not _ours(jar))
+        return {
+            **spark_settings(self._lake),
+            **settings,
+            "spark.driver.memory": f"{size.driver.memory_bytes // _MIB}m",
+            "spark.executor.memory": f"{size.executor.memory_bytes // _MIB}m",
+            "spark.executor.cores": str(size.executor.cores),
+            "spark.driver.extraClassPath": s3a,
+            "spark.executor.extraClassPath": s3a,
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.catalogImplementation": "hive",
+            # Both arms write one, uncompressed and whole: it tells when the first task was launched.
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": (self.directory / "events").as_uri(),
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+
+
+def one_process(size: ClusterSize) -> str:
+    """The master of an application that is all in one JVM."""
+    return f"local[{size.executor_cores}]"
+
+
+def separate_executors(size: ClusterSize) -> str:
+    """The master of Spark's own cluster on one machine, with executors in processes of their own."""
+    # The overhead that Spark asks of a worker on top of an executor's heap.
+    memory = size.executor.memory_bytes // _MIB + max(384, size.executor.memory_bytes // _MIB // 10)
+    return f"local-cluster[{size.executors},{size.executor.cores},{memory}]"
+
+
+def _ours(jar: Path) -> bool:
+    return jar.name.startswith("penstock-")
+
+
+def _spark_home(directory: Path) -> None:
+    """pyspark's Spark seen from a directory of our own: a local cluster's workers write below their Spark home."""
+    directory.mkdir()
+    installed = spark_jars().parent
+    for part in ("bin", "jars", "sbin"):
+        if (installed / part).exists():
+            (directory / part).symlink_to(installed / part)
+
+
+def _properties(settings: Mapping[str, str]) -> str:
+    return "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in sorted(settings.items()))
+
+
+def _wait(process: subprocess.Popen[bytes], submitted: float, seen: Callable[[float], None]) -> None:
+    try:
+        while True:
+            try:
+                process.wait(timeout=_LOOK_EVERY_SECONDS)
+            except subprocess.TimeoutExpired:
+                seen(time.time() - submitted)
+                continue
+            return
+    finally:
+        # Also after a good end: an executor that outlives its driver for a moment must not cost the next arm anything.
+        _end_session(process)
+
+
+def _end_session(process: subprocess.Popen[bytes]) -> None:
+    for sign, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
+        try:
+            os.killpg(process.pid, sign)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            process.poll()
+            try:
+                os.killpg(process.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.05)
+
+
+def _ended(submitted: float, exit_code: int, usage: SessionUsage, log: Path) -> Ended:
+    return Ended(
+        submitted_ms=int(submitted * 1000),
+        ended_ms=int(time.time() * 1000),
+        exit_code=exit_code,
+        core_seconds=usage.core_seconds,
+        peak_memory_bytes=usage.peak_memory_bytes,
+        output="\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]),
+    )
