@@ -1,0 +1,70 @@
+package io.penstock.workloads.tpcds
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{Column, DataFrame}
+
+/** Sends each row of a fact table to the object its date and item belong to. */
+class FactPlacement(fact: FactTable, items: Long) {
+
+  import FactPlacement._
+
+  private val date = col(fact.dateColumn)
+  private val item = col(fact.itemColumn)
+
+  /** The rows, one task's worth per object of `layout`, in the order they are to be written. */
+  def place(rows: DataFrame, layout: Layout): DataFrame = layout match {
+    case Partitioned(_, granularity, filesPerPartition, filesWithoutDate) =>
+      val partitions = partitionCount(granularity)
+      val dated = partitionIndex(granularity) * filesPerPartition + itemRange(filesPerPartition)
+      val undated = lit(partitions * filesPerPartition) + itemRange(filesWithoutDate)
+      val name = fact.partitionColumn(granularity)
+      arrange(
+        // At day granularity the date key is both: Hive keeps it in the path alone.
+        if (granularity == Granularity.Day) rows else rows.withColumn(name, partitionValue(granularity)),
+        objects = partitions * filesPerPartition + filesWithoutDate,
+        objectIndex = when(date.isNull, undated).otherwise(dated),
+        first = Some(name)
+      )
+    case Ranged(_, files) => arrange(rows, files, itemRange(files), first = None)
+    case Plain(_, _) => rows
+  }
+
+  // Not Spark's repartitionByRange: that samples the rows, and so generates all of them twice.
+  private def arrange(rows: DataFrame, objects: Int, objectIndex: Column, first: Option[String]): DataFrame =
+    rows
+      .repartitionById(objects, objectIndex.cast("int"))
+      // By date, so that each page of an object covers few days; then by order: its lines agree in half their columns,
+      // which makes runs that Parquet stores almost for nothing.
+      .sortWithinPartitions((first.toSeq ++ Seq(fact.dateColumn, fact.orderColumn)).distinct.map(col): _*)
+
+  private def itemRange(files: Int): Column =
+    if (files == 1) lit(0) else floor((item.cast("long") - 1) * files / items).cast("int")
+
+  private def day: Column = date_from_unix_date(date - JulianDayOf1970)
+
+  private def partitionIndex(granularity: Granularity): Column = granularity match {
+    case Granularity.Day => date - FirstDay
+    case Granularity.Month => (year(day) - FactTable.firstYear) * 12 + month(day) - 1
+    case Granularity.Quarter => (year(day) - FactTable.firstYear) * 4 + quarter(day) - 1
+    case Granularity.Year => year(day) - FactTable.firstYear
+  }
+
+  /** `199803` for a month, `19981` for a quarter, `1998` for a year: integers that sort as the dates do. */
+  private def partitionValue(granularity: Granularity): Column = granularity match {
+    case Granularity.Day => date
+    case Granularity.Month => year(day) * 100 + month(day)
+    case Granularity.Quarter => year(day) * 10 + quarter(day)
+    case Granularity.Year => year(day)
+  }
+}
+
+object FactPlacement {
+
+  /** Date keys are Julian day numbers. */
+  private val JulianDayOf1970 = 2440588
+  private val FirstDay = JulianDayOf1970 + java.time.LocalDate.of(FactTable.firstYear, 1, 1).toEpochDay.toInt
+
+  /** Every partition that a date of the fact tables can fall into. */
+  private def partitionCount(granularity: Granularity): Int =
+    math.ceil((FactTable.lastYear - FactTable.firstYear + 1) * granularity.partitionsPerYear).toInt
+}

@@ -1,0 +1,79 @@
+package io.penstock.workloads.tpcds
+
+import java.util.concurrent.Executors
+
+import scala.concurrent.duration.Duration
+import scala.concurrent.{Await, ExecutionContext, Future}
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.SparkSession
+
+import io.penstock.workloads.{Application, Arguments, UsageError}
+
+/**
+ * Generates TPC-DS, lays it out, registers the tables as external Parquet tables and collects their statistics.
+ *
+ * What is at `--location` and the tables of the same names in `--database` are replaced. A load that was cut short
+ * leaves no `_manifest.json`; running it again starts over.
+ */
+object Load extends Application {
+
+  private val usage =
+    "Load --scale S --location URI --database NAME [--object-size 32m] [--tables a,b] [--parallelism N]"
+  private val known = Set("scale", "location", "database", "object-size", "tables", "parallelism")
+
+  override def run(arguments: Seq[String]): Int = {
+    val options = Arguments.parse(arguments, known, usage)
+    val scale = positive(options.required("scale"))
+    val location = options.required("location").stripSuffix("/")
+    val database = options.required("database")
+    val objectSize = size(options.optional("object-size").getOrElse("32m"))
+    val tables = options.list("tables").fold(TpcdsTable.all)(_.map(table))
+    val spark = SparkSession.builder().appName(s"TPC-DS load, scale $scale").getOrCreate()
+    val parallelism = options.int("parallelism", 2 * spark.sparkContext.defaultParallelism, atLeast = 1)
+
+    val plans = tables.map(LoadPlan.of(_, scale, objectSize, parallelism))
+    val manifest = new LoadManifest(location, spark.sparkContext.hadoopConfiguration)
+    manifest.withdraw()
+    spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database`")
+    val loader = new TableLoader(spark, scale, location, database)
+    val loaded = sideBySide(plans)(loader.load)
+    manifest.write(scale, objectSize, versions(spark), loaded)
+    println(LoadReport.table(loaded))
+    spark.stop()
+    0
+  }
+
+  /** Tables share the cluster: while one is registered or its last tasks run, others keep the cores busy. */
+  private def sideBySide(plans: Seq[TablePlan])(load: TablePlan => LoadedTable): Seq[LoadedTable] = {
+    val pool = Executors.newFixedThreadPool(3)
+    implicit val context: ExecutionContext = ExecutionContext.fromExecutorService(pool)
+    try {
+      // The largest first: a long table started last would run alone.
+      val running = plans.sortBy(-_.layout.bytes).map(plan => plan -> Future(load(plan))).toMap
+      plans.map(plan => Await.result(running(plan), Duration.Inf))
+    } finally pool.shutdownNow()
+  }
+
+  private def versions(spark: SparkSession): Map[String, String] = Map(
+    "spark" -> spark.version,
+    "tpcds" -> Option(classOf[io.trino.tpcds.Session].getPackage.getImplementationVersion).getOrElse("unknown")
+  )
+
+  private def positive(scale: String): Double =
+    scale.toDoubleOption
+      .filter(_ > 0)
+      .getOrElse(throw new UsageError(s"--scale takes a positive number, not '$scale'."))
+
+  private def table(name: String): TpcdsTable = TpcdsTable
+    .named(name)
+    .getOrElse(
+      throw new UsageError(s"TPC-DS has no table '$name'. Tables: ${TpcdsTable.all.map(_.name).mkString(", ")}.")
+    )
+
+  private def size(text: String): Long =
+    try JavaUtils.byteStringAsBytes(text)
+    catch {
+      case _: NumberFormatException => throw new UsageError(s"--object-size takes a size like 32m, not '$text'.")
+    }
+}

@@ -1,0 +1,34 @@
+package io.penstock.workloads.tpcds
+
+import java.util.Locale
+
+/** What was chosen for each table and what it came to, as a table for people. */
+object LoadReport {
+
+  def table(loaded: Seq[LoadedTable]): String = {
+    val heading = Seq("table", "rows", "MB", "objects", "layout")
+    val rows = loaded.map { one =>
+      Seq(
+        one.plan.table.name,
+        "%,d".formatLocal(Locale.ROOT, one.rows),
+        "%.1f".formatLocal(Locale.ROOT, one.bytes / 1e6),
+        one.files.toString,
+        one.plan.description
+      )
+    }
+    val widths = (heading +: rows).transpose.map(_.map(_.length).max)
+    (heading +: rows).map(line(_, widths)).mkString("\n")
+  }
+
+  /** Names to the left, numbers to the right. */
+  private def line(cells: Seq[String], widths: Seq[Int]): String =
+    cells
+      .zip(widths)
+      .zipWithIndex
+      .map {
+        case ((cell, width), column) if column >= 1 && column <= 3 => cell.reverse.padTo(width, ' ').reverse
+        case ((cell, width), _) => cell.padTo(width, ' ')
+      }
+      .mkString("  ")
+      .stripTrailing
+}

@@ -1,0 +1,78 @@
+package io.penstock.workloads.tpcds
+
+import io.trino.tpcds.Table
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{SaveMode, SparkSession}
+
+/** What a table came to. `bytes` and `files` are of its data files alone. */
+case class LoadedTable(plan: TablePlan, rows: Long, bytes: Long, files: Int, partitions: Int)
+
+/** Generates, writes, registers and analyses tables of one scale in one database. */
+class TableLoader(spark: SparkSession, scale: Double, location: String, database: String) {
+
+  private val items = TpcdsTable.session(scale).getScaling.getRowCount(Table.ITEM)
+
+  /** What is under the table's location is replaced. */
+  def load(plan: TablePlan): LoadedTable = {
+    val name = plan.table.name
+    describe(s"$name: generating in ${plan.chunks} chunks, ${plan.description}")
+    write(plan)
+    describe(s"$name: registering")
+    register(plan)
+    describe(s"$name: collecting statistics")
+    spark.sql(s"ANALYZE TABLE ${qualified(name)} COMPUTE STATISTICS FOR ALL COLUMNS")
+    measure(plan)
+  }
+
+  private def write(plan: TablePlan): Unit = {
+    val generated = spark.read
+      .format(classOf[TpcdsSource].getName)
+      .option("table", plan.table.name)
+      .option("scale", scale.toString)
+      .option("chunks", plan.chunks.toString)
+      .load()
+    val placed = plan.fact.fold(generated)(new FactPlacement(_, items).place(generated, plan.layout))
+    placed.write
+      .mode(SaveMode.Overwrite)
+      .option("compression", "zstd")
+      .partitionBy(plan.partitionColumn.toSeq: _*)
+      .parquet(directory(plan))
+  }
+
+  private def register(plan: TablePlan): Unit = {
+    val name = qualified(plan.table.name)
+    val schema = plan.table.schema(TpcdsTable.session(scale).getScaling)
+    val derived = plan.partitionColumn.filterNot(schema.fieldNames.contains).map(column => s"`$column` INT")
+    val columns = (schema.fields.map(field => s"`${field.name}` ${field.dataType.sql}") ++ derived).mkString(", ")
+    val partitioning = plan.partitionColumn.fold("")(column => s"PARTITIONED BY (`$column`)")
+    spark.sql(s"DROP TABLE IF EXISTS $name")
+    spark.sql(
+      s"CREATE TABLE $name ($columns) USING PARQUET $partitioning LOCATION '${directory(plan).replace("'", "\\'")}'"
+    )
+    if (plan.partitionColumn.isDefined) spark.sql(s"ALTER TABLE $name RECOVER PARTITIONS")
+  }
+
+  private def measure(plan: TablePlan): LoadedTable = {
+    val name = plan.table.name
+    val identifier = spark.sessionState.sqlParser.parseTableIdentifier(qualified(name))
+    val rows = spark.sessionState.catalog.getTableMetadata(identifier).stats.flatMap(_.rowCount).map(_.toLong)
+    val path = new Path(directory(plan))
+    val listing = path.getFileSystem(spark.sparkContext.hadoopConfiguration).listFiles(path, true)
+    val files = Iterator.continually(listing).takeWhile(_.hasNext).map(_.next()).filter(isData).toSeq
+    LoadedTable(
+      plan,
+      rows.getOrElse(0L),
+      files.map(_.getLen).sum,
+      files.size,
+      files.map(_.getPath.getParent).distinct.size
+    )
+  }
+
+  private def isData(file: org.apache.hadoop.fs.LocatedFileStatus): Boolean = file.getPath.getName.endsWith(".parquet")
+
+  private def directory(plan: TablePlan): String = s"$location/${plan.table.name}"
+
+  private def qualified(table: String): String = s"`$database`.`$table`"
+
+  private def describe(step: String): Unit = spark.sparkContext.setJobDescription(step)
+}

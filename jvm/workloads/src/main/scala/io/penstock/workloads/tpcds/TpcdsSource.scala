@@ -1,0 +1,81 @@
+package io.penstock.workloads.tpcds
+
+import java.util
+
+import io.trino.tpcds.row.TableRow
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability, TableProvider}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * A Spark data source that generates a TPC-DS table instead of reading one. Options: `table`, `scale`, and `chunks`,
+ * the number of tasks that share the work; the rows do not depend on it.
+ */
+class TpcdsSource extends TableProvider {
+
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = table(options).schema()
+
+  override def getTable(schema: StructType, parts: Array[Transform], properties: util.Map[String, String]): Table =
+    table(new CaseInsensitiveStringMap(properties))
+
+  private def table(options: CaseInsensitiveStringMap): GeneratedTable = {
+    val name = options.get("table")
+    val table = TpcdsTable.named(name).getOrElse(throw new IllegalArgumentException(s"TPC-DS has no table '$name'"))
+    GeneratedTable(table, options.getDouble("scale", 1), options.getInt("chunks", 1))
+  }
+}
+
+private case class GeneratedTable(table: TpcdsTable, scale: Double, chunks: Int)
+    extends Table
+    with SupportsRead
+    with ScanBuilder
+    with Scan
+    with Batch {
+
+  private val scaling = TpcdsTable.session(scale).getScaling
+  private val tableSchema = table.schema(scaling)
+
+  override def name(): String = s"${table.name} at scale $scale"
+  override def schema(): StructType = tableSchema
+  override def readSchema(): StructType = tableSchema
+  override def description(): String = s"generate ${name()}"
+  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = this
+  override def build(): Scan = this
+  override def toBatch: Batch = this
+
+  override def planInputPartitions(): Array[InputPartition] = {
+    val count = if (table.generator.keepsHistory) 1 else chunks
+    Chunks.split(table.generatedRows(scaling), count).map(ChunkPartition(_): InputPartition).toArray
+  }
+
+  override def createReaderFactory(): PartitionReaderFactory =
+    ChunkReaderFactory(table.generator.getName, scale, tableSchema)
+}
+
+private case class ChunkPartition(chunk: Chunk) extends InputPartition
+
+private case class ChunkReaderFactory(name: String, scale: Double, schema: StructType) extends PartitionReaderFactory {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = partition match {
+    case ChunkPartition(chunk) =>
+      val table = TpcdsTable.named(name).get.generator
+      new ChunkReader(new GeneratedRows(table, chunk, scale), new TextDecoder(schema))
+    case other => throw new IllegalArgumentException(s"not a chunk of a generated table: $other")
+  }
+}
+
+private class ChunkReader(rows: Iterator[TableRow], decoder: RowDecoder) extends PartitionReader[InternalRow] {
+  private var current: InternalRow = _
+
+  override def next(): Boolean = rows.hasNext && {
+    current = decoder.decode(rows.next())
+    true
+  }
+
+  override def get(): InternalRow = current
+
+  override def close(): Unit = ()
+}
