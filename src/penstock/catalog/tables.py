@@ -1,0 +1,201 @@
+"""What the catalog knows of each table, read straight from the metastore's tables in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, bindparam, text
+
+_COLUMN_STATISTICS = "spark.sql.statistics.colStats."
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str
+    """Spark's name of the type (`decimal(7,2)`, `struct<a:int>`)."""
+    partition: bool = False
+    analyzed: bool = False
+    """Whether `ANALYZE TABLE … FOR COLUMNS` left statistics of it."""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table or view. `rows` and `size_bytes` are what Spark last measured; None where it never did.
+
+    `location` is empty for a view. `partitions` counts those the catalog knows; None where it is not partitioned.
+    """
+
+    database: str
+    name: str
+    kind: str
+    format: str
+    location: str
+    partitions: int | None
+    rows: int | None
+    size_bytes: int | None
+    columns: tuple[Column, ...]
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @property
+    def statistics(self) -> str:
+        """`none`, `table` (rows or bytes), or `columns` (some columns' too): what the optimizer can build on."""
+        if any(column.analyzed for column in self.columns):
+            return "columns"
+        return "none" if self.rows is None and self.size_bytes is None else "table"
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "statistics": self.statistics}
+
+
+def matches(pattern: str | None, database: str, name: str) -> bool:
+    """Whether a shell pattern, of `DATABASE.TABLE` or of `TABLE` alone, means this table. Case does not matter."""
+    if pattern is None:
+        return True
+    subject = f"{database}.{name}" if "." in pattern else name
+    return fnmatchcase(subject.lower(), pattern.lower())
+
+
+def read_tables(connection: Connection, pattern: str | None) -> list[Table]:
+    """The tables that match, ordered by database and name. Four queries, however many tables there are."""
+    rows = [row for row in connection.execute(_TABLES).mappings() if matches(pattern, row["database"], row["name"])]
+    chosen = {"tables": [row["id"] for row in rows]}
+    if not rows:
+        return []
+    parameters: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for row in connection.execute(_PARAMETERS, chosen).mappings():
+        parameters[row["table"]][row["name"]] = row["value"] or ""
+    columns: defaultdict[int, list[Column]] = defaultdict(list)
+    for row in connection.execute(_COLUMNS, chosen).mappings():
+        columns[row["table"]].append(Column(row["name"], row["type"], row["partition"], comment=row["comment"] or ""))
+    partitions = {row["table"]: row["count"] for row in connection.execute(_PARTITIONS, chosen).mappings()}
+    return [_table(row, parameters[row["id"]], columns[row["id"]], partitions.get(row["id"], 0)) for row in rows]
+
+
+def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Column], partitions: int) -> Table:
+    view = row["kind"] == "VIRTUAL_VIEW"
+    all_columns = _spark_columns(parameters) or tuple(columns)
+    analyzed = {
+        key.removeprefix(_COLUMN_STATISTICS).rpartition(".")[0]
+        for key in parameters
+        if key.startswith(_COLUMN_STATISTICS)
+    }
+    partitioned = any(column.partition for column in all_columns)
+    return Table(
+        database=row["database"],
+        name=row["name"],
+        kind="view" if view else "external" if row["kind"] == "EXTERNAL_TABLE" else "managed",
+        format="" if view else _format(row, parameters),
+        location="" if view else _location(row),
+        partitions=partitions if partitioned else None,
+        rows=_number(parameters.get("spark.sql.statistics.numRows")),
+        size_bytes=_number(parameters.get("spark.sql.statistics.totalSize")),
+        columns=tuple(
+            Column(c.name, c.type, c.partition, analyzed=c.name in analyzed, comment=c.comment) for c in all_columns
+        ),
+    )
+
+
+def _format(row: RowMapping, parameters: Mapping[str, str]) -> str:
+    if provider := parameters.get("spark.sql.sources.provider"):
+        return provider.lower()
+    # A table of Hive's own kind (STORED AS …): named by the class that reads it.
+    reader = (row["input_format"] or "").lower()
+    return next((name for name in ("parquet", "orc", "avro", "rcfile", "sequencefile") if name in reader), "text")
+
+
+def _location(row: RowMapping) -> str:
+    # For a table Hive could not read itself, Spark keeps a placeholder there and the true path among the options.
+    return row["path"] or row["location"] or ""
+
+
+def _spark_columns(parameters: Mapping[str, str]) -> tuple[Column, ...]:
+    """The schema as Spark wrote it down, in the case the user gave; empty where Hive's own columns are all there is.
+
+    Spark cuts the JSON into parts that fit the metastore's column, and keeps the partition columns' names apart.
+    """
+    whole = parameters.get("spark.sql.sources.schema")
+    if whole is None:
+        count = _number(parameters.get("spark.sql.sources.schema.numParts")) or 0
+        whole = "".join(parameters.get(f"spark.sql.sources.schema.part.{index}", "") for index in range(count))
+    try:
+        fields = json.loads(whole)["fields"] if whole else []
+    except (ValueError, KeyError, TypeError):  # another engine's idea of a schema
+        return ()
+    count = _number(parameters.get("spark.sql.sources.schema.numPartCols")) or 0
+    partition = {parameters.get(f"spark.sql.sources.schema.partCol.{index}") for index in range(count)}
+    return tuple(
+        Column(
+            field["name"],
+            _type_name(field),
+            field["name"] in partition,
+            comment=field.get("metadata", {}).get("comment", ""),
+        )
+        for field in fields
+    )
+
+
+def _type_name(field: Mapping[str, Any]) -> str:
+    # char(n) and varchar(n) are strings to Spark; the declared type is kept beside it.
+    declared = field.get("metadata", {}).get("__CHAR_VARCHAR_TYPE_STRING")
+    return str(declared) if declared else sql_type(field["type"])
+
+
+_SQL_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+
+
+def sql_type(value: Any) -> str:
+    """The SQL name of a type in Spark's JSON: `{"type": "array", "elementType": "long", …}` is `array<bigint>`."""
+    if isinstance(value, str):
+        return _SQL_NAMES.get(value, value)
+    if value["type"] == "array":
+        return f"array<{sql_type(value['elementType'])}>"
+    if value["type"] == "map":
+        return f"map<{sql_type(value['keyType'])},{sql_type(value['valueType'])}>"
+    if value["type"] == "struct":
+        return "struct<" + ",".join(f"{part['name']}:{_type_name(part)}" for part in value["fields"]) + ">"
+    return str(value["type"])
+
+
+def _number(value: str | None) -> int | None:
+    return int(value) if value is not None and value.isdigit() else None
+
+
+_TABLES = text("""
+    SELECT t."TBL_ID" AS id, d."NAME" AS database, t."TBL_NAME" AS name, t."TBL_TYPE" AS kind,
+           s."LOCATION" AS location, s."INPUT_FORMAT" AS input_format, p."PARAM_VALUE" AS path
+    FROM "TBLS" t
+    JOIN "DBS" d ON d."DB_ID" = t."DB_ID"
+    LEFT JOIN "SDS" s ON s."SD_ID" = t."SD_ID"
+    LEFT JOIN "SERDE_PARAMS" p ON p."SERDE_ID" = s."SERDE_ID" AND p."PARAM_KEY" = 'path'
+    ORDER BY d."NAME", t."TBL_NAME"
+""")
+
+_PARAMETERS = text("""
+    SELECT "TBL_ID" AS table, "PARAM_KEY" AS name, "PARAM_VALUE" AS value
+    FROM "TABLE_PARAMS" WHERE "TBL_ID" IN :tables
+""").bindparams(bindparam("tables", expanding=True))
+
+_COLUMNS = text("""
+    SELECT t."TBL_ID" AS table, c."COLUMN_NAME" AS name, c."TYPE_NAME" AS type, c."COMMENT" AS comment,
+           false AS partition, c."INTEGER_IDX" AS position
+    FROM "TBLS" t JOIN "SDS" s ON s."SD_ID" = t."SD_ID" JOIN "COLUMNS_V2" c ON c."CD_ID" = s."CD_ID"
+    WHERE t."TBL_ID" IN :tables
+    UNION ALL
+    SELECT "TBL_ID", "PKEY_NAME", "PKEY_TYPE", "PKEY_COMMENT", true, "INTEGER_IDX"
+    FROM "PARTITION_KEYS" WHERE "TBL_ID" IN :tables
+    ORDER BY 1, 5, 6
+""").bindparams(bindparam("tables", expanding=True))
+
+_PARTITIONS = text("""
+    SELECT "TBL_ID" AS table, count(*) AS count FROM "PARTITIONS" WHERE "TBL_ID" IN :tables GROUP BY "TBL_ID"
+""").bindparams(bindparam("tables", expanding=True))
