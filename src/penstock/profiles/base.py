@@ -48,7 +48,7 @@ _ADAPTIVE = (
     Setting(
         "spark.sql.adaptive.enabled",
         "true",
-        "Joins and partitions are chosen again from the sizes seen at run time; all 104 queries passed at 10 TB with it",
+        "Joins and partitions are chosen again from sizes seen at run time; with it all 104 queries passed at 10 TB",
         PLATFORM_SCALE,
     ),
     Setting(
@@ -60,14 +60,15 @@ _ADAPTIVE = (
     Setting(
         "spark.sql.shuffle.partitions",
         shuffle_partitions,
-        "Three tasks a core even out their lengths; Spark's 200 are mostly empty on a small cluster, and each is a task",
+        "Three tasks a core even out their lengths; most of Spark's 200 are empty on a small cluster, yet tasks",
         f"{SPARK_TUNING}, level of parallelism; {SMALL_CLUSTERS}",
     ),
     Setting(
         "spark.default.parallelism",
-        shuffle_partitions,
-        "The same for RDDs, whose default otherwise depends on how many executors happen to be up already",
-        f"{SPARK_TUNING}, level of parallelism",
+        lambda size: str(size.executor_cores),
+        "Spark splits files and merges shuffle partitions by it; left alone it is what the executors that happen to be "
+        "up already have",
+        f"{SPARK_CONFIGURATION}, execution behavior",
     ),
     Setting(
         "spark.sql.autoBroadcastJoinThreshold",
@@ -118,7 +119,7 @@ _NETWORK = (
     Setting(
         "spark.network.timeout",
         "600s",
-        "Longer than any collection pause or slow store; a dead executor is noticed by its closed connection, not by this",
+        "Longer than any collection pause or slow store; a dead executor shows by its closed connection, not by this",
         f"{SPARK_CONFIGURATION}, networking",
         when=lambda size: not many_executors(size),
     ),
@@ -138,7 +139,7 @@ _NETWORK = (
     Setting(
         "spark.shuffle.io.retryWait",
         "60s",
-        "An overloaded executor among 100 needs this long to recover; ten tries of Spark's five seconds do not outlast it",
+        "An overloaded executor among 100 needs long to recover; ten tries of Spark's five seconds do not outlast it",
         PLATFORM_TABLE_6,
         when=many_executors,
     ),

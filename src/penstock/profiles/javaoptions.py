@@ -26,7 +26,7 @@ def split(key: str, options: str) -> list[str]:
     except ValueError as error:
         raise InvalidInput(
             f"{key} cannot be taken apart into JVM options",
-            why=f"{str(error).lower()} in: {options}",
+            why=str(error).lower(),
             fix="close the quote, or put a backslash before a quote that is part of a value",
         ) from error
 

@@ -80,7 +80,9 @@ def resolve(layers: Iterable[Layer], size: ClusterSize, user: Mapping[str, str] 
     for layer in (*layers, user_layer(user or {})):
         for setting, value in layer.for_size(size):
             origins.setdefault(setting.key, []).append(Origin(layer.name, value, setting.reason, setting.source))
-    return Resolved(tuple(ResolvedSetting(key, _merged(key, said), tuple(said)) for key, said in sorted(origins.items())))
+    return Resolved(
+        tuple(ResolvedSetting(key, _merged(key, said), tuple(said)) for key, said in sorted(origins.items()))
+    )
 
 
 def _adds_up(key: str) -> bool:

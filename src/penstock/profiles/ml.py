@@ -24,7 +24,7 @@ LAYER = Layer(
         Setting(
             "spark.rdd.compress",
             "false",
-            "A cached partition is read in every iteration, and PySpark, which turns this on, would unpack it each time",
+            "Cached partitions are read in every iteration; PySpark, which turns this on, would unpack them each time",
             f"{SPARK_CONFIGURATION}, compression and serialization",
         ),
         Setting(
@@ -38,7 +38,7 @@ LAYER = Layer(
                 f"spark.{role}.extraJavaOptions",
                 "--add-modules=jdk.incubator.vector",
                 "MLlib's linear algebra uses the processor's vector instructions through this module",
-                f"{SPARK_TUNING}; Spark's own launcher passes it",
+                "Spark 4.1.2, org.apache.spark.launcher.JavaModuleOptions: spark-submit always passes it",
             )
             for role in ("driver", "executor")
         ),

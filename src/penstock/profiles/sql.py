@@ -25,7 +25,7 @@ LAYER = Layer(
         Setting(
             S3A + "experimental.input.fadvise",
             "random",
-            "Columnar files are read in ranges only, also by the readers that do not say so when they open a file (ORC)",
+            "Columnar files are read by ranges only, also by readers that do not say so when they open a file (ORC)",
             CEPH_LAKE_REQUESTS,
         ),
     ),

@@ -41,7 +41,7 @@ _COMMIT = (
         S3A + "committer.name",
         "magic",
         "Each task uploads to the final place and the job's commit completes the uploads: no copy, no rename, nothing "
-        "visible before. The staging committer, which writes to local disk first, was already 1.5 times faster than renames",
+        "visible before. Even the staging committer, which goes by way of the local disk, was 1.5 times faster",
         f"{COMMITTERS}; {S3A_COMMITTERS}",
     ),
     Setting(
@@ -174,13 +174,13 @@ _CONNECTIONS = (
     Setting(
         S3A + "threads.max",
         _threads,
-        "Uploads, vectored reads and deletes share these threads; always fewer than connections, or threads wait for them",
+        "Uploads, vectored reads and deletes share these threads; fewer than connections, or they wait for each other",
         S3A_PERFORMANCE,
     ),
     Setting(
         S3A + "connection.establish.timeout",
         "10s",
-        "A gateway that has not taken a connection by then is down: better to know and try again than to wait Hadoop's 30 s",
+        "A gateway that has not taken a connection by then is down: better to try again than to wait Hadoop's 30 s",
         S3A_CONNECTING,
     ),
     Setting(

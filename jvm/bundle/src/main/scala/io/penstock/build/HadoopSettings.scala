@@ -27,7 +27,7 @@ object HadoopSettings {
     }.toMap
     (listed.keySet ++ named.keySet).toSeq.filterNot(_.endsWith(".")).map { key =>
       val default = named.get(key).flatMap(field => defaultOf(field, byName))
-      val value = listed.get(key).filter(_.nonEmpty).orElse(default.map(_.get(null).toString))
+      val value = listed.get(key).filter(_.nonEmpty).orElse(default.map(written))
       Declared(
         key,
         kind(default, value),
@@ -42,6 +42,13 @@ object HadoopSettings {
 
   private def text(field: Field): Option[String] =
     Option.when(field.getType == classOf[String])(field.get(null).asInstanceOf[String])
+
+  /** A constant's value as it would be written in a setting. */
+  private def written(field: Field): String =
+    field.get(null) match {
+      case duration: Duration => s"${duration.toMillis}ms"
+      case value => value.toString
+    }
 
   /** The constant with a key's default value, by S3A's habits of naming it. */
   private def defaultOf(key: Field, byName: Map[String, Field]): Option[Field] = {

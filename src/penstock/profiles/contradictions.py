@@ -1,0 +1,206 @@
+"""Settings that are fine alone and wrong together, or that a dedicated cluster cannot keep.
+
+Each rule looks at the settings as they will be (profile and user merged) and yields what it finds; the keys of a
+finding say which settings it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from penstock.engine.application import ClusterSize
+from penstock.errors import InvalidInput
+from penstock.profiles import javaoptions, values
+from penstock.profiles.problems import Problem, error, warning
+from penstock.profiles.store import S3A
+
+Settings = Mapping[str, str]
+Rule = Callable[[Settings, "ClusterSize | None"], Iterator[Problem]]
+
+_PROTOCOL = "spark.sql.sources.commitProtocolClass"
+_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
+_COMMITTER = S3A + "committer.name"
+
+
+def find(settings: Settings, size: ClusterSize | None) -> Iterator[Problem]:
+    for rule in _RULES:
+        yield from rule(settings, size)
+
+
+def _on(settings: Settings, key: str, *, default: bool = False) -> bool:
+    given = values.flag(settings.get(key, ""))
+    return default if given is None else given
+
+
+def _fixed_size(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    if _on(settings, "spark.dynamicAllocation.enabled"):
+        yield error(
+            "spark.dynamicAllocation.enabled",
+            problem="dynamic allocation does not go with a cluster of a fixed number of executors",
+            why="a dedicated cluster is started whole, at the size asked for",
+            fix="leave it out and choose the number with --executors",
+        )
+    if _on(settings, "spark.shuffle.service.enabled"):
+        yield error(
+            "spark.shuffle.service.enabled",
+            problem="there is no external shuffle service to use",
+            why="executors serve their own shuffle files, and live as long as the application",
+            fix="leave out --conf spark.shuffle.service.enabled=true",
+        )
+
+
+def _memory(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    for key, upper_included in (("spark.memory.fraction", False), ("spark.memory.storageFraction", True)):
+        fraction = values.number(settings.get(key, ""))
+        if fraction is not None and not (0 <= fraction < 1 or (upper_included and fraction == 1)):
+            yield error(key, problem=f"{key}={settings[key]} is no fraction", fix="give a number between 0 and 1")
+    fraction = values.number(settings.get("spark.memory.fraction", ""))
+    if fraction is not None and 0.9 < fraction < 1:
+        yield warning(
+            "spark.memory.fraction",
+            problem="a spark.memory.fraction above 0.9 leaves too little heap for what is not sorted or cached",
+            why="records, upload buffers and Spark's own tables live there; the usual end is an OutOfMemoryError",
+            fix="give the executors more memory with --executor-memory, and keep 0.8",
+        )
+    off_heap = values.size_in_bytes(settings.get("spark.memory.offHeap.size", "0"))
+    if _on(settings, "spark.memory.offHeap.enabled") and not off_heap:
+        yield error(
+            "spark.memory.offHeap.enabled",
+            "spark.memory.offHeap.size",
+            problem="off-heap memory is on, but has no size",
+            fix="add --conf spark.memory.offHeap.size=1g",
+        )
+
+
+def _commit(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    through_s3a = settings.get(_PROTOCOL, "").endswith(".PathOutputCommitProtocol")
+    committer = settings.get(_COMMITTER, "file")
+    if through_s3a and committer != "file" and settings.get(_OVERWRITE, "").lower() == "dynamic":
+        yield error(
+            _OVERWRITE,
+            _COMMITTER,
+            problem=f"dynamic partition overwrite does not go with the {committer} committer",
+            why="Spark renames whole partitions into place for it, and an object store has no rename",
+            fix="name the partition (INSERT OVERWRITE t PARTITION (day='…') SELECT …), or let S3A replace the "
+            f"partitions that are written: --conf {_COMMITTER}=partitioned "
+            f"--conf {S3A}committer.staging.conflict-mode=replace, and mode('append')",
+        )
+    if committer == "magic" and not _on(settings, S3A + "committer.magic.enabled", default=True):
+        yield error(
+            _COMMITTER,
+            S3A + "committer.magic.enabled",
+            problem="the magic committer is chosen, but the file system is told not to support it",
+            fix=f"leave out --conf {S3A}committer.magic.enabled=false",
+        )
+    if _PROTOCOL in settings and not through_s3a and committer != "file":
+        yield warning(
+            _PROTOCOL,
+            _COMMITTER,
+            problem=f"Spark SQL will not use the {committer} committer",
+            why=f"{settings[_PROTOCOL]} renames files into place, which copies every byte on an object store",
+            fix=f"leave out --conf {_PROTOCOL}=…",
+        )
+
+
+def _store(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    part = values.size_in_bytes(settings.get(S3A + "multipart.size", "64M"))
+    if part is not None and part < 5 << 20:
+        yield error(
+            S3A + "multipart.size",
+            problem=f"a part of {settings[S3A + 'multipart.size']} is too small",
+            why="S3 takes no part below 5 MiB but the last",
+            fix=f"--conf {S3A}multipart.size=64M",
+        )
+    connections = values.number(settings.get(S3A + "connection.maximum", ""))
+    threads = values.number(settings.get(S3A + "threads.max", ""))
+    if connections is not None and threads is not None and connections < threads:
+        yield warning(
+            S3A + "connection.maximum",
+            S3A + "threads.max",
+            problem=f"{threads:.0f} threads share {connections:.0f} connections to the store",
+            why="threads then wait for each other: 'Timeout waiting for connection from pool'",
+            fix=f"leave both out, or let {S3A}connection.maximum be the larger",
+        )
+
+
+def _tasks(settings: Settings, size: ClusterSize | None) -> Iterator[Problem]:
+    needed = values.number(settings.get("spark.task.cpus", "1"))
+    if size is not None and needed is not None and needed > size.executor.cores:
+        yield error(
+            "spark.task.cpus",
+            problem=f"a task asks for {needed:.0f} cores and an executor has {size.executor.cores}",
+            why="no task could ever start",
+            fix=f"--executor-cores {needed:.0f}, or a smaller spark.task.cpus",
+        )
+
+
+def _time_outs(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    network = values.seconds(settings.get("spark.network.timeout", "120s"))
+    heartbeat = values.seconds(settings.get("spark.executor.heartbeatInterval", "10s"), unit="ms")
+    if network is not None and heartbeat is not None and network <= heartbeat:
+        yield error(
+            "spark.network.timeout",
+            "spark.executor.heartbeatInterval",
+            problem=f"spark.network.timeout ({network:g} s) is not above the heartbeat interval ({heartbeat:g} s)",
+            why="every executor would be taken for dead between two of its signs of life; Spark refuses to start",
+            fix="leave both out, or give the time-out several times the interval",
+        )
+
+
+def _without_effect(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    for switch, prefix, default in (
+        ("spark.sql.adaptive.enabled", "spark.sql.adaptive.", True),
+        ("spark.sql.cbo.enabled", "spark.sql.cbo.", False),
+        ("spark.speculation", "spark.speculation.", False),
+    ):
+        idle = sorted(key for key in settings if key.startswith(prefix) and key != switch)
+        if idle and not _on(settings, switch, default=default):
+            yield warning(
+                *idle,
+                problem=f"{idle[0]} has no effect while {switch} is false",
+                fix=f"--conf {switch}=true",
+            )
+    kryo = sorted(key for key in settings if key.startswith(("spark.kryo.", "spark.kryoserializer.")))
+    if kryo and not settings.get("spark.serializer", "").endswith("KryoSerializer"):
+        yield warning(
+            *kryo,
+            problem=f"{kryo[0]} has no effect: objects are not written with Kryo",
+            fix="--conf spark.serializer=org.apache.spark.serializer.KryoSerializer",
+        )
+
+
+def _java_options(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    for key in filter(javaoptions.holds_options, settings):
+        role = "driver" if ".driver." in key else "executor"
+        try:
+            options = javaoptions.split(key, settings[key])
+        except InvalidInput as unreadable:
+            yield error(key, problem=unreadable.problem, why=unreadable.why, fix=unreadable.fix)
+            continue
+        for option in options:
+            if option.startswith("-Xmx"):
+                yield error(
+                    key,
+                    problem=f"{option} in {key} contradicts --{role}-memory",
+                    why="Spark sizes its own memory by the option and refuses a heap of another size",
+                    fix=f"--{role}-memory {option.removeprefix('-Xmx')}",
+                )
+            elif option.startswith("-Dspark."):
+                yield error(
+                    key,
+                    problem=f"{key} holds the Spark setting {option}",
+                    why="Spark refuses its own settings among Java's options",
+                    fix=f"--conf {option.removeprefix('-D')}",
+                )
+
+
+_RULES: tuple[Rule, ...] = (
+    _fixed_size,
+    _memory,
+    _commit,
+    _store,
+    _tasks,
+    _time_outs,
+    _without_effect,
+    _java_options,
+)
