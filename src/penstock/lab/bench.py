@@ -56,7 +56,7 @@ class Bench:
 
     def has_tables(self, database: str) -> bool:
         """Whether the catalog knows the database's tables."""
-        return any(table.database == database for table in Metastore(Database(self.home)).tables())
+        return bool(Metastore(Database(self.home)).tables(f"{database}.*"))
 
     def json_lines(self, key: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.store.get(key).decode().splitlines() if line]

@@ -6,12 +6,13 @@ import statistics
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.lab import analysis
 from penstock.lab.records import Description, Run
 
+few = settings(max_examples=20, deadline=None)  # each example resamples thousands of times
 times = st.lists(st.floats(0.01, 1000), min_size=1, max_size=8)
 
 
@@ -36,11 +37,13 @@ def test_no_samples_have_no_median() -> None:
         analysis.spread([])
 
 
+@few
 @given(times, times)
 def test_the_same_samples_always_give_the_same_interval(baseline: list[float], candidate: list[float]) -> None:
     assert analysis.ratio_interval(baseline, candidate) == analysis.ratio_interval(baseline, candidate)
 
 
+@few
 @given(times.filter(lambda seconds: len(seconds) > 1))
 def test_an_arm_against_itself_is_inside_the_noise(seconds: list[float]) -> None:
     assert analysis.ratio("x", seconds, seconds).verdict == "inside the noise"

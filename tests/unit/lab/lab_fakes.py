@@ -1,0 +1,88 @@
+"""A lake in memory and an engine that pretends, for suites that are tested without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from penstock.engine.application import Application, ApplicationSpec, State
+from penstock.errors import NotFound
+from penstock.lake.base import ObjectInfo, ObjectStore
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+class MemoryStore(ObjectStore):
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.reads: list[str] = []
+
+    def put(self, key: str, content: bytes | Path) -> None:
+        self.objects[key] = content.read_bytes() if isinstance(content, Path) else content
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self.reads.append(key)
+        if key not in self.objects:
+            raise NotFound(f"no {key}")
+        return self.objects[key][start : None if length is None else start + length]
+
+    def download(self, key: str, target: Path) -> None:
+        target.write_bytes(self.get(key))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        for key in sorted(self.objects):
+            if key.startswith(prefix):
+                yield ObjectInfo(key, len(self.objects[key]), NOW, "")
+
+    def delete(self, *keys: str) -> None:
+        for key in keys:
+            self.objects.pop(key, None)
+
+    def put_lines(self, key: str, lines: list[dict[str, Any]]) -> None:
+        self.put(key, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+class PretendingEngine:
+    """Ends every application at once, after `work` did what the application would have done to the lake."""
+
+    def __init__(self, work: Callable[[ApplicationSpec], State]) -> None:
+        self._work = work
+        self.submitted: list[ApplicationSpec] = []
+        self.stopped: list[str] = []
+
+    def submit(self, spec: ApplicationSpec) -> Application:
+        self.submitted.append(spec)
+        return Application(f"app-{len(self.submitted)}", spec, State.ACCEPTED, NOW)
+
+    def supervise(self, application_id: str, *, on_change: Callable[..., None]) -> Application:
+        spec = self.submitted[-1]
+        running = Application(application_id, spec, State.RUNNING, NOW)
+        on_change(running)
+        return replace(running, state=self._work(spec), ended_at=NOW, summary={"processes": {}})
+
+    def stop(self, application_id: str) -> None:
+        self.stopped.append(application_id)
+
+    def artefact(self, application_id: str, name: str) -> bytes:
+        raise NotFound(f"no {name}")
+
+
+class Silent:
+    """A listener that remembers the steps."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def step(self, title: str) -> None:
+        self.steps.append(title)
+
+    def now(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def elapsed(self) -> float:
+        return 1.0

@@ -1,0 +1,81 @@
+"""Small parts of the lab: query sets, turns, estimates, words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import InvalidInput
+from penstock.lab import matrix, progress
+from penstock.lab.report import words
+from penstock.lab.suites import queries
+from penstock.lab.usage import watching
+
+
+def test_there_are_104_queries() -> None:
+    assert len(queries.ALL) == len(set(queries.ALL)) == 104
+
+
+def test_the_io_intensive_set_covers_the_54_of_the_documents() -> None:
+    assert len({name.rstrip("ab") for name in queries.SETS["io54"]}) == 54
+
+
+def test_a_misspelt_query_is_answered_with_what_was_meant() -> None:
+    with pytest.raises(InvalidInput, match="q14") as caught:
+        queries.select("q3,q14", "all")
+    assert "q14a,q14b" in caught.value.fix
+
+
+@given(st.integers(1, 4), st.integers(1, 9))
+def test_every_arm_has_its_turn_in_every_repetition(arms: int, repetitions: int) -> None:
+    order = list(matrix.turns(range(arms), repetitions))
+    assert len(order) == arms * repetitions
+    assert Counter(order).most_common(1)[0][1] == 1
+    assert [repetition for repetition, _ in order] == sorted(repetition for repetition, _ in order)
+
+
+def test_arms_take_turns_in_going_first() -> None:
+    assert [arm for _, arm in matrix.turns("AB", 3)] == ["A", "B", "B", "A", "A", "B"]
+
+
+def test_the_position_is_read_from_the_job_description() -> None:
+    assert progress.position("q3 (5 of 104)") == ("q3", 5, 104)
+    assert progress.position("collect at Load.scala:40") is None
+    assert progress.position(None) is None
+
+
+@given(st.integers(0, 10), st.floats(0, 1000), st.booleans())
+def test_what_is_left_is_never_negative_and_nothing_at_the_end(done: int, elapsed: float, timed: bool) -> None:
+    order = [f"q{n}" for n in range(10)]
+    past = dict.fromkeys(order, 2.0) if timed else {}
+    left = progress.seconds_left(order, done, elapsed, past)
+    assert left is None or left >= 0
+    assert progress.seconds_left(order, 10, elapsed, past) == 0
+
+
+def test_an_earlier_run_makes_the_estimate() -> None:
+    past = {"short": 1.0, "long": 99.0}
+    assert progress.seconds_left(["short", "long"], 1, 1.0, past) == 99.0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "0.50 s"), (59.9, "59.9 s"), (59.97, "1 min 00 s"), (245, "4 min 05 s"), (7260, "2 h 01 min")],
+)
+def test_times_read_as_people_say_them(value: float, text: str) -> None:
+    assert words.seconds(value) == text
+
+
+def test_processor_time_of_a_child_and_of_its_children_is_counted() -> None:
+    burn = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+    process = subprocess.Popen([sys.executable, "-c", parent], start_new_session=True)
+    with watching(process.pid) as usage:
+        process.wait()
+    assert 0.2 <= usage.core_seconds < 3
+    assert usage.peak_memory_bytes > 1 << 20

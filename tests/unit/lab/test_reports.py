@@ -1,0 +1,125 @@
+"""A report says the outcome first, is made from samples alone, and needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from penstock.errors import InvalidInput
+from penstock.lab.records import Description, Run
+from penstock.lab.report import make
+
+SIZE = {
+    "driver": {"cores": 1, "memory_bytes": 1 << 30},
+    "executor": {"cores": 2, "memory_bytes": 2 << 30},
+    "executors": 1,
+}
+EVIL = "</script><script>alert(1)</script>"
+
+
+def run(*, arm: str = "Penstock", seconds: float = 2.0, rounds: int = 1, **changes: Any) -> Run:
+    samples: list[dict[str, Any]] = [
+        {
+            "kind": "query",
+            "query": name,
+            "repetition": repetition,
+            "iteration": 1,
+            "started_ms": 0,
+            "elapsed_ms": 1000 * seconds * (1 + repetition / 100),
+            "planning_ms": 200,
+            "rows": 100,
+            "status": "ok",
+        }
+        for repetition in range(1, rounds + 1)
+        for name in ("q1", "q2", "q14a")
+    ]
+    samples += [{"kind": "answer", "query": name, "verdict": "equal", "note": ""} for name in ("q1", "q2", "q14a")]
+    samples += changes.pop("more", [])
+    samples.append({"kind": "end", "outcome": changes.pop("outcome", "ok")})
+    description = Description(
+        id=f"id-{arm}",
+        workload="tpcds",
+        arm=arm,
+        created_at="2026-01-01",
+        command="penstock lab tpcds",
+        scale=1.0,
+        size=SIZE,
+        **changes,
+    )
+    return Run(description, tuple({"at_ms": 0, **sample} for sample in samples))
+
+
+def test_the_headline_says_that_all_is_right() -> None:
+    assert make.document([run()]).headline == "All 3 queries ran in 6.06 s on 2 cores, and every answer is right."
+
+
+def test_a_wrong_answer_is_the_first_thing_said() -> None:
+    wrong = {"kind": "answer", "query": "q2", "verdict": "different", "note": "", "lines": ["- 1", "+ 2"]}
+    document = make.document([run(more=[wrong], outcome="different_answers")])
+    assert document.headline.startswith("1 answer differ")
+    assert not document.good
+    assert document.sections[0].title == "Answers that differ"
+
+
+def test_a_failed_query_is_never_an_average() -> None:
+    failed = {"kind": "query", "query": "q3", "iteration": 1, "started_ms": 0, "elapsed_ms": 9e9, "rows": 0}
+    document = make.document([run(more=[{**failed, "status": "failed", "error": "boom"}], outcome="failed")])
+    assert document.headline.startswith("1 query failed: q3")
+    assert document.data["total_seconds"] < 10
+
+
+def test_the_page_loads_nothing_from_elsewhere() -> None:
+    page = make.as_html([run()])
+    own = page.replace(re.findall(r"<script>.*?</script>", page, re.DOTALL)[0], "")
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", own)
+    assert not re.search(r"@import|url\(", own)
+
+
+def test_texts_in_the_records_cannot_become_script() -> None:
+    page = make.as_html([run(arm=EVIL, settings={EVIL: EVIL}, commit=EVIL)])
+    assert "<script>alert" not in page
+
+
+def test_the_same_samples_make_the_same_page() -> None:
+    assert make.as_html([run()]) == make.as_html([run()])
+
+
+def test_a_comparison_says_how_much_and_whether_it_is_noise() -> None:
+    plain, ours = run(arm="plain Spark", seconds=4, rounds=3), run(seconds=2, rounds=3)
+    assert make.document([plain, ours]).headline.startswith("Penstock took 0.5× the time of plain Spark over 3 queries")
+    same = make.document([plain, run(arm="other", seconds=4, rounds=3)])
+    assert same.headline.startswith("No difference beyond the noise")
+
+
+def test_markdown_and_json_say_the_same() -> None:
+    document = make.document([run()])
+    assert document.headline in make.as_markdown([run()])
+    assert json.loads(make.as_json([run()]))["headline"] == document.headline
+
+
+def test_an_unfinished_run_has_a_report_too() -> None:
+    whole = run()
+    partial = Run(whole.description, whole.samples[:2])
+    assert make.document([partial]).headline.startswith("Unfinished")
+    nothing = Run(whole.description, ())
+    assert "Unfinished" in make.as_html([nothing])
+
+
+def test_runs_of_different_workloads_are_not_compared() -> None:
+    startup = Run(Description(id="s", workload="startup", arm="Penstock", created_at="", command=""), ())
+    with pytest.raises(InvalidInput, match="different things"):
+        make.document([run(), startup])
+
+
+def test_starts_are_compared_by_their_medians() -> None:
+    def starts(arm: str, seconds: float) -> Run:
+        description = Description(id=arm, workload="startup", arm=arm, created_at="", command="x", size=SIZE)
+        one = {"kind": "start", "submitted_ms": 0}
+        return Run(description, tuple({**one, "first_task_ms": 1000 * seconds + n} for n in range(5)))
+
+    headline = make.document([starts("Penstock", 6), starts("plain Spark", 12)]).headline
+    assert headline == "Penstock launches its first task after 6.00 s; plain Spark after 12.0 s."
+    assert "6.00 s" in make.as_html([starts("Penstock", 6)])
