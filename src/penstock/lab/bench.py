@@ -8,7 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib import metadata
@@ -21,15 +21,13 @@ from penstock.catalog.metastore import Metastore
 from penstock.clusters.jvm import find_java, penstock_jars
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.engine import Engine
+from penstock.engine.supervisor import OnChange
 from penstock.errors import ClusterError, MissingRequirement, NotFound
 from penstock.home import Home
 from penstock.lab import records
 from penstock.lab.records import Description, Sample, new_run_id
 from penstock.lake.base import Lake, ObjectStore
 from penstock.lake.objects import open_store
-from penstock.lake.registry import Lakes
-
-OnChange = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,10 @@ class Bench:
 
     @staticmethod
     def open(home: Home, lake: str | None = None) -> Bench:
-        """With the named lake, or the default one."""
-        found = Lakes(home).get(lake)
-        return Bench(home, found, open_store(home, found), Engine(home))
+        """With the named lake or the default one, started where it is the embedded one."""
+        engine = Engine(home)
+        found = engine.lake(lake)
+        return Bench(home, found, open_store(home, found), engine)
 
     def run(self, spec: ApplicationSpec, on_change: OnChange) -> Application:
         """Run an application to its end on a cluster of its own. Ending this process early stops the application."""
@@ -84,7 +83,7 @@ def slug(arm: str) -> str:
 
 def workloads_jar() -> Path:
     """The jar with the lab's Spark applications and query texts; `MissingRequirement` where it was not built."""
-    found = sorted(penstock_jars().glob("penstock-workloads-*.jar"))
+    found = sorted(penstock_jars().glob("penstock-workloads*.jar"))
     if not found:
         raise MissingRequirement(
             "The lab's Spark applications are not built",

@@ -100,7 +100,6 @@ def _end_strays(engine: Engine) -> None:
     for application in engine.list():
         if not application.state.final:
             engine.stop(application.id)
-            engine.wait(application.id)
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ class PretendingEngine:
     def supervise(self, application_id: str, *, on_change: Callable[..., None]) -> Application:
         spec = self.submitted[-1]
         running = Application(application_id, spec, State.RUNNING, NOW)
-        on_change(running)
+        on_change(running, None)
         return replace(running, state=self._work(spec), ended_at=NOW, summary={"processes": {}})
 
     def stop(self, application_id: str) -> None:

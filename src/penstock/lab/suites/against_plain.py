@@ -54,7 +54,7 @@ def _plain_run(
         jar=workloads_jar(),
         main_class=_MAIN,
         arguments=tpcds.power_arguments(options, f"{bench.lake.root}/{output}"),
-        settings={},
+        settings=tpcds.MEANING,
         seen=lambda seconds: listener.now(f"{words.seconds(seconds)} so far"),
     )
     recorder.add(
