@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from sqlalchemy import URL
+
 from penstock.errors import InvalidInput
 
 # What libpq and the JDBC driver call by the same name and mean the same by.
@@ -45,7 +47,7 @@ class DatabaseUrl:
             port=port,
             user=unquote(parts.username),
             password=unquote(parts.password or ""),
-            dbname=unquote(parts.path.lstrip("/")) or "postgres",
+            dbname=unquote(parts.path.removeprefix("/")) or "postgres",
             options=options,
         )
 
@@ -62,11 +64,17 @@ class DatabaseUrl:
         query = f"?{urlencode(self.options)}" if self.options else ""
         return f"postgresql://{quote(self.user, safe='')}@{self._server()}/{quote(self.dbname)}{query}"
 
-    def sqlalchemy(self) -> str:
-        """The SQLAlchemy address, with the password in it: for `create_engine` only, never to be shown."""
-        login = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}"
-        query = f"?{urlencode(self.options)}" if self.options else ""
-        return f"postgresql+psycopg://{login}@{self._server()}/{quote(self.dbname)}{query}"
+    def sqlalchemy(self) -> URL:
+        """For `create_engine`; shown with the password masked."""
+        return URL.create(
+            "postgresql+psycopg",
+            username=self.user,
+            password=self.password,
+            host=self.host,
+            port=self.port,
+            database=self.dbname,
+            query=dict(self.options),
+        )
 
     def _server(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

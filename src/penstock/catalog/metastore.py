@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, text
 
 from penstock.catalog.database import METASTORE, Database
 from penstock.catalog.hive import LAYOUT, SCHEMA_VERSION, hive_site
@@ -121,7 +121,7 @@ class Metastore:
 
 def _has_schema(connection: Connection) -> bool:
     """Whether the schema is complete; raises `CatalogError` where it is another one than Spark's client can use."""
-    if not inspect(connection).has_table("VERSION"):
+    if connection.execute(text("""SELECT to_regclass('"VERSION"')""")).scalar() is None:
         return False
     versions = connection.execute(text('SELECT "SCHEMA_VERSION" FROM "VERSION"')).scalars().all()
     if versions and versions != [SCHEMA_VERSION]:

@@ -1,0 +1,66 @@
+"""Addresses of databases: what is parsed is what every client is told, and no password is ever shown."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.catalog.address import DatabaseUrl
+from penstock.errors import InvalidInput
+
+words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
+
+
+@given(user=words, password=words, port=st.integers(1, 65535), dbname=words)
+def test_every_client_gets_the_same_login_whatever_characters_it_has(
+    user: str, password: str, port: int, dbname: str
+) -> None:
+    text = f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}@db.example:{port}/{quote(dbname, safe='')}"
+    url = DatabaseUrl.parse(text)
+    assert (url.host, url.port, url.user, url.password, url.dbname) == ("db.example", port, user, password, dbname)
+    other = url.sqlalchemy()
+    assert (other.host, other.port, other.username, other.password) == ("db.example", port, user, password)
+    assert other.database == dbname
+
+
+@given(password=st.text(st.characters(categories=("Lu", "Nd")), min_size=9, max_size=12))
+def test_the_password_is_in_no_text_made_for_people_or_for_an_argument(password: str) -> None:
+    url = DatabaseUrl("db.example", 5432, "me", password, options=(("sslmode", "require"),))
+    assert all(password not in shown for shown in (repr(url), str(url), url.jdbc(), url.libpq(), str(url.sqlalchemy())))
+
+
+def test_a_url_without_port_and_database_means_the_usual_ones() -> None:
+    url = DatabaseUrl.parse("postgres://me:secret@db.example")
+    assert (url.port, url.dbname) == (5432, "postgres")
+
+
+def test_an_ipv6_host_keeps_its_brackets() -> None:
+    assert DatabaseUrl.parse("postgresql://me@[::1]:5/x").jdbc() == "jdbc:postgresql://[::1]:5/x"
+
+
+def test_the_tls_options_reach_every_client() -> None:
+    url = DatabaseUrl.parse("postgresql://me:secret@db.example/x?sslmode=verify-full&sslrootcert=/etc/ca.pem")
+    for text in (url.jdbc(), url.libpq(), str(url.sqlalchemy())):
+        assert "sslmode=verify-full" in text
+        assert "ca.pem" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql://me:hunter2@db.example/x",
+        "postgresql://db.example/x?password=hunter2",
+        "postgresql://me:hunter2@db.example:port/x",
+        "postgresql://me:hunter2@db.example/x?application_name=hunter2",
+        "postgresql://me:hunter2@/x",
+        "hunter2",
+    ],
+)
+def test_an_unusable_url_is_refused_without_repeating_it(text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        DatabaseUrl.parse(text)
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.fix
