@@ -11,9 +11,10 @@ import http.client
 import os
 import secrets
 import shutil
+import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +29,11 @@ from penstock.processes import ProcessId, end_process, start_daemon
 
 BUCKET = "penstock"
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 60.0
+# One that runs may be starting for another command that was killed; longer than this it hangs.
+_HUNG_SECONDS = 20.0
 _LEAST_FREE_BYTES = 1 << 30
-# Its volumes are flushed and its ports closed within half a second; the filer then waits 15 s for subscriptions of its
-# own to end. Its metadata store logs every change before answering, so it loses nothing by being killed then.
-_STOP_SECONDS = 1.5
+_FLUSH_SECONDS = 5.0
 _PROBE_KEY = "penstock/.writable"
 
 
@@ -82,7 +83,7 @@ class EmbeddedLake:
             self._prepare()
             credentials = self._credentials()
             server = self._running()
-            if server is not None and not self._await_ready(server):
+            if server is not None and not self._await_ready(server, _HUNG_SECONDS):
                 # It listens no more, or never did: a hung server helps nobody.
                 self._end(server)
                 server = None
@@ -166,7 +167,7 @@ class EmbeddedLake:
             if attempt:
                 ports = seaweed.Ports.choose()
             server = self._start_once(seaweed.command(program, ports, volume_mib=seaweed.volume_mib(free)), ports)
-            if self._await_ready(server):
+            if self._await_ready(server, _READY_SECONDS):
                 write_json(self._ports, ports.as_json())
                 return server
             port_lost = "address already in use" in self._log_tail(200)
@@ -198,13 +199,8 @@ class EmbeddedLake:
             recorded = None
         return recorded if recorded and all(map(_free, recorded.all())) else seaweed.Ports.choose()
 
-    def _await_ready(self, server: Server) -> bool:
-        deadline = time.monotonic() + _READY_SECONDS
-        while server.process.alive() and time.monotonic() < deadline:
-            if _answers(server):
-                return True
-            time.sleep(0.03)
-        return False
+    def _await_ready(self, server: Server, seconds: float) -> bool:
+        return _until(lambda: not server.process.alive() or _answers(server), seconds) and server.process.alive()
 
     def _make_bucket(self, server: Server, credentials: Credentials) -> None:
         """Make the bucket and prove that it takes a write: the gateway answers before its volumes do."""
@@ -234,7 +230,18 @@ class EmbeddedLake:
         return shutil.disk_usage(self.data).free < 256 * seaweed.MIB
 
     def _end(self, server: Server) -> None:
-        end_process(server.process, grace_seconds=_STOP_SECONDS)
+        """Ends it once its volumes are flushed.
+
+        Asked to stop, it closes the volumes, then the filer's port, and then waits 15 s for subscriptions of its own to
+        end. The filer's metadata store has logged every change before answering, so that wait is cut short.
+        """
+        if server.process.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(server.process.pid, signal.SIGTERM)
+        _until(lambda: not server.process.alive() or _free(server.ports.filer_grpc), _FLUSH_SECONDS)
+        end_process(server.process, grace_seconds=0)
+        # A process counts as gone when its first thread is; the ports go with the last.
+        _until(lambda: all(map(_free, server.ports.all())), _FLUSH_SECONDS)
         _remove([*server.ports.sockets(), self.directory / "filer.sock", self.directory / "s3.sock"])
 
     def _lake(self, server: Server) -> Lake:
@@ -278,6 +285,13 @@ def _free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.03)
+    return met
 
 
 def _remove(paths: list[Path]) -> None:

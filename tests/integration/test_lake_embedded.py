@@ -1,0 +1,235 @@
+"""The embedded lake against what happens to it: kills, lost ports, damage, a full disk, two commands at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import LakeError, MissingRequirement, StateError
+from penstock.home import Home
+from penstock.lake.embedded import EmbeddedLake
+from penstock.lake.objects import open_store
+from penstock.lake.registry import Lakes
+from penstock.lake.seaweed import Ports
+from penstock.processes import ProcessId
+
+pytestmark = pytest.mark.integration
+
+UP = (
+    "from penstock.home import Home; from penstock.lake.embedded import EmbeddedLake; EmbeddedLake(Home.default()).up()"
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "a home, with “quotes” and 'ü'")
+
+
+@pytest.fixture
+def embedded(home: Home) -> Iterator[EmbeddedLake]:
+    lake = EmbeddedLake(home)
+    yield lake
+    lake.down()
+    assert not lake.status().running
+
+
+def started_elsewhere(home: Home) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PENSTOCK_HOME": str(home.root), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen([sys.executable, "-c", UP], env=environment)
+
+
+def kill(pid: int) -> None:
+    process = ProcessId.of(pid)
+    assert process is not None
+    os.kill(pid, signal.SIGKILL)
+    while process.alive():
+        time.sleep(0.01)
+
+
+def test_data_and_address_survive_a_restart_and_a_second_up_changes_nothing(home: Home, embedded: EmbeddedLake) -> None:
+    lake = embedded.up()
+    open_store(home, lake).put("folder/kept", b"content")
+    before = embedded.status()
+    started = time.monotonic()
+    assert embedded.up() == lake
+    assert time.monotonic() - started < 1.0
+    assert embedded.status().process_id == before.process_id
+    assert embedded.down()
+    assert not embedded.down()
+    assert embedded.up() == lake == Lakes(home).get()
+    assert open_store(home, lake).get("folder/kept") == b"content"
+
+
+def test_it_listens_on_the_loopback_address_alone(embedded: EmbeddedLake) -> None:
+    embedded.up()
+    pid = embedded.status().process_id
+    sockets = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
+    listening = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                listening.append(fields[1].split(":")[0])
+    assert listening
+    assert set(listening) == {"0100007F"}
+
+
+def test_its_secrets_are_in_private_files_and_not_in_its_arguments_environment_or_log(
+    home: Home, embedded: EmbeddedLake
+) -> None:
+    lake = embedded.up()
+    secret = Lakes(home).credentials_of(lake).secret_key
+    pid = embedded.status().process_id
+    for public in (Path(f"/proc/{pid}/cmdline"), Path(f"/proc/{pid}/environ"), embedded.log, home.lake / "lakes.json"):
+        assert secret.encode() not in public.read_bytes()
+    for path in home.root.rglob("*"):
+        if path.is_file() and secret.encode() in path.read_bytes():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_killed_at_any_moment_of_starting_the_next_up_succeeds_and_one_server_runs(
+    home: Home, embedded: EmbeddedLake
+) -> None:
+    for seconds in (0.3, 0.8, 1.5, 2.5):
+        command = started_elsewhere(home)
+        time.sleep(seconds)
+        command.kill()
+        command.wait()
+    lake = embedded.up()
+    open_store(home, lake).put("k", b"v")
+    assert len(servers_of(embedded)) == 1
+
+
+def test_a_killed_server_is_started_again_with_all_that_was_acknowledged(home: Home, embedded: EmbeddedLake) -> None:
+    store = open_store(home, embedded.up())
+    for number in range(50):
+        store.put(f"acknowledged/{number}", str(number).encode() * 1000)
+    pid = embedded.status().process_id
+    assert pid is not None
+    kill(pid)
+    store = open_store(home, embedded.up())
+    for number in range(50):
+        assert store.get(f"acknowledged/{number}") == str(number).encode() * 1000
+
+
+def test_a_server_that_hangs_is_replaced(home: Home, embedded: EmbeddedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = embedded.up()
+    pid = embedded.status().process_id
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr("penstock.lake.embedded._HUNG_SECONDS", 3.0)
+    assert embedded.up() == lake
+    assert embedded.status().process_id != pid
+    assert ProcessId.of(pid) is None
+
+
+def test_two_ups_at_once_start_one_server(home: Home, embedded: EmbeddedLake) -> None:
+    commands = [started_elsewhere(home) for _ in range(3)]
+    assert [command.wait(120) for command in commands] == [0, 0, 0]
+    assert len(servers_of(embedded)) == 1
+    assert embedded.status().ready
+
+
+def test_a_port_taken_since_the_last_start_is_left_to_its_new_owner(home: Home, embedded: EmbeddedLake) -> None:
+    lake = embedded.up()
+    open_store(home, lake).put("kept", b"content")
+    embedded.down()
+    taken = int(lake.endpoints[0].rpartition(":")[2])
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        stranger.bind(("127.0.0.1", taken))
+        stranger.listen()
+        moved = embedded.up()
+    assert moved.endpoints != lake.endpoints
+    assert Lakes(home).get("embedded") == moved
+    assert open_store(home, moved).get("kept") == b"content"
+
+
+def test_a_port_lost_between_choosing_and_starting_is_chosen_anew(
+    embedded: EmbeddedLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        stranger.listen()
+        lost = stranger.getsockname()[1]
+        embedded.directory.mkdir(parents=True)
+        monkeypatch.setattr("penstock.lake.embedded._free", lambda _: True)
+        ports = dict.fromkeys(
+            ("master", "master_grpc", "volume", "volume_grpc", "filer", "filer_grpc", "s3", "s3_grpc")
+        )
+        (embedded.directory / "ports.json").write_text(
+            json.dumps({name: lost if name == "s3" else 30100 + number for number, name in enumerate(ports)})
+        )
+        assert not embedded.up().endpoints[0].endswith(f":{lost}")
+
+
+def test_damaged_ports_are_chosen_anew(embedded: EmbeddedLake) -> None:
+    embedded.directory.mkdir(parents=True)
+    (embedded.directory / "ports.json").write_text("{")
+    assert embedded.up().kind == "embedded"
+
+
+def test_lost_credentials_are_made_anew_and_the_data_stays(home: Home, embedded: EmbeddedLake) -> None:
+    open_store(home, embedded.up()).put("kept", b"content")
+    embedded.down()
+    (home.lake / "credentials").unlink()
+    assert open_store(home, embedded.up()).get("kept") == b"content"
+
+
+def test_damaged_data_is_reported_with_the_log_and_left_as_it_is(embedded: EmbeddedLake) -> None:
+    embedded.up()
+    embedded.down()
+    manifest = next(embedded.data.glob("filerldb2/00/CURRENT"))
+    manifest.write_bytes(b"\xff\xfenot a manifest\n")
+    try:
+        embedded.up()
+    except LakeError as error:
+        assert str(embedded.log) in error.fix
+        assert manifest.read_bytes() == b"\xff\xfenot a manifest\n"
+    assert len(servers_of(embedded)) <= 1
+
+
+def test_a_full_disk_is_told_before_anything_starts(embedded: EmbeddedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing:
+        free = 10 << 20
+
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Nothing)
+    with pytest.raises(MissingRequirement) as caught:
+        embedded.up()
+    assert "10 MiB" in caught.value.why
+    assert not servers_of(embedded)
+
+
+def test_a_state_directory_that_is_a_file_is_told(home: Home) -> None:
+    home.root.parent.mkdir(exist_ok=True)
+    home.root.write_text("")
+    with pytest.raises(StateError):
+        EmbeddedLake(home).up()
+
+
+def test_stopping_leaves_no_socket_behind(embedded: EmbeddedLake) -> None:
+    embedded.up()
+    ports = Ports.from_json(json.loads((embedded.directory / "ports.json").read_text()))
+    assert ports is not None
+    assert all(path.exists() for path in ports.sockets())
+    embedded.down()
+    assert not any(path.exists() for path in ports.sockets())
+    assert not list(embedded.directory.glob("*.sock"))
+
+
+def servers_of(embedded: EmbeddedLake) -> list[int]:
+    return [
+        int(cwd.parent.name)
+        for cwd in Path("/proc").glob("[0-9]*/cwd")
+        if cwd.resolve() == embedded.directory.resolve() and b"weed" in (cwd.parent / "cmdline").read_bytes()
+    ]
