@@ -186,13 +186,20 @@ def class_path(directories: Sequence[Path] = ()) -> tuple[Path, ...]:
 
 
 def ordered(jars: Iterable[Path]) -> tuple[Path, ...]:
-    """Without what no local cluster uses, most-used jars first, then by name."""
+    """Without what no local cluster uses, most-used jars first, then by name; of two with one name, the first given.
+
+    So a jar of Penstock's replaces Spark's: the build takes the signatures off janino, since signed classes cannot be
+    archived.
+    """
+    chosen: dict[str, Path] = {}
+    for jar in jars:
+        chosen.setdefault(jar.name, jar)
 
     def rank(jar: Path) -> tuple[int, str]:
         first = (index for index, prefix in enumerate(_FIRST_JARS) if jar.name.startswith(prefix))
         return next(first, len(_FIRST_JARS)), jar.name
 
-    return tuple(sorted((jar for jar in jars if not _UNUSED_JARS.match(jar.name)), key=rank))
+    return tuple(sorted((jar for jar in chosen.values() if not _UNUSED_JARS.match(jar.name)), key=rank))
 
 
 def archive(directory: Path, java: Java, jars: Sequence[Path], role: str) -> Path:

@@ -1,0 +1,51 @@
+"""The Spark application whose run fills the class-data archives: a little of all that applications commonly do.
+
+Run once per installation with `jvm.training(...)`; what it touches loads fast in every later driver and executor.
+Argument: a location for its temporary tables, local (`file:…`) or in the lake (`s3a://…`, which trains the S3 client).
+With `spark.sql.catalogImplementation=hive` it trains the table catalog too.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+
+def main(location: str) -> None:
+    spark = SparkSession.builder.appName("penstock training").getOrCreate()
+    spark.range(0, 2000, 1, 2).selectExpr(
+        "id",
+        "id % 7 as k",
+        "cast(id as string) as name",
+        "date_add(date'2000-01-01', cast(id % 30 as int)) as day",
+        "cast(id * 1.5 as decimal(9,2)) as price",
+    ).write.mode("overwrite").partitionBy("k").parquet(f"{location}/facts")
+    spark.range(7).selectExpr("id as k", "concat('n', id) as label").write.mode("overwrite").parquet(
+        f"{location}/names"
+    )
+    for table in ("facts", "names"):
+        spark.read.parquet(f"{location}/{table}").createOrReplaceTempView(table)
+    spark.sql(
+        """select label, count(*), sum(price), avg(price), max(day), count(distinct name),
+                  rank() over (order by sum(price) desc) as place
+           from facts join names using (k)
+           where day between date'2000-01-03' and date'2000-01-20' and name like '1%' and k in (1, 2, 3)
+           group by rollup(label) having count(*) > 1 order by place, label limit 10"""
+    ).collect()
+    spark.sql("select /*+ merge(b) */ count(*) from facts a join facts b on a.id = b.id where a.price > 10").collect()
+    spark.sql(
+        "select case when k > 3 then 'x' end, substr(name, 1, 2) from facts where id in (select k from names)"
+        " union all select label, null from names"
+    ).write.mode("overwrite").parquet(f"{location}/result")
+    spark.sql("explain select * from facts").collect()
+    if spark.conf.get("spark.sql.catalogImplementation") == "hive":
+        spark.catalog.listTables()
+    spark.sparkContext.parallelize(range(10), 2).map(lambda number: number + 1).sum()
+    path = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(location)
+    path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
