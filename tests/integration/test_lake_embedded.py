@@ -186,17 +186,24 @@ def test_lost_credentials_are_made_anew_and_the_data_stays(home: Home, embedded:
     assert open_store(home, embedded.up()).get("kept") == b"content"
 
 
-def test_damaged_data_is_reported_with_the_log_and_left_as_it_is(embedded: EmbeddedLake) -> None:
-    embedded.up()
+def test_a_damaged_metadata_store_is_recovered(home: Home, embedded: EmbeddedLake) -> None:
+    open_store(home, embedded.up()).put("folder/kept", b"content")
     embedded.down()
-    manifest = next(embedded.data.glob("filerldb2/00/CURRENT"))
-    manifest.write_bytes(b"\xff\xfenot a manifest\n")
-    try:
+    for current in embedded.data.glob("filerldb2/*/CURRENT"):
+        current.write_bytes(b"\xff\xfenot a manifest\n")
+    assert open_store(home, embedded.up()).get("folder/kept") == b"content"
+
+
+def test_data_beyond_recovery_is_reported_with_the_log_and_left_as_it_is(embedded: EmbeddedLake) -> None:
+    metadata = embedded.data / "filerldb2"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("not a directory")
+    with pytest.raises(LakeError) as caught:
         embedded.up()
-    except LakeError as error:
-        assert str(embedded.log) in error.fix
-        assert manifest.read_bytes() == b"\xff\xfenot a manifest\n"
-    assert len(servers_of(embedded)) <= 1
+    assert "filerldb2" in caught.value.why
+    assert str(embedded.data) in caught.value.fix
+    assert metadata.read_text() == "not a directory"
+    assert not servers_of(embedded)
 
 
 def test_a_full_disk_is_told_before_anything_starts(embedded: EmbeddedLake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from penstock.lake.registry import EMBEDDED, Lakes
 
 if TYPE_CHECKING:
     from penstock.lake.check import Row
+    from penstock.lake.objects import S3ObjectStore
 
 app = typer.Typer(
     help="Object stores: start the embedded one, add others, check what they support.", no_args_is_help=True
@@ -200,11 +201,8 @@ def ls(
     as_json: JsonOption = False,
 ) -> None:
     """List objects: size in bytes, when they were modified, key."""
-    from penstock.lake.objects import open_store
-
-    home = Home.default()
-    chosen = Lakes(home).get(lake)
-    for found in open_store(home, chosen).list(_key(chosen, prefix)):
+    _, store, beginning = _open(lake, prefix)
+    for found in store.list(beginning):
         modified = found.modified.astimezone().isoformat(timespec="seconds")
         if as_json:
             line = {"key": found.key, "size": found.size, "modified": modified, "etag": found.etag}
@@ -222,14 +220,10 @@ def put(
     lake: LakeOption = None,
 ) -> None:
     """Upload one file; an object of that key is replaced."""
-    from penstock.lake.objects import open_store
-
-    home = Home.default()
-    chosen = Lakes(home).get(lake)
-    target = _key(chosen, key)
+    chosen, store, target = _open(lake, key)
     if not target or target.endswith("/"):
         target += file.name
-    open_store(home, chosen).put(target, file)
+    store.put(target, file)
     typer.echo(f"{chosen.root}/{target}")
 
 
@@ -241,11 +235,7 @@ def get(
     force: Annotated[bool, typer.Option("--force", help="Replace the local file.")] = False,
 ) -> None:
     """Download one object."""
-    from penstock.lake.objects import open_store
-
-    home = Home.default()
-    chosen = Lakes(home).get(lake)
-    source = _key(chosen, key)
+    _, store, source = _open(lake, key)
     target = file or Path(Path(source).name)
     if target.is_dir():
         target /= Path(source).name
@@ -253,7 +243,7 @@ def get(
         raise InvalidInput(
             f"{target} exists", why="get does not replace files unasked", fix="give another name, or --force"
         )
-    open_store(home, chosen).download(source, target)
+    store.download(source, target)
     typer.echo(str(target))
 
 
@@ -278,6 +268,16 @@ def _credentials(profile: str | None, *, from_stdin: bool) -> tuple[str | None, 
     access = typer.prompt("Access key", err=True)
     secret = typer.prompt("Secret key", hide_input=True, err=True)
     return None, credentials.checked(Credentials(access.strip(), secret.strip()))
+
+
+def _open(name: str | None, text: str) -> tuple[Lake, S3ObjectStore, str]:
+    """The lake, its store, and the key that `text` means there."""
+    from penstock.lake.objects import open_store
+
+    home = Home.default()
+    lake = Lakes(home).get(name)
+    key = _key(lake, text)
+    return lake, open_store(home, lake), key
 
 
 def _key(lake: Lake, text: str) -> str:

@@ -1,0 +1,121 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from penstock.cli.lake import app
+from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
+from penstock.home import Home
+from penstock.lake.base import Credentials
+from penstock.lake.registry import Lakes
+
+ADD = ["add", "sales", "--endpoint", "http://a.example:9000", "--endpoint", "http://b.example:9000", "--bucket", "data"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
+    return Home(tmp_path / "home")
+
+
+def run(*arguments: str, given: str = "") -> Result:
+    return CliRunner().invoke(app, arguments, input=given)
+
+
+def refused(result: Result, kind: type[PenstockError]) -> PenstockError:
+    assert isinstance(result.exception, kind), result.output
+    return result.exception
+
+
+def test_credentials_from_stdin_are_stored_privately_and_never_printed(home: Home) -> None:
+    result = run(*ADD, "--credentials-from-stdin", "--no-check", given="AKID\ns3cret\n")
+    assert result.exit_code == 0, result.output
+    assert "s3cret" not in result.output
+    lake = Lakes(home).get()
+    assert lake.endpoints == ("http://a.example:9000", "http://b.example:9000")
+    assert Lakes(home).credentials_of(lake) == Credentials("AKID", "s3cret")
+
+
+def test_credentials_of_the_environment_are_referred_to_and_not_copied(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    assert run(*ADD, "--no-check").exit_code == 0
+    assert Lakes(home).get().credentials == "environment"
+    assert not any("s3cret" in path.read_text() for path in home.root.rglob("*") if path.is_file())
+
+
+def test_an_aws_profile_is_referred_to(home: Home) -> None:
+    assert run(*ADD, "--aws-profile", "ceph", "--no-check").exit_code == 0
+    assert Lakes(home).get().credentials == "aws:ceph"
+
+
+def test_without_credentials_and_without_a_terminal_the_ways_are_told(home: Home) -> None:
+    error = refused(run(*ADD, "--no-check"), InvalidInput)
+    assert "--aws-profile" in error.why
+
+
+def test_no_option_takes_a_secret(home: Home) -> None:
+    described = run("add", "--help").output
+    assert "--secret" not in described
+    assert "--access-key" not in described
+
+
+def test_a_lake_that_does_not_answer_is_not_stored(home: Home) -> None:
+    arguments = ["add", "x", "--endpoint", "http://127.0.0.1:1", "--bucket", "data", "--credentials-from-stdin"]
+    refused(run(*arguments, given="k\ns\n"), LakeError)
+    assert Lakes(home).all() == []
+    assert not (home.lake / "credentials").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["add", "x", "--endpoint", "store:9000", "--bucket", "data"],
+        ["add", "x", "--endpoint", "http://store", "--bucket", "No Bucket"],
+        ["add", "a name", "--endpoint", "http://store", "--bucket", "data"],
+        ["add", "embedded", "--endpoint", "http://store", "--bucket", "data"],
+        [*ADD, "--aws-profile", "p", "--credentials-from-stdin"],
+        ["remove", "embedded"],
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_stored(home: Home, arguments: list[str]) -> None:
+    assert refused(run(*arguments), InvalidInput).fix
+    assert Lakes(home).all() == []
+
+
+def test_the_list_shows_the_default_and_is_json_on_demand(home: Home) -> None:
+    assert "penstock lake up" in run("list").output
+    run(*ADD, "--aws-profile", "p", "--no-check")
+    assert "sales" in run("list").output
+    listed = json.loads(run("list", "--json").output)
+    assert [(lake["name"], lake["default"]) for lake in listed] == [("sales", True)]
+
+
+def test_default_and_remove_of_an_unknown_lake_are_told(home: Home) -> None:
+    for command in ("default", "remove"):
+        refused(run(command, "nowhere"), NotFound)
+
+
+def test_the_status_of_a_lake_never_started_is_no_error_and_not_ready(home: Home) -> None:
+    result = run("status", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.output)["running"] is False
+    assert run("down").exit_code == 0
+
+
+def test_a_uri_of_another_bucket_is_refused(home: Home) -> None:
+    run(*ADD, "--aws-profile", "p", "--no-check")
+    assert "data" in refused(run("ls", "s3a://other/x"), InvalidInput).why
+
+
+def test_get_replaces_no_file_unasked(home: Home, tmp_path: Path) -> None:
+    run(*ADD, "--aws-profile", "p", "--no-check")
+    kept = tmp_path / "kept file"
+    kept.write_text("mine")
+    assert "--force" in refused(run("get", "some/key", str(kept)), InvalidInput).fix
+    assert kept.read_text() == "mine"
