@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -58,19 +59,7 @@ def status(as_json: JsonOption = False) -> None:
 
     seen = EmbeddedLake(Home.default()).status()
     if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "running": seen.running,
-                    "ready": seen.ready,
-                    "endpoint": seen.endpoint,
-                    "process_id": seen.process_id,
-                    "data": str(seen.data),
-                    "log": str(seen.log),
-                    "free_bytes": seen.free_bytes,
-                }
-            )
-        )
+        typer.echo(json.dumps(dataclasses.asdict(seen), default=str))
     elif seen.running:
         typer.echo(f"{'ready' if seen.ready else 'running, does not answer'} at {seen.endpoint} ({seen.process_id})")
     else:

@@ -30,7 +30,7 @@ _REFUSALS = (
         "InvalidAccessKeyId SignatureDoesNotMatch InvalidToken ExpiredToken TokenRefreshRequired",
         (),
         "The credentials of the lake “{lake}” are wrong",
-        "penstock lake remove {lake}, then add it again with the right credentials",
+        "give the right ones to penstock lake add {lake} …, which replaces what was there",
         "penstock lake down, then penstock lake up",
     ),
     _refusal(

@@ -114,7 +114,7 @@ def test_a_uri_of_another_bucket_is_refused(home: Home) -> None:
 
 
 def test_get_replaces_no_file_unasked(home: Home, tmp_path: Path) -> None:
-    run(*ADD, "--aws-profile", "p", "--no-check")
+    run(*ADD, "--credentials-from-stdin", "--no-check", given="AKID\ns3cret\n")
     kept = tmp_path / "kept file"
     kept.write_text("mine")
     assert "--force" in refused(run("get", "some/key", str(kept)), InvalidInput).fix
