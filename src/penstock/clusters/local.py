@@ -115,7 +115,7 @@ class LocalBackend(ClusterBackend):
         artefacts.mkdir(parents=True, exist_ok=True, mode=0o700)
         summary = _snapshot(directory / "cluster" / "summary.json") or {}
         status = read_json(directory / "cluster" / "status.json") or {}
-        write_json(artefacts / "summary.json", {**summary, "processes": _processes(status)})
+        write_json(artefacts / "summary.json", {**summary, **_processes(status)})
         return artefacts
 
     def release(self, handle: Handle) -> None:
@@ -138,6 +138,7 @@ class LocalBackend(ClusterBackend):
         for name, content in launch.private_files.items():
             write_atomically(private / name, content)
         settings = {**launch.settings, **_settings_of_cluster(directory, launch)}
+        write_atomically(private / "python", _python_wrapper(directory, launch.settings), mode=0o700)
         write_atomically(private / "spark.conf", as_properties(settings))
         write_json(private / "plan.json", self._plan(directory, launch, settings))
 
@@ -209,6 +210,7 @@ def _settings_of_cluster(directory: Path, launch: Launch) -> dict[str, str]:
         "spark.executor.cores": str(size.executor.cores),
         "spark.executor.memory": f"{size.executor.memory_bytes >> 10}k",
         "spark.executor.instances": str(size.executors),
+        "spark.pyspark.driver.python": str(directory / "private" / "python"),
         "spark.penstock.directory": str(directory / "cluster"),
         "spark.penstock.executors": str(size.executors),
         "spark.plugins": ",".join(
@@ -220,6 +222,13 @@ def _settings_of_cluster(directory: Path, launch: Launch) -> dict[str, str]:
         "spark.authenticate": "true",
         "spark.authenticate.secret": secrets.token_hex(32),
     }
+
+
+def _python_wrapper(directory: Path, settings: Mapping[str, str]) -> str:
+    """The driver's Python with a standard error of its own: Spark would pour it into the driver's standard output."""
+    python = settings.get("spark.pyspark.driver.python") or settings.get("spark.pyspark.python") or sys.executable
+    errors = shlex.quote(str(directory / "artefacts" / "driver.err"))
+    return f'#!/bin/sh\nexec {shlex.quote(python)} "$@" 2>>{errors}\n'
 
 
 def _submit_arguments(launch: Launch) -> list[str]:
@@ -248,7 +257,6 @@ def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, s
         "JAVA_HOME": str(java.home),
         "SPARK_HOME": str(jvm.spark_jars().parent),
         "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
         keeper.APPLICATION_VARIABLE: launch.application_id,
     }
@@ -286,10 +294,15 @@ def _snapshot(path: Path) -> dict[str, Any] | None:
 
 
 def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
+    """What the keeper saw: each process, the CPU time of all, and the most memory they can have had together."""
     kept = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
     named = {"driver": status.get("driver") or {}}
     named.update({f"executor-{number}": value for number, value in status.get("executors", {}).items()})
-    return {name: {key: value.get(key) for key in kept} for name, value in named.items()}
+    return {
+        "processes": {name: {key: value.get(key) for key in kept} for name, value in named.items()},
+        "cpu_seconds": round(sum(value.get("cpu_seconds") or 0 for value in named.values()), 3),
+        "peak_rss_bytes": sum(value.get("peak_rss_bytes") or 0 for value in named.values()),
+    }
 
 
 def _signal(process: ProcessId, sign: signal.Signals) -> None:

@@ -45,6 +45,13 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class Launched:
+    """The backend has taken it on: processes are starting. Nothing more is known."""
+
+    at: datetime
+
+
+@dataclass(frozen=True)
 class ContextStarted:
     at: datetime
     spark_application_id: str | None
@@ -88,7 +95,7 @@ class Released:
     at: datetime
 
 
-Event = Queued | Admitted | Refused | ContextStarted | DriverEnded | EndRequested | Stopped | Kept | Released
+Event = Queued | Admitted | Refused | Launched | ContextStarted | DriverEnded | EndRequested | Stopped | Kept | Released
 
 
 @dataclass(frozen=True)

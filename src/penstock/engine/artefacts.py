@@ -1,0 +1,84 @@
+"""What outlives a cluster: logs, event log and summary, kept in the lake before the cluster is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import LakeError, NotFound, PenstockError
+from penstock.home import Home
+from penstock.lake.base import Lake, ObjectStore
+
+PLACE = "artefacts"
+"""In a summary: where they are, `s3a://…` or `file://…`."""
+
+_ATTEMPTS = 3
+_PAUSE_SECONDS = 1.0
+_SIDE_BY_SIDE = 4
+
+
+def prefix(application_id: str) -> str:
+    return f"penstock/applications/{application_id}/"
+
+
+def keep(
+    open_store: Callable[[], ObjectStore], lake: Lake, home: Home, application_id: str, directory: Path
+) -> dict[str, Any]:
+    """Bring everything in `directory` to the lake; returns the application's summary, with where its artefacts are.
+
+    A lake that stays out of reach costs nothing but the place: they are then kept in the state directory, and the
+    summary says why.
+    """
+    summary: dict[str, Any] = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    try:
+        _retried(lambda: _upload(open_store(), prefix(application_id), directory))
+    except PenstockError as error:
+        place = home.root / "artefacts" / application_id
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        shutil.copytree(directory, place, dirs_exist_ok=True)
+        return {**summary, PLACE: place.as_uri(), "artefacts_problem": str(error)}
+    return {**summary, PLACE: f"{lake.root}/{prefix(application_id)}"}
+
+
+def load(
+    store: Callable[[], ObjectStore], home: Home, application_id: str, summary: Mapping[str, Any], name: str
+) -> bytes:
+    """One artefact of an application that has ended; `NotFound` where it has none of that name."""
+    if not str(summary.get(PLACE, "")).startswith("file:"):
+        return store().get(prefix(application_id) + name)
+    try:
+        return (home.root / "artefacts" / application_id / name).read_bytes()
+    except OSError as error:
+        raise NotFound(f"{application_id} has no {name}", why=str(error.strerror)) from error
+
+
+def names(store: Callable[[], ObjectStore], home: Home, application_id: str, summary: Mapping[str, Any]) -> list[str]:
+    if not str(summary.get(PLACE, "")).startswith("file:"):
+        root = prefix(application_id)
+        return [found.key.removeprefix(root) for found in store().list(root)]
+    directory = home.root / "artefacts" / application_id
+    return [str(path.relative_to(directory)) for path in _files(directory)]
+
+
+def _upload(store: ObjectStore, root: str, directory: Path) -> None:
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        # The list makes the first failure rise.
+        list(pool.map(lambda path: store.put(root + path.relative_to(directory).as_posix(), path), _files(directory)))
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    return (path for path in sorted(directory.rglob("*")) if path.is_file() and not path.name.endswith(".crc"))
+
+
+def _retried(work: Callable[[], None]) -> None:
+    for pause in range(1, _ATTEMPTS):
+        with contextlib.suppress(LakeError):
+            return work()
+        time.sleep(_PAUSE_SECONDS * pause)
+    return work()

@@ -1,0 +1,204 @@
+"""The engine's face: submit an application, look after it, look at it, stop it. Clients need nothing else."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from penstock.catalog.database import Database
+from penstock.clusters import jvm
+from penstock.clusters.base import ClusterBackend, Launch
+from penstock.clusters.local import LocalBackend
+from penstock.engine import admission, artefacts, lifecycle, validation
+from penstock.engine.application import Application, ApplicationSpec, Reason, State
+from penstock.engine.identifiers import new_id
+from penstock.engine.preparation import Preparation, lake_of
+from penstock.engine.records import Records, now
+from penstock.engine.supervisor import OnChange, Supervisor, over
+from penstock.errors import ClusterError, NotFound, StateError
+from penstock.home import Home
+from penstock.lake.base import Lake, ObjectStore
+from penstock.lake.registry import Lakes
+from penstock.processes import start_daemon
+
+_WATCH_SECONDS = 0.2
+_BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
+
+
+class Engine:
+    """One engine over one home. Its records, and so its applications, are shared with every other process of the home.
+
+    Making one is free; the embedded database and lake are started when first needed.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._database = Database(home)
+        self._backend: ClusterBackend = LocalBackend(home)
+        self._preparations: dict[str, Preparation] = {}
+        self._supervisors: dict[str, Supervisor] = {}
+
+    @cached_property
+    def _records(self) -> Records:
+        return Records(self._database.engine("penstock"), f"{socket.gethostname()}:{self.home.root}")
+
+    def submit(self, spec: ApplicationSpec) -> Application:
+        """Record an application, to be looked after by `supervise` or `detach`.
+
+        What can be known to be wrong is refused here, before anything is recorded: `InvalidInput`, `NotFound`,
+        `MissingRequirement`, `ClusterError` (a cluster that could never fit). Submitting an idempotency key again
+        returns the application it belongs to.
+        """
+        spec = validation.checked(spec)
+        self._check_settings(spec)
+        jvm.find_java()
+        if too_large := admission.refuse(spec.size, self._backend.capacity()):
+            raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
+        preparation = Preparation(self.home, self._database, spec.lake)
+        # The default lake may be another one when the application is run again, or looked at.
+        spec = replace(spec, lake=spec.lake or preparation.lake.name)
+        at = now()
+        application = self._records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
+        self._preparations[application.id] = preparation
+        return application
+
+    def supervise(self, application_id: str, on_change: OnChange = lambda *_: None) -> Application:
+        """Drive the application to its end in this process; returns it as it ended. See `Supervisor.run`."""
+        return self.supervisor(application_id).run(application_id, on_change)
+
+    def supervisor(self, application_id: str) -> Supervisor:
+        """For a client that wants to stop or insist while `run` goes on."""
+        preparation = self._preparations.pop(application_id, None)
+
+        def prepare(application: Application) -> Launch:
+            ready = preparation or Preparation(self.home, self._database, application.spec.lake)
+            return ready.launch(application)
+
+        def keep(application: Application, directory: Path) -> Mapping[str, Any]:
+            lake = Lakes(self.home).get(application.spec.lake)
+            return artefacts.keep(lambda: self._store(application), lake, self.home, application.id, directory)
+
+        return Supervisor(self._records, self._backend, prepare=prepare, keep=keep)
+
+    def detach(self, application_id: str) -> None:
+        """Have a process of its own look after the application; it outlives this one."""
+        self.home.create()
+        start_daemon(
+            [sys.executable, "-m", "penstock.engine.background", str(self.home.root), application_id],
+            log=self.home.root / "supervisors.log",
+            directory=self.home.root,
+        )
+
+    def get(self, application_id: str) -> Application:
+        """By id, the unmistakable beginning of one, or `last`."""
+        return self._records.find(application_id)
+
+    def list(
+        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
+    ) -> list[Application]:
+        """Newest first."""
+        return self._records.search(states=states, tags=tags, limit=limit)
+
+    def events(self, application_id: str) -> Iterable[Mapping[str, Any]]:
+        return self._records.events(application_id)
+
+    def stop(self, application_id: str) -> Application:
+        """End the application and return when it has ended; one that has already is returned as it is."""
+        application = self.get(application_id)
+        if not application.state.final:
+            self._records.request_end(application.id, _BY_USER)
+        return self.wait(application.id)
+
+    def rerun(self, application_id: str) -> Application:
+        """Submit the same application again, as a new one."""
+        return self.submit(replace(self.get(application_id).spec, idempotency_key=None))
+
+    def wait(self, application_id: str, *, timeout_seconds: float | None = None) -> Application:
+        """Until the application has ended and its cluster is gone, looking after it where nobody does.
+
+        Raises `StateError` where that takes longer than `timeout_seconds`.
+        """
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while not over(application := self._records.get(application_id)):
+            if deadline is not None and time.monotonic() >= deadline:
+                raise StateError(f"{application_id} is still {application.state.value}")
+            if application_id in self._records.unsupervised():
+                self.detach(application_id)
+                self._await_supervisor(application_id)
+            time.sleep(_WATCH_SECONDS)
+        return application
+
+    def reconcile(self) -> Iterable[str]:
+        """Have somebody look after every application that nobody does; returns their ids.
+
+        What a killed engine left behind comes to its end this way: running applications are adopted, finished ones get
+        their artefacts kept, and nothing of a cluster stays.
+        """
+        orphans = self._records.unsupervised()
+        for application_id in orphans:
+            self.detach(application_id)
+        return orphans
+
+    def artefact(self, application_id: str, name: str) -> bytes:
+        """`driver.log`, `driver.out`, `driver.err`, `executor-<n>.log`, `summary.json` or `events/…`, as it is now.
+
+        While the cluster lives from there, afterwards from where it was kept. Raises `NotFound`.
+        """
+        return b"".join(self.follow(application_id, name, until=lambda: True))
+
+    def artefacts(self, application_id: str) -> Iterable[str]:
+        """The names of what was kept of an application that has ended."""
+        application = self.get(application_id)
+        return artefacts.names(lambda: self._store(application), self.home, application.id, application.summary or {})
+
+    def follow(self, application_id: str, name: str, *, until: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
+        """The artefact piece by piece, until the application has ended, or `until` at the end of what is there."""
+        application = self.get(application_id)
+        start = 0
+        while not application.state.final:
+            handle = application.cluster or self._backend.handle(application.id)
+            if piece := self._backend.read(handle, name, start):
+                start += len(piece)
+                yield piece
+            elif until():
+                return
+            else:
+                time.sleep(_WATCH_SECONDS)
+                application = self._records.get(application.id)
+        if application.summary is None:
+            raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
+        rest = artefacts.load(lambda: self._store(application), self.home, application.id, application.summary, name)
+        yield rest[start:]
+
+    def lake(self, name: str | None = None) -> Lake:
+        """The named lake or the default one, started where it is the embedded one."""
+        return lake_of(self.home, name)
+
+    def _store(self, application: Application) -> ObjectStore:
+        # Half a second to load, and only needed when an application ends.
+        from penstock.lake.objects import open_store
+
+        return open_store(self.home, lake_of(self.home, application.spec.lake))
+
+    def _check_settings(self, spec: ApplicationSpec) -> None:
+        from penstock.profiles.catalogue import layers_of
+
+        layers = layers_of(spec.profile)
+        if spec.settings:
+            from penstock.profiles import check
+            from penstock.profiles.known import bundled
+            from penstock.profiles.layers import resolve
+
+            beneath = resolve(layers, spec.size).values()
+            check.refuse(check.check(spec.settings, bundled(), size=spec.size, beneath=beneath))
+
+    def _await_supervisor(self, application_id: str) -> None:
+        deadline = time.monotonic() + 5
+        while application_id in self._records.unsupervised() and time.monotonic() < deadline:
+            time.sleep(0.05)

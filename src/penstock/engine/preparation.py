@@ -1,0 +1,61 @@
+"""What an application needs around it before it can be launched: the lake up, the catalog's tables made."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from penstock.catalog.database import Database
+from penstock.catalog.metastore import Metastore
+from penstock.clusters import jvm
+from penstock.clusters.base import Launch
+from penstock.engine import settings
+from penstock.engine.application import Application
+from penstock.errors import NotFound
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.embedded import EmbeddedLake
+from penstock.lake.registry import EMBEDDED, Lakes
+
+
+def lake_of(home: Home, name: str | None) -> Lake:
+    """The named lake, or the default one; the embedded one is started where it is meant, or where there is no other."""
+    lakes = Lakes(home)
+    try:
+        lake = lakes.get(name)
+    except NotFound:
+        if name not in (None, EMBEDDED):
+            raise
+        return EmbeddedLake(home).ensure()
+    return EmbeddedLake(home).ensure() if lake.kind == "embedded" else lake
+
+
+class Preparation:
+    """Lake and catalog side by side, begun when it is made and waited for when it is needed."""
+
+    def __init__(self, home: Home, database: Database, lake: str | None) -> None:
+        self._home = home
+        with ThreadPoolExecutor(2) as pool:
+            self._lake: Future[tuple[Lake, Credentials]] = pool.submit(self._open_lake, lake)
+            self._hive_site: Future[str] = pool.submit(_open_catalog, database)
+            pool.shutdown(wait=False)
+
+    @property
+    def lake(self) -> Lake:
+        return self._lake.result()[0]
+
+    def launch(self, application: Application) -> Launch:
+        """Raises what stood in the way: `LakeError`, `CatalogError`, `MissingRequirement`, `NotFound`."""
+        lake, credentials = self._lake.result()
+        return settings.launch(
+            application.id, application.spec, lake, credentials=credentials, hive_site=self._hive_site.result()
+        )
+
+    def _open_lake(self, name: str | None) -> tuple[Lake, Credentials]:
+        lake = lake_of(self._home, name)
+        return lake, Lakes(self._home).credentials_of(lake)
+
+
+def _open_catalog(database: Database) -> str:
+    metastore = Metastore(database)
+    metastore.ensure_schema(jvm.find_java().executable, jvm.class_path())
+    return metastore.hive_site()

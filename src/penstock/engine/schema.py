@@ -1,0 +1,89 @@
+"""The tables of the engine's records, and bringing a database to this release's version of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+from penstock.engine.migrations import HEAD
+from penstock.errors import StateError
+
+_MIGRATION_LOCK = 7031_0001
+
+metadata = sa.MetaData()
+_moment = sa.DateTime(timezone=True)
+
+applications = sa.Table(
+    "applications",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("engine", sa.Text),
+    sa.Column("state", sa.Text),
+    sa.Column("name", sa.Text),
+    sa.Column("tags", JSONB),
+    sa.Column("spec", JSONB),
+    sa.Column("idempotency_key", sa.Text),
+    sa.Column("submitted_at", _moment),
+    sa.Column("started_at", _moment),
+    sa.Column("ended_at", _moment),
+    sa.Column("reason", JSONB(none_as_null=True)),
+    sa.Column("end_request", JSONB(none_as_null=True)),
+    sa.Column("spark_application_id", sa.Text),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("cluster", JSONB(none_as_null=True)),
+    sa.Column("summary", JSONB(none_as_null=True)),
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True),
+    sa.Column("application_id", sa.Text),
+    sa.Column("at", _moment),
+    sa.Column("event", sa.Text),
+    sa.Column("from_state", sa.Text),
+    sa.Column("to_state", sa.Text),
+    sa.Column("detail", JSONB),
+)
+
+
+def ensure(engine: sa.Engine) -> None:
+    """Migrate where the version differs: one query in the usual case, safe against others doing the same.
+
+    Raises `StateError` where the records were made by a newer release.
+    """
+    with engine.connect() as connection:
+        if _version(connection) == HEAD:
+            return
+    with engine.begin() as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+        if _version(connection) != HEAD:
+            _migrate(connection)
+
+
+def _version(connection: sa.Connection) -> str | None:
+    if connection.execute(sa.text("SELECT to_regclass('alembic_version')")).scalar() is None:
+        return None
+    version: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return version
+
+
+def _migrate(connection: sa.Connection) -> None:
+    # A third of a second, spent once per release.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise StateError(
+            "The engine's records were made by a newer Penstock",
+            why=str(error),
+            fix="install that release again, or choose another state directory with PENSTOCK_HOME=/path",
+        ) from error

@@ -1,0 +1,182 @@
+"""Looks after one application: carries the lifecycle's instructions out and feeds back what happens.
+
+It keeps nothing that matters in memory. Killed at any line, another one resumes from the records and the backend's own
+view, and comes to the same end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from penstock.clusters import base
+from penstock.clusters.base import ClusterBackend, Observation
+from penstock.engine import admission, lifecycle, watching
+from penstock.engine.application import Application, ClusterSize, Reason, State
+from penstock.engine.lifecycle import Event, Instruction
+from penstock.engine.records import Claim, Records, now
+from penstock.errors import PenstockError
+
+OnChange = Callable[[Application, "Observation | None"], None]
+
+GRACE_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+_QUEUE_POLL_SECONDS = 2.0
+_CLAIM_SECONDS = 5.0
+_ERROR_TAIL_BYTES = 16_384
+
+
+class Supervisor:
+    """`prepare` makes what the backend needs to launch; `keep` brings artefacts to the lake and returns the summary.
+
+    `stop` and `insist` may be called from a signal handler or another thread.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        backend: ClusterBackend,
+        *,
+        prepare: Callable[[Application], base.Launch],
+        keep: Callable[[Application, Path], Mapping[str, Any]],
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
+        self._records = records
+        self._backend = backend
+        self._prepare = prepare
+        self._keep = keep
+        self._grace = grace_seconds
+        self._end_request: Reason | None = None
+        self._insisted = threading.Event()
+        self._launched_at: datetime | None = None
+
+    def stop(self, reason: Reason) -> None:
+        """End the application at the next opportunity, at most a poll from now."""
+        self._end_request = self._end_request or reason
+
+    def insist(self) -> None:
+        """Give the driver no more time to end by itself."""
+        self._insisted.set()
+
+    def run(self, application_id: str, on_change: OnChange) -> Application:
+        """Drive the application to its end and release its cluster; returns it as it ended.
+
+        `on_change` sees every state and, while it runs, every observation; with the final state it is called while the
+        cluster's own files are still there. Raises `StateError` where somebody else looks after it.
+        """
+        with self._records.claim(application_id, wait_seconds=_CLAIM_SECONDS) as claim:
+            application = self._records.get(application_id)
+            due = deque(lifecycle.resume(application))
+            self._look_for_request(application)
+            on_change(application, None)
+            while not over(application) or due:
+                before = application
+                if due:
+                    application, more = self._records.apply(application_id, self._carry_out(application, due[0]))
+                    due.popleft()
+                elif application.state in (State.ACCEPTED, State.WAITING):
+                    application, more = self._queue(application, claim)
+                else:
+                    application, more = self._watch(application, claim, on_change)
+                due.extend(more)
+                if application.state is not before.state:
+                    on_change(application, None)
+            return application
+
+    def _carry_out(self, application: Application, instruction: Instruction) -> Event:
+        handle = self._handle(application)
+        if isinstance(instruction, lifecycle.Launch):
+            return self._launch(application)
+        if isinstance(instruction, lifecycle.Stop):
+            self._stop_cluster(handle)
+            exit_code = self._backend.observe(handle).exit_code
+            return lifecycle.Stopped(now(), exit_code)
+        if isinstance(instruction, lifecycle.Keep):
+            summary = self._keep(application, self._backend.collect(handle))
+            return lifecycle.Kept(now(), summary)
+        self._backend.release(handle)
+        return lifecycle.Released(now())
+
+    def _launch(self, application: Application) -> Event:
+        try:
+            self._backend.launch(self._prepare(application))
+        except PenstockError as error:
+            why = f"{error.problem}: {error.why}" if error.why else error.problem
+            return lifecycle.Refused(now(), Reason(error.code, why, error.fix))
+        return lifecycle.Launched(now())
+
+    def _stop_cluster(self, handle: base.Handle) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            grace = 0.0 if self._insisted.is_set() else self._grace
+            stopping = pool.submit(self._backend.stop, handle, grace_seconds=grace)
+            while wait([stopping], timeout=_POLL_SECONDS).not_done:
+                if self._insisted.is_set():
+                    self._backend.stop(handle, grace_seconds=0)
+            stopping.result()
+
+    def _queue(self, application: Application, claim: Claim) -> tuple[Application, tuple[Instruction, ...]]:
+        if self._end_request is not None:
+            return self._records.apply(application.id, lifecycle.EndRequested(now(), self._end_request))
+        capacity = self._backend.capacity()
+
+        def decide(size: ClusterSize, running: list[ClusterSize], ahead: int) -> Event | None:
+            decision = admission.decide(size, capacity=capacity, running=running, ahead=ahead)
+            if isinstance(decision, admission.Start):
+                return lifecycle.Admitted(now(), self._backend.handle(application.id))
+            if isinstance(decision, admission.Never):
+                return lifecycle.Refused(now(), decision.reason)
+            return lifecycle.Queued(now(), decision.reason)
+
+        application, more = self._records.admit(application.id, decide)
+        if application.state is State.WAITING and claim.wait(_QUEUE_POLL_SECONDS):
+            self._look_for_request(application)
+        return application, more
+
+    def _watch(
+        self, application: Application, claim: Claim, on_change: OnChange
+    ) -> tuple[Application, tuple[Instruction, ...]]:
+        handle = self._handle(application)
+        seen = self._backend.observe(handle)
+        event = watching.event_of(
+            application,
+            seen,
+            at=now(),
+            launched_at=self._when_launched(application),
+            end_request=self._end_request,
+            errors=self._last_errors(handle) if seen.exit_code else "",
+        )
+        if event is not None:
+            return self._records.apply(application.id, event)
+        on_change(application, seen)
+        if claim.wait(_POLL_SECONDS):
+            self._look_for_request(application)
+        return application, ()
+
+    def _look_for_request(self, application: Application) -> None:
+        if self._end_request is None and not application.state.final:
+            self._end_request = self._records.requested_end(application.id)
+
+    def _when_launched(self, application: Application) -> datetime:
+        if self._launched_at is None:
+            admitted = [entry["at"] for entry in self._records.events(application.id) if entry["event"] == "Admitted"]
+            self._launched_at = admitted[0] if admitted else application.submitted_at
+        return self._launched_at
+
+    def _last_errors(self, handle: base.Handle) -> str:
+        text, start = b"", 0
+        while more := self._backend.read(handle, "driver.err", start):
+            text, start = (text + more)[-_ERROR_TAIL_BYTES:], start + len(more)
+        return text.decode(errors="replace")
+
+    def _handle(self, application: Application) -> base.Handle:
+        return application.cluster if application.cluster is not None else self._backend.handle(application.id)
+
+
+def over(application: Application) -> bool:
+    """Ended, and nothing of its cluster is left."""
+    return application.state.final and application.cluster is None
