@@ -61,6 +61,15 @@ _SPEED_FLAGS = (
     "-XX:ReservedCodeCacheSize=512m",
 )
 
+# A driver runs much code a few hundred times (analysis, planning, listeners) and little code for long: the optimising
+# compiler, as eager as it is by default, takes a tenth of a small cluster's CPU away from starting up. Loops keep their
+# own, unchanged thresholds. Executors keep the defaults: their tasks are the hot code.
+_DRIVER_FLAGS = (
+    "-XX:Tier4InvocationThreshold=20000",
+    "-XX:Tier4MinInvocationThreshold=5000",
+    "-XX:Tier4CompileThreshold=40000",
+)
+
 # Most-used first: a class that is not in the archive is looked up jar by jar.
 _FIRST_JARS = (
     "penstock-",
@@ -230,7 +239,12 @@ class Jvm:
 
 
 def driver_command(
-    jvm: Jvm, *, size: ProcessSize, log: Path, properties: Path, application: Sequence[str]
+    jvm: Jvm,
+    *,
+    size: ProcessSize,
+    log: Path,
+    properties: Path,
+    application: Sequence[str],
 ) -> list[str]:
     """The driver: SparkSubmit with the properties file and `application` (its options, the file, the arguments).
 
@@ -238,7 +252,7 @@ def driver_command(
     properties file.
     """
     return [
-        *_java(jvm, size, role="driver"),
+        *_java(jvm, size, role="driver", flags=_DRIVER_FLAGS),
         f"-Dpenstock.log={log}",
         "org.apache.spark.deploy.SparkSubmit",
         "--properties-file",
@@ -247,7 +261,14 @@ def driver_command(
     ]
 
 
-def executor_command(jvm: Jvm, *, size: ProcessSize, cluster: Path, executor_id: int, properties: Path) -> list[str]:
+def executor_command(
+    jvm: Jvm,
+    *,
+    size: ProcessSize,
+    cluster: Path,
+    executor_id: int,
+    properties: Path,
+) -> list[str]:
     """One executor, to be started at the same moment as the driver: it waits for `cluster/endpoint`.
 
     `properties` is the driver's own properties file: an executor needs its network settings and secret before it can
@@ -269,16 +290,20 @@ def executor_command(jvm: Jvm, *, size: ProcessSize, cluster: Path, executor_id:
 
 
 def training(command: Sequence[str], target: Path) -> list[str]:
-    """`command` (a driver's or an executor's, made without archives), writing a class-data archive when it exits."""
-    return [command[0], f"-XX:ArchiveClassesAtExit={target}", *command[1:]]
+    """`command` (a driver's or an executor's, made without archives), writing a class-data archive when it exits.
+
+    That takes some 10 s after the application's end. Classes that cannot be archived are named on stdout unless hushed.
+    """
+    return [command[0], f"-XX:ArchiveClassesAtExit={target}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", *command[1:]]
 
 
-def _java(jvm: Jvm, size: ProcessSize, *, role: str) -> list[str]:
-    flags = [
+def _java(jvm: Jvm, size: ProcessSize, *, role: str, flags: Sequence[str] = ()) -> list[str]:
+    chosen = [
         f"-Xmx{size.memory_bytes // 1024}k",
         # The cluster has been promised its cores; without this a JVM sizes its pools for the whole machine.
         f"-XX:ActiveProcessorCount={size.cores}",
         *_SPEED_FLAGS,
+        *flags,
         *_MODULE_FLAGS,
         f"-Djava.io.tmpdir={jvm.scratch}",
         f"-Dlog4j2.configurationFile=classpath:log4j2-{role}.properties",
@@ -286,6 +311,6 @@ def _java(jvm: Jvm, size: ProcessSize, *, role: str) -> list[str]:
     if jvm.archives is not None:
         made = archive(jvm.archives, jvm.java, jvm.jars, role)
         if made.exists():
-            flags += [f"-XX:SharedArchiveFile={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+            chosen += [f"-XX:SharedArchiveFile={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
     path = os.pathsep.join(str(entry) for entry in (*jvm.jars, jvm.private))
-    return [str(jvm.java.executable), *flags, "-cp", path]
+    return [str(jvm.java.executable), *chosen, "-cp", path]

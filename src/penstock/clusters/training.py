@@ -1,6 +1,6 @@
 """The Spark application whose run fills the class-data archives: a little of all that applications commonly do.
 
-Run once per installation with `jvm.training(...)`; what it touches loads fast in every later driver and executor.
+Run once per installation with `archives.make`; what it touches loads fast in every later driver and executor.
 Argument: a location for its temporary tables, local (`file:…`) or in the lake (`s3a://…`, which trains the S3 client).
 With `spark.sql.catalogImplementation=hive` it trains the table catalog too.
 """
@@ -8,6 +8,7 @@ With `spark.sql.catalogImplementation=hive` it trains the table catalog too.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -42,7 +43,8 @@ def main(location: str) -> None:
     if spark.conf.get("spark.sql.catalogImplementation") == "hive":
         spark.catalog.listTables()
     spark.sparkContext.parallelize(range(10), 2).map(lambda number: number + 1).sum()
-    path = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(location)
+    java: Any = spark.sparkContext._jvm
+    path = java.org.apache.hadoop.fs.Path(location)
     path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
     spark.stop()
 

@@ -1,0 +1,140 @@
+"""Class-data archives: made once per installation, they halve the time and the CPU every later JVM needs to start.
+
+An archive is a saving and nothing more: without one, or with one that does not fit, Java starts as always.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.clusters import jvm, training
+from penstock.clusters.properties import as_properties
+from penstock.engine.application import ProcessSize
+from penstock.errors import ClusterError
+from penstock.home import Home, write_atomically
+
+_ROLES = ("driver", "executor")
+_SIZE = ProcessSize(cores=2, memory_bytes=1 << 30)
+_LIMIT_SECONDS = 300.0
+
+
+def made(home: Home) -> bool:
+    """Whether this Java and these jars have their archives."""
+    return all(target.exists() for target in _targets(home).values())
+
+
+def make(
+    home: Home,
+    *,
+    location: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    private_files: Mapping[str, str] | None = None,
+) -> None:
+    """Run the training application on a driver and one executor (some 30 s on two idle cores), unless made already.
+
+    `location` is where it may write for a moment; one in the lake, with the lake's `settings`, `environment` and
+    `private_files` (as in `base.Launch`), trains the S3 client and the catalog too. Raises `ClusterError` when it fails
+    and `StateError` when another process is at it; nothing is half-made then.
+    """
+    with home.lock("class-archives", busy="The class-data archives are being made by another command"):
+        if made(home):
+            return
+        with tempfile.TemporaryDirectory(prefix="training-", dir=home.cache) as directory:
+            _train(
+                Path(directory),
+                _targets(home),
+                location=location,
+                settings=settings or {},
+                environment=environment or {},
+                private_files=private_files or {},
+            )
+
+
+def _targets(home: Home) -> dict[str, Path]:
+    java, jars = jvm.find_java(), jvm.class_path()
+    return {role: jvm.archive(home.cache, java, jars, role) for role in _ROLES}
+
+
+def _train(
+    directory: Path,
+    targets: Mapping[str, Path],
+    *,
+    location: str | None,
+    settings: Mapping[str, str],
+    environment: Mapping[str, str],
+    private_files: Mapping[str, str],
+) -> None:
+    private, scratch = directory / "private", directory / "scratch"
+    for part in (private, scratch):
+        part.mkdir(mode=0o700)
+    for name, content in private_files.items():
+        write_atomically(private / name, content)
+    properties = private / "spark.conf"
+    write_atomically(properties, as_properties({**settings, **_cluster_settings(directory)}))
+    common = jvm.Jvm(java=jvm.find_java(), jars=jvm.class_path(), private=private, scratch=scratch)
+    application = [training.__file__, location or scratch.as_uri()]
+    commands = {
+        "driver": jvm.driver_command(
+            common, size=_SIZE, log=directory / "driver.log", properties=properties, application=application
+        ),
+        "executor": jvm.executor_command(common, size=_SIZE, cluster=directory, executor_id=0, properties=properties),
+    }
+    variables = {name: value.replace("{private}", str(private)) for name, value in environment.items()}
+    _run(
+        {role: jvm.training(command, directory / f"{role}.jsa") for role, command in commands.items()},
+        directory,
+        {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(jvm.spark_jars().parent), **variables},
+    )
+    for role, target in targets.items():
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.move(directory / f"{role}.jsa", target)
+
+
+def _cluster_settings(directory: Path) -> dict[str, str]:
+    return {
+        "spark.master": "local-penstock",
+        "spark.penstock.directory": str(directory),
+        "spark.penstock.executors": "1",
+        "spark.plugins": "io.penstock.cluster.ObserverPlugin",
+        "spark.executor.cores": str(_SIZE.cores),
+        "spark.executor.memory": f"{_SIZE.memory_bytes >> 20}m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(directory / "scratch"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (directory / "scratch").as_uri(),
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secrets.token_hex(32),
+    }
+
+
+def _run(commands: Mapping[str, list[str]], directory: Path, environment: Mapping[str, str]) -> None:
+    log = directory / "output"
+    with log.open("wb") as output:
+        processes = [
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment))
+            for command in commands.values()
+        ]
+        try:
+            codes = [process.wait(_LIMIT_SECONDS) for process in processes]
+        except subprocess.TimeoutExpired:
+            codes = [-1]
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    if any(codes) or not all((directory / f"{role}.jsa").exists() for role in commands):
+        raise ClusterError(
+            "The class-data archives could not be made; clusters work without them and start some seconds later",
+            why=log.read_text(encoding="utf-8", errors="replace")[-2000:].strip() or f"exit codes {codes}",
+            fix="look at the message above; the next command tries again",
+        )
