@@ -131,7 +131,8 @@ class Database:
 
     def _embedded_answers(self) -> bool:
         server = self._existing_server()
-        if server.port is None or server.password is None:
+        # Not running, the port may be a stranger's who accepts and never answers: do not wait for that.
+        if server.running() is None or server.password is None:
             return False
         try:
             # Made last, so where it exists, so does everything else.
@@ -143,11 +144,14 @@ class Database:
     def _start_embedded(self) -> None:
         server = PostgresServer(self._home.database, ServerAccount.choose())
         server.start()
-        with server.connect() as connection:
-            _create_role(connection, METASTORE, _metastore_password(server.password or ""))
-            _create(connection, METASTORE, owner=METASTORE)
-            _create(connection, RECORDS, owner=SUPERUSER)
-            connection.execute(f"REVOKE CONNECT ON DATABASE {RECORDS} FROM PUBLIC")
+        try:
+            with server.connect() as connection:
+                _create_role(connection, METASTORE, _metastore_password(server.password or ""))
+                _create(connection, METASTORE, owner=METASTORE)
+                _create(connection, RECORDS, owner=SUPERUSER)
+                connection.execute(f"REVOKE CONNECT ON DATABASE {RECORDS} FROM PUBLIC")
+        except psycopg.Error as error:
+            raise server.failure("The catalog's databases cannot be made") from error
 
 
 def _metastore_password(password: str) -> str:

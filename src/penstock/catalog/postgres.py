@@ -134,7 +134,7 @@ class PostgresServer:
             if server.alive():  # it runs, and does not take the password of our record
                 self.stop()
                 self._renew_password()
-        raise self._failure("The catalog's database does not start")
+        raise self.failure("The catalog's database does not start")
 
     def stop(self) -> bool:
         """End the server in order, its clients cut off; False where none ran."""
@@ -175,7 +175,7 @@ class PostgresServer:
         if result.returncode != 0:
             self.log.write_bytes(result.stdout)
             shutil.rmtree(fresh, ignore_errors=True)
-            raise self._failure("The catalog's database cannot be made")
+            raise self.failure("The catalog's database cannot be made")
         # From here on it exists; a kill before this line leaves only data.new, swept up by the next start.
         fresh.rename(self._data)
 
@@ -237,7 +237,7 @@ class PostgresServer:
         result = self._run("postgres", "--single", "-D", _HERE, "postgres", directory=self._data, given=statement)
         if result.returncode != 0 or b"ERROR" in result.stdout:
             self.log.write_bytes(result.stdout)
-            raise self._failure("The lost password of the catalog's database cannot be set anew")
+            raise self.failure("The lost password of the catalog's database cannot be set anew")
         write_atomically(self._password_file, password)
 
     def _run(self, program: str, *arguments: str, directory: Path, given: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -259,7 +259,8 @@ class PostgresServer:
                 check=False,
             )
 
-    def _failure(self, problem: str) -> PenstockError:
+    def failure(self, problem: str) -> PenstockError:
+        """What the log, or the disk, says of it."""
         tail = self.log_tail()
         # On a full disk the log itself may have stayed empty.
         if "No space left on device" in tail or shutil.disk_usage(self._directory).free < _SMALLEST_DISK:

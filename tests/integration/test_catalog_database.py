@@ -1,0 +1,325 @@
+"""The embedded PostgreSQL against what happens to it: kills, lost ports, damage, a full disk, two commands at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from penstock.catalog import serveraccount
+from penstock.catalog.database import METASTORE, RECORDS, Database
+from penstock.catalog.postgres import PostgresServer
+from penstock.catalog.serveraccount import ServerAccount
+from penstock.errors import CatalogError, MissingRequirement
+from penstock.home import Home
+from penstock.processes import ProcessId, free_ports
+
+pytestmark = pytest.mark.integration
+
+UP = "from penstock.home import Home; from penstock.catalog.database import Database; Database(Home.default()).up()"
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture(autouse=True)
+def no_server_of_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_DATABASE_URL", raising=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "a home, with “quotes” and 'ü'")
+
+
+@pytest.fixture
+def database(home: Home) -> Iterator[Database]:
+    database = Database(home)
+    yield database
+    database.down()
+    assert server_of(home).running() is None
+
+
+def server_of(home: Home) -> PostgresServer:
+    return PostgresServer(home.database, ServerAccount.caller())
+
+
+def running(home: Home) -> ProcessId:
+    server = server_of(home).running()
+    assert server is not None
+    return server
+
+
+def started_elsewhere(home: Home) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PENSTOCK_HOME": str(home.root), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen([sys.executable, "-c", UP], env=environment)
+
+
+def kill(process: ProcessId) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    while process.alive():
+        time.sleep(0.01)
+
+
+def remember(database: Database, word: str) -> None:
+    with database.engine().begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS kept (word text)"))
+        connection.execute(text("INSERT INTO kept VALUES (:word)"), {"word": word})
+
+
+def remembered(database: Database) -> list[str]:
+    with database.engine().connect() as connection:
+        return list(connection.execute(text("SELECT word FROM kept ORDER BY word")).scalars())
+
+
+def test_data_and_address_survive_a_restart(home: Home, database: Database) -> None:
+    before = database.up()
+    remember(database, "water")
+    assert database.status().state == "up"
+    assert database.down()
+    assert database.status().state == "down"
+    assert not database.down()
+    assert Database(home).up() == before
+    assert remembered(Database(home)) == ["water"]
+
+
+def test_a_second_up_starts_no_process_and_takes_no_lock(
+    home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.up()
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with home.lock("database", busy="held by the test"):
+        Database(home).up()
+
+
+def test_it_listens_on_loopback_only_and_on_no_socket_file(database: Database) -> None:
+    with database.engine().connect() as connection:
+        settings = dict(
+            connection.execute(
+                text("SELECT name, setting FROM pg_settings WHERE name IN ('listen_addresses', 'fsync')")
+            ).all()
+        )
+        assert connection.execute(text("SHOW unix_socket_directories")).scalar() == ""
+    assert settings == {"listen_addresses": "127.0.0.1", "fsync": "on"}
+
+
+def test_nobody_gets_in_without_the_password(database: Database) -> None:
+    url = database.up()
+    for wrong in ("", "wrong"):
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(url.libpq(), password=wrong)
+
+
+def test_an_application_s_login_does_not_open_the_engine_s_records(database: Database) -> None:
+    with database.engine(METASTORE).connect() as connection:
+        assert not connection.execute(text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).scalar()
+    application = database.url(METASTORE)
+    assert application.password not in repr(database.url(RECORDS))
+    with pytest.raises(psycopg.OperationalError, match="permission denied"):
+        psycopg.connect(application.at(RECORDS).libpq(), password=application.password)
+
+
+def test_the_passwords_are_in_no_argument_list_and_no_log(home: Home, database: Database) -> None:
+    secrets = {database.url(RECORDS).password, database.url(METASTORE).password}
+    shown = server_of(home).log.read_text()
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            shown += command.read_text(errors="replace")
+    assert not [secret for secret in secrets if secret in shown]
+    assert (home.database / "password").stat().st_mode & 0o077 == 0
+
+
+def test_when_the_port_was_taken_meanwhile_another_is_chosen_and_recorded(home: Home, database: Database) -> None:
+    port = database.up().port
+    remember(database, "water")
+    database.down()
+    with socket.create_server(("127.0.0.1", port)):
+        moved = Database(home)
+        assert moved.up().port != port
+        assert remembered(moved) == ["water"]
+
+
+def test_a_killed_server_is_started_again_with_all_that_was_committed(home: Home, database: Database) -> None:
+    database.up()
+    remember(database, "water")
+    kill(running(home))
+    assert remembered(Database(home)) == ["water"]
+
+
+def test_a_pid_file_whose_number_now_belongs_to_a_stranger_does_not_stop_the_start(
+    home: Home, database: Database
+) -> None:
+    database.up()
+    kill(running(home))
+    pid_file = home.database / "data" / "postmaster.pid"
+    # The stranger has the account the server runs under: PostgreSQL itself forgives all others.
+    owner = pid_file.stat().st_uid
+    stranger = subprocess.Popen(["/bin/sleep", "60"], user=owner if os.geteuid() == 0 else None)
+    try:
+        time.sleep(0.2)  # the killed server's children notice
+        lines = pid_file.read_text().split("\n")
+        pid_file.write_text("\n".join([str(stranger.pid), *lines[1:]]))
+        Database(home).up()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@pytest.mark.parametrize("seconds", [0.4, 0.7, 1.0, 1.3, 1.6, 1.9])
+def test_up_killed_at_any_moment_is_completed_by_the_next(home: Home, database: Database, seconds: float) -> None:
+    starting = started_elsewhere(home)
+    time.sleep(seconds)
+    starting.kill()
+    starting.wait()
+    database.up()
+    remember(database, "water")
+    assert remembered(database) == ["water"]
+
+
+def test_racing_ups_agree_on_one_server(home: Home, database: Database) -> None:
+    racers = [started_elsewhere(home) for _ in range(4)]
+    assert [racer.wait(timeout=120) for racer in racers] == [0, 0, 0, 0]
+    server = running(home)
+    assert Database(home).up().port == database.up().port
+    assert running(home) == server
+
+
+@pytest.mark.parametrize("content", [None, "", "not the password"])
+def test_a_lost_or_damaged_password_file_is_made_again_and_nothing_is_lost(
+    home: Home, database: Database, content: str | None
+) -> None:
+    database.up()
+    remember(database, "water")
+    file = home.database / "password"
+    file.unlink() if content is None else file.write_text(content)
+    again = Database(home)
+    again.up()
+    assert remembered(again) == ["water"]
+    again.engine(METASTORE).connect().close()
+
+
+@pytest.mark.parametrize("content", [None, "not a port", "1"])
+def test_a_lost_or_damaged_port_file_is_made_again_from_the_running_server(
+    home: Home, database: Database, content: str | None
+) -> None:
+    port = database.up().port
+    server = running(home)
+    file = home.database / "port"
+    file.unlink() if content is None else file.write_text(content)
+    assert Database(home).up().port == port
+    assert running(home) == server
+
+
+def test_damaged_data_is_reported_with_the_log_s_words_and_left_as_it_is(home: Home, database: Database) -> None:
+    database.up()
+    database.down()
+    control = home.database / "data" / "global" / "pg_control"
+    control.write_bytes(b"\0" * control.stat().st_size)
+    with pytest.raises(CatalogError) as raised:
+        Database(home).up()
+    assert "incompatible with server" in raised.value.why
+    assert str(home.database / "data") in raised.value.fix
+    assert control.exists()
+
+
+@pytest.mark.root
+@needs_root
+@pytest.mark.parametrize("megabytes", [1, 30, 50])
+def test_a_full_disk_is_reported_as_such_and_room_mends_it(home: Home, database: Database, megabytes: int) -> None:
+    home.create()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(home.root)], check=True)
+    try:
+        with pytest.raises(MissingRequirement, match="is full"):
+            Database(home).up()
+        subprocess.run(["mount", "-o", "remount,size=200m", str(home.root)], check=True)
+        Database(home).up()
+    finally:
+        Database(home).down()
+        subprocess.run(["umount", str(home.root)], check=True)
+
+
+@pytest.mark.root
+@needs_root
+def test_root_s_database_starts_from_programs_only_root_can_reach(
+    home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = Path(tempfile.mkdtemp(prefix="penstock-test-"))
+    monkeypatch.setattr(serveraccount, "_SHARED", shared)
+    monkeypatch.setattr(serveraccount, "open_to_all", lambda path: False)
+    try:
+        database.up()
+        program = Path(f"/proc/{running(home).pid}/exe").resolve()
+        assert program.is_relative_to(shared)
+        assert program.stat().st_uid == 0
+        database.down()
+    finally:
+        shutil.rmtree(shared)
+
+
+def external(database: Database, monkeypatch: pytest.MonkeyPatch, user: str, password: str) -> Database:
+    url = f"postgresql://{user}:{password}@127.0.0.1:{database.up().port}/postgres"
+    monkeypatch.setenv("PENSTOCK_DATABASE_URL", url)
+    return Database(Home(Path("/nonexistent")))
+
+
+def test_a_server_of_the_user_s_own_is_used_and_never_stopped(
+    home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = database.up()
+    with server_of(home).connect() as connection:
+        connection.execute(f"DROP DATABASE {METASTORE}".encode())
+    named = external(database, monkeypatch, url.user, url.password)
+    named.up()
+    named.engine(METASTORE).connect().close()
+    assert not named.down()
+    assert named.status().state == "up"
+
+
+def test_a_login_that_may_not_make_databases_is_told_what_the_administrator_types(
+    home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.up()
+    with server_of(home).connect() as connection:
+        connection.execute(b"CREATE ROLE plain LOGIN PASSWORD 'plain'")
+        connection.execute(f"DROP DATABASE {METASTORE}".encode())
+    with pytest.raises(CatalogError) as raised:
+        external(database, monkeypatch, "plain", "plain").up()
+    assert "CREATE DATABASE metastore OWNER plain" in raised.value.fix
+
+
+def test_an_unreachable_server_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_DATABASE_URL", f"postgresql://me:hunter2@127.0.0.1:{free_ports(1)[0]}/x")
+    named = Database(Home(Path("/nonexistent")))
+    with pytest.raises(CatalogError) as raised:
+        named.up()
+    assert "hunter2" not in str(raised.value)
+    assert named.status().state == "unreachable"
+
+
+def test_an_engine_kept_across_a_restart_goes_on_working(home: Home, database: Database) -> None:
+    engine = database.engine()
+    with engine.connect() as connection:
+        connection.execute(text("SELECT 1"))
+    database.down()
+    with pytest.raises(OperationalError):
+        engine.connect()
+    Database(home).up()
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
