@@ -40,8 +40,7 @@ object ConfigRegistry {
     "org.apache.spark.internal.config.UI$",
     "org.apache.spark.internal.config.Worker$",
     "org.apache.spark.sql.internal.SQLConf$",
-    "org.apache.spark.sql.internal.StaticSQLConf$",
-    "org.apache.spark.sql.hive.HiveUtils$"
+    "org.apache.spark.sql.internal.StaticSQLConf$"
   )
 
   // Modules that an application may bring along or a class path may leave out.
@@ -61,6 +60,28 @@ object ConfigRegistry {
     declaringObjects.foreach(Class.forName)
     optionalObjects.foreach(name => Try(Class.forName(name)))
     ConfigEntry.knownConfigs.values.asScala.toSeq.flatMap(entry => describe(entry, entry.key) +: alternatives(entry))
+  }
+
+  /**
+   * What `org.apache.spark.sql.hive.HiveUtils` of Spark 4.1.2 declares: pyspark has that class, but the build has not,
+   * since spark-hive of this version is in no repository it reads.
+   */
+  def hive(): Seq[Declared] = {
+    val switches = Seq(
+      "convertInsertingPartitionedTable",
+      "convertInsertingUnpartitionedTable",
+      "convertMetastoreAsNullable",
+      "convertMetastoreCtas",
+      "convertMetastoreInsertDir",
+      "convertMetastoreOrc",
+      "convertMetastoreParquet",
+      "convertMetastoreParquet.mergeSchema",
+      "thriftServer.async",
+      "useDelegateForSymlinkTextInputFormat"
+    )
+    val texts = Seq("barrierPrefixes", "jars", "jars.path", "sharedPrefixes", "version").map(name => s"metastore.$name")
+    switches.map(name => Declared(s"spark.sql.hive.$name", "boolean")) ++
+      (texts :+ "version").map(name => Declared(s"spark.sql.hive.$name", "string"))
   }
 
   /** Settings that Spark refuses or ignores today, with what it says about them. */
