@@ -118,3 +118,19 @@ class Application:
     cluster: Mapping[str, Any] | None = None
     """The backend's handle; opaque to everybody else."""
     summary: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For people's programs: times as ISO 8601; what is unknown is null."""
+        return {
+            "id": self.id,
+            "name": self.spec.name,
+            "state": self.state.value,
+            "reason": asdict(self.reason) if self.reason else None,
+            "submitted_at": self.submitted_at.isoformat(),
+            "started_at": self.started_at.isoformat() if self.started_at else None,
+            "ended_at": self.ended_at.isoformat() if self.ended_at else None,
+            "spark_application_id": self.spark_application_id,
+            "exit_code": self.exit_code,
+            "summary": dict(self.summary) if self.summary is not None else None,
+            "spec": self.spec.to_json(),
+        }

@@ -157,13 +157,14 @@ class Engine:
         application = self.get(application_id)
         return artefacts.names(lambda: self._store(application), self.home, application.id, application.summary or {})
 
-    def follow(self, application_id: str, name: str, *, until: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
-        """The artefact piece by piece, until the application has ended, or `until` at the end of what is there."""
+    def follow(
+        self, application_id: str, name: str, *, start: int = 0, until: Callable[[], bool] = lambda: False
+    ) -> Iterator[bytes]:
+        """The artefact from byte `start`, piece by piece: until the application has ended, or, where `until` says so,
+        to the end of what is there."""
         application = self.get(application_id)
-        start = 0
         while not application.state.final:
-            handle = application.cluster or self._backend.handle(application.id)
-            if piece := self._backend.read(handle, name, start):
+            if piece := self.read(application, name, start):
                 start += len(piece)
                 yield piece
             elif until():
@@ -175,6 +176,10 @@ class Engine:
             raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
         rest = artefacts.load(lambda: self._store(application), self.home, application.id, application.summary, name)
         yield rest[start:]
+
+    def read(self, application: Application, name: str, start: int) -> bytes:
+        """What the artefact has gained since byte `start`; only while the cluster lives. See `ClusterBackend.read`."""
+        return self._backend.read(application.cluster or self._backend.handle(application.id), name, start)
 
     def lake(self, name: str | None = None) -> Lake:
         """The named lake or the default one, started where it is the embedded one."""

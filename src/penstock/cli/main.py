@@ -1,0 +1,155 @@
+"""The `penstock` command: its sub-commands, loaded when used, and the one place where errors are shown."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from penstock import __version__
+from penstock.errors import PenstockError
+from penstock.home import Home
+
+DEFECT_EXIT_CODE = 70
+_BROKEN_PIPE_EXIT_CODE = 128 + 13
+
+
+@dataclass(frozen=True)
+class _Command:
+    """Where a sub-command lives, and what the overview says of it without loading it."""
+
+    module: str
+    attribute: str
+    help: str
+    panel: str
+    passes_arguments: bool = False
+
+    def load(self, name: str) -> Any:
+        found = getattr(importlib.import_module(f"penstock.cli.{self.module}"), self.attribute)
+        if isinstance(found, typer.Typer):
+            return get_command(found)
+        alone = typer.Typer(add_completion=False)
+        # What follows the application belongs to it, options too.
+        settings = {"allow_interspersed_args": False} if self.passes_arguments else {}
+        alone.command(name, context_settings=settings)(found)
+        return get_command(alone)
+
+
+_RUN, _DATA, _HERE = "Applications", "Data", "This machine"
+_COMMANDS = {
+    "run": _Command("run", "run", "Run a Spark application on a cluster of its own.", _RUN, passes_arguments=True),
+    "sql": _Command("sql", "sql", "Run SQL statements on a cluster of their own.", _RUN),
+    "apps": _Command("apps", "apps", "List applications, the newest first.", _RUN),
+    "show": _Command("apps", "show", "Show all that is known of an application.", _RUN),
+    "logs": _Command("apps", "logs", "Show what an application's processes wrote.", _RUN),
+    "stop": _Command("apps", "stop", "End an application.", _RUN),
+    "rerun": _Command("apps", "rerun", "Run an application again, as a new one.", _RUN),
+    "lake": _Command("lake", "app", "Object stores: start the embedded one, add others, check them.", _DATA),
+    "tables": _Command("tables", "app", "The catalog's tables.", _DATA),
+    "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA),
+    "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),
+    "up": _Command("machine", "up", "Start the embedded lake and catalog, and prepare fast starts.", _HERE),
+    "down": _Command("machine", "down", "Stop applications, lake and catalog; nothing is left running.", _HERE),
+    "status": _Command("machine", "status", "Show what runs here.", _HERE),
+    "wipe": _Command("machine", "wipe", "Remove everything Penstock keeps on this machine.", _HERE),
+    "demo": _Command("demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),
+}
+
+
+class _OnDemand(TyperGroup):
+    """Shows every sub-command, loads the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and (wanted := _COMMANDS.get(args[0])):
+            self.commands[args[0]] = wanted.load(args[0])
+        return super().resolve_command(ctx, args)
+
+
+_app = typer.Typer(cls=_OnDemand, no_args_is_help=True, add_completion=True, rich_markup_mode="markdown")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@_app.callback()
+def _penstock(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Apache Spark applications, each on its own throw-away cluster, over one shared data lake."""
+
+
+def command() -> Any:
+    group = get_command(_app)
+    for name, about in _COMMANDS.items():
+        stub = TyperCommand(name=name, help=about.help, rich_help_panel=about.panel)
+        group.commands[name] = stub  # type: ignore[attr-defined]
+    return group
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit with its code; a user's mistake is explained, a defect is written down."""
+    try:
+        command().main(args=arguments, prog_name="penstock")
+    except PenstockError as error:
+        if os.environ.get("PENSTOCK_DEBUG"):
+            traceback.print_exc()
+        _explain(error)
+        raise SystemExit(error.exit_code) from None
+    except BrokenPipeError:
+        # Whoever read our output has enough; say nothing, and do not let Python's exit say it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(_BROKEN_PIPE_EXIT_CODE) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except Exception as error:
+        if os.environ.get("PENSTOCK_DEBUG"):
+            raise
+        _write_down(error)
+        raise SystemExit(DEFECT_EXIT_CODE) from None
+
+
+def _explain(error: PenstockError) -> None:
+    from penstock.cli.console import colours
+
+    red, bold, plain = colours(sys.stderr)
+    lines = [f"{red}{bold}{error.problem}{plain}"]
+    for label, text in (("why", error.why), ("fix", error.fix)):
+        if text:
+            lines.append(f"  {bold}{label}{plain}  " + text.replace("\n", "\n       "))
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _write_down(error: Exception) -> None:
+    report = "".join(traceback.format_exception(error))
+    where = "set PENSTOCK_DEBUG=1 to see it"
+    try:
+        directory = Home.default().root / "defects"
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = directory / f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.log"
+        file.write_text(f"penstock {__version__}\n{report}", encoding="utf-8")
+        where = f"written to {file}"
+    except OSError:
+        pass
+    print(
+        f"Penstock failed: {type(error).__name__}: {error}\n"
+        f"  why  this is a defect of Penstock, not yours\n  fix  report it with the trace, {where}",
+        file=sys.stderr,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Options that several commands share, and reading their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from penstock.clusters import machine
+from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.errors import InvalidInput
+from penstock.profiles import values
+
+# Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
+DriverCores = Annotated[Optional[int], typer.Option(help="Cores of the driver. [1]", show_default=False)]  # noqa: UP045
+DriverMemory = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Heap of the driver. [an eighth of the machine, 512m to 4g]", show_default=False),
+]
+Executors = Annotated[Optional[int], typer.Option(help="Number of executors. [1]", show_default=False)]  # noqa: UP045
+ExecutorCores = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(help="Cores of each executor. [all of the machine]", show_default=False),
+]
+ExecutorMemory = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Heap of each executor. [a quarter of the machine, 512m to 8g]", show_default=False),
+]
+Lake = Annotated[Optional[str], typer.Option(help="Which lake; the default one if not given.", show_default=False)]  # noqa: UP045
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def cluster_size(
+    *,
+    driver_cores: int | None,
+    driver_memory: str | None,
+    executors: int | None,
+    executor_cores: int | None,
+    executor_memory: str | None,
+) -> ClusterSize:
+    """What was asked for, and the machine's default for the rest (`machine.default_size`)."""
+    usual = machine.default_size(machine.capacity())
+    return ClusterSize(
+        driver=ProcessSize(
+            usual.driver.cores if driver_cores is None else driver_cores,
+            memory(driver_memory, "--driver-memory") or usual.driver.memory_bytes,
+        ),
+        executor=ProcessSize(
+            usual.executor.cores if executor_cores is None else executor_cores,
+            memory(executor_memory, "--executor-memory") or usual.executor.memory_bytes,
+        ),
+        executors=usual.executors if executors is None else executors,
+    )
+
+
+def memory(text: str | None, option: str) -> int | None:
+    """`512m`, `4g`, …; a bare number is MiB, as Spark has it."""
+    if text is None:
+        return None
+    found = values.size_in_bytes(text, unit="m")
+    if found is None:
+        raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 4g")
+    return found
+
+
+def seconds(text: str | None, option: str) -> float | None:
+    if text is None:
+        return None
+    found = values.seconds(text)
+    if found is None:
+        raise InvalidInput(
+            f"{option} {text} is not understood", why="it should be a time", fix=f"{option} 90s, 15m, 2h"
+        )
+    return found
+
+
+def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """`KEY=VALUE` of a repeatable option; the value may hold further `=`."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip():
+            raise InvalidInput(f"{option} {text} is not KEY=VALUE", fix=f"{option} {key or 'KEY'}=VALUE")
+        if key.strip() in found and found[key.strip()] != value:
+            raise InvalidInput(f"{option} gives {key.strip()} twice", fix="give it once")
+        found[key.strip()] = value
+    return found
+
+
+def paths(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """Of a repeatable option that also takes commas between paths, as spark-submit does; a file's own comma wins."""
+    found: list[str] = []
+    for text in texts or ():
+        found += [text] if Path(text).exists() else [part for part in text.split(",") if part]
+    return tuple(found)
