@@ -10,14 +10,17 @@ from penstock.profiles import contradictions, owned, secrets
 from penstock.profiles.known import HADOOP_PREFIX, Registry
 from penstock.profiles.problems import Problem, Severity, error, warning
 
-# Under these Spark takes any name: environment variables, plug-in catalogs, resource types, labels.
+# Under these Spark takes any name (environment variables, plug-in catalogs, resource types, labels), or a module reads
+# them that the register is built without.
 _OPEN = (
+    "spark.connect.",
     "spark.executorEnv.",
     "spark.kubernetes.",
     "spark.metrics.conf.",
     "spark.network.crypto.config.",
     "spark.sql.catalog.",
     "spark.ssl.",
+    "spark.streaming.",
     "spark.driver.resource.",
     "spark.executor.resource.",
     "spark.task.resource.",

@@ -72,7 +72,13 @@ def test_a_lost_or_doubled_letter_never_passes_in_silence(key: str, data: st.Dat
 
 @pytest.mark.parametrize(
     "key",
-    ["spark.myapp.window", "spark.acme.retries.max", "spark.executorEnv.MODE", "spark.sql.catalog.iceberg.type"],
+    [
+        "spark.myapp.window",
+        "spark.acme.retries.max",
+        "spark.executorEnv.MODE",
+        "spark.sql.catalog.iceberg.type",
+        "spark.streaming.ui.x",
+    ],
 )
 def test_a_name_space_of_the_users_own_is_theirs(key: str) -> None:
     assert problems(key, "x") == []
