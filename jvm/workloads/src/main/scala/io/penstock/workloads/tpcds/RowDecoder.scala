@@ -2,6 +2,7 @@ package io.penstock.workloads.tpcds
 
 import java.time.LocalDate
 
+import io.trino.tpcds.Table
 import io.trino.tpcds.row.TableRow
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -11,6 +12,11 @@ import org.apache.spark.unsafe.types.UTF8String
 /** Turns what the generator yields into Spark's own representation. The row returned is reused by the next call. */
 trait RowDecoder {
   def decode(row: TableRow): InternalRow
+}
+
+object RowDecoder {
+  def of(table: Table, schema: StructType): RowDecoder =
+    FactDecoder.of(table, schema).getOrElse(new TextDecoder(schema))
 }
 
 /** Decodes the text form that every generated row offers. */

@@ -62,7 +62,7 @@ private case class ChunkReaderFactory(name: String, scale: Double, schema: Struc
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] = partition match {
     case ChunkPartition(chunk) =>
       val table = TpcdsTable.named(name).get.generator
-      new ChunkReader(new GeneratedRows(table, chunk, scale), new TextDecoder(schema))
+      new ChunkReader(new GeneratedRows(table, chunk, scale), RowDecoder.of(table, schema))
     case other => throw new IllegalArgumentException(s"not a chunk of a generated table: $other")
   }
 }
