@@ -9,8 +9,8 @@ import org.slf4j.LoggerFactory
  * Does in the background what the first task would wait for: the first use of a class is the slow one. Each step is
  * independent and may fail: it will then fail, or not, where it is needed.
  *
- * Only what costs the first task its time is here. Preparing what an executor needs to register was tried and taken out:
- * it registers a second before the driver has a task for it, and on two cores it took that second from the driver.
+ * Only what costs the first task its time is here. Preparing what an executor needs to register was tried and taken
+ * out: it registers a second before the driver has a task for it, and on two cores it took that second from the driver.
  */
 private[cluster] object Preload {
 
