@@ -87,12 +87,16 @@ def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
         bench = Bench.open(home, EMBEDDED)
         _end_strays(bench.engine)
         yield bench
+    except BaseException:
+        listener.failed()
+        raise
     finally:
         listener.step("Stop what was started")
         with _undisturbed():
             for name in reversed(ours):
                 stops[name]()
             mark.unlink(missing_ok=True)
+        listener.done()
 
 
 def _end_strays(engine: Engine) -> None:

@@ -16,6 +16,9 @@ from penstock.lab.report import words
 _POSITION = re.compile(r"^(?P<name>\S+) \((?P<index>\d+) of (?P<total>\d+)\)")
 
 
+_ENOUGH_TO_JUDGE = 8  # the first queries pay for a cold cluster
+
+
 class Listener(Protocol):
     """Told by a suite what it is doing; decides nothing."""
 
@@ -46,9 +49,9 @@ def seconds_left(order: Sequence[str], done: int, elapsed: float, past: Mapping[
         return 0.0
     if past and all(name in past for name in order):
         before = sum(past[name] for name in order[:done])
-        pace = elapsed / before if done >= 5 and before > 0 else 1.0
+        pace = elapsed / before if done >= _ENOUGH_TO_JUDGE and before > 0 else 1.0
         return pace * sum(past[name] for name in order[done:])
-    if done == 0:
+    if done < _ENOUGH_TO_JUDGE:
         return None
     return elapsed / done * (len(order) - done)
 
@@ -85,13 +88,21 @@ class Terminal:
             self._status.update(f"{self._label()}  [dim]{taken}  {text}[/dim]")
         elif text != self._shown and self._clock() - self._last_line >= 15:  # a log, not a film
             self._last_line, self._shown = self._clock(), text
-            self._console.print(f"    {text}", highlight=False, markup=False)
+            self._console.print(f"    {text}", highlight=False, markup=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
-        self._console.print(f"    {text}", highlight=False, markup=False)
+        self._console.print(f"    {text}", highlight=False, markup=False, soft_wrap=True)
 
     def elapsed(self) -> float:
         return self._clock() - self._since
+
+    def done(self) -> None:
+        """The current step came to its end; the next one may fail without it."""
+        self._finish("✓")
+
+    def failed(self) -> None:
+        """The current step did not come to its end."""
+        self._finish("✗")
 
     @contextmanager
     def showing(self) -> Iterator[Terminal]:
@@ -99,7 +110,7 @@ class Terminal:
         try:
             yield self
         except BaseException:
-            self._finish("✗")
+            self.failed()
             raise
         self._finish("✓")
 

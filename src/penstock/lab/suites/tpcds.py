@@ -98,8 +98,12 @@ def ensure_data(bench: Bench, options: Options, listener: Listener) -> bytes:
     tables = json.loads(made)["tables"]
     rows, size = sum(table["rows"] for table in tables), sum(table["bytes"] for table in tables)
     listener.note(f"{words.count(rows)} rows, {words.size(size)}, in {words.plural(len(tables), 'table')}.")
-    for layout in sorted({table["layout"] for table in tables if table.get("partitions")}):
-        listener.note(layout)
+    layouts: dict[str, list[str]] = {}
+    for table in tables:
+        layouts.setdefault(table["layout"], []).append(table["table"])
+    for layout, names in layouts.items():
+        if not layout.startswith("plain"):
+            listener.note(f"{', '.join(names)}: {layout}.")
     return made
 
 
@@ -245,10 +249,8 @@ def _query_progress(bench: Bench, options: Options, listener: Listener) -> OnCha
     }
 
     def seen(application: Application, observation: Observation | None) -> None:
-        doing = _doing(application, observation)
-        at = progress.position(doing)
+        at = progress.position(_doing(application, observation))
         if at is None:
-            listener.now(doing)
             return
         name, index, total = at
         elapsed = listener.elapsed()
