@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,31 +40,49 @@ def keep(
     try:
         _retried(lambda: _upload(open_store(), prefix(application_id), directory))
     except PenstockError as error:
-        place = home.root / "artefacts" / application_id
+        place = _place(home, application_id)
         place.parent.mkdir(mode=0o700, exist_ok=True)
         shutil.copytree(directory, place, dirs_exist_ok=True)
         return {**summary, PLACE: place.as_uri(), "artefacts_problem": str(error)}
     return {**summary, PLACE: f"{lake.root}/{prefix(application_id)}"}
 
 
-def load(
-    store: Callable[[], ObjectStore], home: Home, application_id: str, summary: Mapping[str, Any], name: str
-) -> bytes:
-    """One artefact of an application that has ended; `NotFound` where it has none of that name."""
-    if not str(summary.get(PLACE, "")).startswith("file:"):
-        return store().get(prefix(application_id) + name)
-    try:
-        return (home.root / "artefacts" / application_id / name).read_bytes()
-    except OSError as error:
-        raise NotFound(f"{application_id} has no {name}", why=str(error.strerror)) from error
+@dataclass(frozen=True)
+class Archive:
+    """Where to find the artefacts of one application that has ended."""
+
+    home: Home
+    application_id: str
+    summary: Mapping[str, Any]
+    open_store: Callable[[], ObjectStore]
+
+    def load(self, name: str) -> bytes:
+        """`NotFound` where there is none of that name."""
+        if not self._in_home:
+            return self.open_store().get(prefix(self.application_id) + name)
+        try:
+            return (self._directory / name).read_bytes()
+        except OSError as error:
+            raise NotFound(f"{self.application_id} has no {name}", why=str(error.strerror)) from error
+
+    def names(self) -> list[str]:
+        if self._in_home:
+            return [path.relative_to(self._directory).as_posix() for path in _files(self._directory)]
+        root = prefix(self.application_id)
+        return [found.key.removeprefix(root) for found in self.open_store().list(root)]
+
+    @property
+    def _in_home(self) -> bool:
+        return str(self.summary.get(PLACE, "")).startswith("file:")
+
+    @property
+    def _directory(self) -> Path:
+        return _place(self.home, self.application_id)
 
 
-def names(store: Callable[[], ObjectStore], home: Home, application_id: str, summary: Mapping[str, Any]) -> list[str]:
-    if not str(summary.get(PLACE, "")).startswith("file:"):
-        root = prefix(application_id)
-        return [found.key.removeprefix(root) for found in store().list(root)]
-    directory = home.root / "artefacts" / application_id
-    return [str(path.relative_to(directory)) for path in _files(directory)]
+def _place(home: Home, application_id: str) -> Path:
+    """Where artefacts are that could not be brought to the lake."""
+    return home.root / "artefacts" / application_id
 
 
 def _upload(store: ObjectStore, root: str, directory: Path) -> None:

@@ -82,7 +82,7 @@ class Engine:
 
         def keep(application: Application, directory: Path) -> Mapping[str, Any]:
             lake = Lakes(self.home).get(application.spec.lake)
-            return artefacts.keep(lambda: self._store(application), lake, self.home, application.id, directory)
+            return artefacts.keep(lambda: self.store(application.spec.lake), lake, self.home, application.id, directory)
 
         return Supervisor(self._records, self._backend, prepare=prepare, keep=keep)
 
@@ -155,7 +155,7 @@ class Engine:
     def artefacts(self, application_id: str) -> Iterable[str]:
         """The names of what was kept of an application that has ended."""
         application = self.get(application_id)
-        return artefacts.names(lambda: self._store(application), self.home, application.id, application.summary or {})
+        return self._archive(application).names()
 
     def follow(
         self, application_id: str, name: str, *, start: int = 0, until: Callable[[], bool] = lambda: False
@@ -174,8 +174,7 @@ class Engine:
                 application = self._records.get(application.id)
         if application.summary is None:
             raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
-        rest = artefacts.load(lambda: self._store(application), self.home, application.id, application.summary, name)
-        yield rest[start:]
+        yield self._archive(application).load(name)[start:]
 
     def read(self, application: Application, name: str, start: int) -> bytes:
         """What the artefact has gained since byte `start`; only while the cluster lives. See `ClusterBackend.read`."""
@@ -185,11 +184,17 @@ class Engine:
         """The named lake or the default one, started where it is the embedded one."""
         return lake_of(self.home, name)
 
-    def _store(self, application: Application) -> ObjectStore:
-        # Half a second to load, and only needed when an application ends.
+    def store(self, lake: str | None) -> ObjectStore:
+        """A client of the named lake's bucket, or the default one's."""
+        # Slow to load, and only needed when an application ends.
         from penstock.lake.objects import open_store
 
-        return open_store(self.home, lake_of(self.home, application.spec.lake))
+        return open_store(self.home, lake_of(self.home, lake))
+
+    def _archive(self, application: Application) -> artefacts.Archive:
+        return artefacts.Archive(
+            self.home, application.id, application.summary or {}, lambda: self.store(application.spec.lake)
+        )
 
     def _check_settings(self, spec: ApplicationSpec) -> None:
         from penstock.profiles.catalogue import layers_of

@@ -9,7 +9,7 @@ from penstock.catalog.metastore import Metastore
 from penstock.clusters import jvm
 from penstock.clusters.base import Launch
 from penstock.engine import settings
-from penstock.engine.application import Application
+from penstock.engine.application import Application, ApplicationSpec
 from penstock.errors import NotFound
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake
@@ -43,12 +43,16 @@ class Preparation:
     def lake(self) -> Lake:
         return self._lake.result()[0]
 
+    def hive_site(self) -> str:
+        return self._hive_site.result()
+
     def launch(self, application: Application) -> Launch:
         """Raises what stood in the way: `LakeError`, `CatalogError`, `MissingRequirement`, `NotFound`."""
+        return self.launch_of(application.id, application.spec)
+
+    def launch_of(self, application_id: str, spec: ApplicationSpec) -> Launch:
         lake, credentials = self._lake.result()
-        return settings.launch(
-            application.id, application.spec, lake, credentials=credentials, hive_site=self._hive_site.result()
-        )
+        return settings.launch(application_id, spec, lake, credentials=credentials, hive_site=self.hive_site())
 
     def _open_lake(self, name: str | None) -> tuple[Lake, Credentials]:
         lake = lake_of(self._home, name)

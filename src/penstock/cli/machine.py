@@ -1,0 +1,92 @@
+"""`penstock up|down|status|wipe`: what runs and what is kept on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli import options
+from penstock.cli.console import duration
+from penstock.home import Home
+
+
+def up(
+    archives: Annotated[bool, typer.Option(help="Make the class-data archives that let clusters start fast.")] = True,
+) -> None:
+    """Start the embedded lake and catalog, and prepare fast starts; what is there already stays as it is."""
+    from penstock.engine.installation import Installation
+
+    installation = Installation(Home.default())
+    with _step("lake") as told:
+        lake = installation.lake_up()
+        told.append(f"{lake.root} at {lake.endpoints[0]}")
+    with _step("catalog") as told:
+        told.append(installation.catalog_up())
+    if archives:
+        with _step("class-data archives") as told:
+            told.append("made" if installation.archives_made() else "there already")
+
+
+def down() -> None:
+    """Stop applications, lake and catalog. Data, tables and records stay."""
+    from penstock.engine.installation import Installation
+
+    installation = Installation(Home.default())
+    for what in installation.down():
+        typer.echo(what)
+    typer.echo("Nothing of Penstock runs here")
+
+
+def status(as_json: options.Json = False) -> None:
+    """Show what runs here."""
+    from penstock.engine.installation import Installation
+
+    rows = Installation(Home.default()).status()
+    if as_json:
+        typer.echo(json.dumps(dict(rows), indent=2))
+        return
+    width = max(len(label) for label, _ in rows)
+    for label, value in rows:
+        typer.echo(f"{label:<{width}}  {value}")
+
+
+def wipe(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove everything Penstock keeps on this machine: the embedded lake with its data, the catalog, the records.
+
+    External lakes and databases are left as they are.
+    """
+    from penstock.engine.installation import Installation
+
+    home = Home.default()
+    if not yes:
+        typer.confirm(f"Remove {home.root} with all data, tables and records in it?", abort=True)
+    installation = Installation(home)
+    for what in installation.down():
+        typer.echo(what)
+    installation.wipe()
+    typer.echo(f"{home.root} is gone")
+
+
+@contextlib.contextmanager
+def _step(title: str) -> Iterator[list[str]]:
+    """Says what is being done, and how long it took once it is; what the block appends is the result."""
+    told: list[Any] = []
+    began = time.monotonic()
+    live = sys.stdout.isatty()
+    if live:
+        print(f"{title} …", end="", flush=True)
+    try:
+        yield told
+    except BaseException:
+        if live:
+            print()
+        raise
+    print(f"{chr(13) if live else ''}{title}: {' '.join(told)} ({duration(time.monotonic() - began)})", flush=True)
