@@ -191,6 +191,12 @@ _RECORDS = (
         SPARK_MONITORING,
     ),
     Setting(
+        "spark.executor.metrics.pollingInterval",
+        "500ms",
+        "Peak memory seen between two heart-beats counts too; by heart-beats alone a short application has none",
+        SPARK_MONITORING,
+    ),
+    Setting(
         "spark.ui.enabled",
         "false",
         "Penstock shows progress itself; a web server costs every start time. "

@@ -209,8 +209,17 @@ _CONNECTIONS = (
     ),
 )
 
+_SIGHT = (
+    Setting(
+        S3A + "audit.execution.interceptors",
+        "io.penstock.fs.RequestCounter",
+        "Counts the requests that really go out, retries included, for the summary of every application",
+        "docs/why.md",
+    ),
+)
+
 LAYER = Layer(
     "store",
     "reading and writing the lake through S3A",
-    (*_COMMIT, *_READ, *_WRITE, *_CONNECTIONS),
+    (*_COMMIT, *_READ, *_WRITE, *_CONNECTIONS, *_SIGHT),
 )
