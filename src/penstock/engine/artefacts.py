@@ -28,7 +28,7 @@ def prefix(application_id: str) -> str:
     return f"penstock/applications/{application_id}/"
 
 
-def keep(
+def keep_artefacts(
     open_store: Callable[[], ObjectStore], lake: Lake, home: Home, application_id: str, directory: Path
 ) -> dict[str, Any]:
     """Bring everything in `directory` to the lake; returns the application's summary, with where its artefacts are.

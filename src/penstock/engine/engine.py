@@ -15,8 +15,9 @@ from penstock.catalog.database import Database
 from penstock.clusters import jvm
 from penstock.clusters.base import ClusterBackend, Launch
 from penstock.clusters.local import LocalBackend
-from penstock.engine import admission, artefacts, lifecycle, validation
+from penstock.engine import admission, lifecycle, validation
 from penstock.engine.application import Application, ApplicationSpec, Reason, State
+from penstock.engine.artefacts import Archive, keep_artefacts
 from penstock.engine.identifiers import new_id
 from penstock.engine.preparation import Preparation, lake_of
 from penstock.engine.records import Records, now
@@ -82,7 +83,7 @@ class Engine:
 
         def keep(application: Application, directory: Path) -> Mapping[str, Any]:
             lake = Lakes(self.home).get(application.spec.lake)
-            return artefacts.keep(lambda: self.store(application.spec.lake), lake, self.home, application.id, directory)
+            return keep_artefacts(lambda: self.store(application.spec.lake), lake, self.home, application.id, directory)
 
         return Supervisor(self._records, self._backend, prepare=prepare, keep=keep)
 
@@ -191,10 +192,8 @@ class Engine:
 
         return open_store(self.home, lake_of(self.home, lake))
 
-    def _archive(self, application: Application) -> artefacts.Archive:
-        return artefacts.Archive(
-            self.home, application.id, application.summary or {}, lambda: self.store(application.spec.lake)
-        )
+    def _archive(self, application: Application) -> Archive:
+        return Archive(self.home, application.id, application.summary or {}, lambda: self.store(application.spec.lake))
 
     def _check_settings(self, spec: ApplicationSpec) -> None:
         from penstock.profiles.catalogue import layers_of
