@@ -49,6 +49,7 @@ def query_bars(medians: Mapping[str, float], planning: Mapping[str, float]) -> F
     parts = [("execution", [medians[name] - planning.get(name, 0.0) for name in names], SERIES[0])]
     if planning:
         parts.insert(0, ("planning", [planning.get(name, 0.0) for name in names], SERIES[1]))
+    crowded = {"tickangle": -90, "tickfont": {"size": 9}} if len(names) > 24 else {}
     return {
         "data": [
             {
@@ -65,7 +66,7 @@ def query_bars(medians: Mapping[str, float], planning: Mapping[str, float]) -> F
         "layout": _layout(
             barmode="stack",
             showlegend=bool(planning),
-            xaxis=_axis(tickangle=-90, tickfont={"size": 9}, type="category", showgrid=False, dtick=1),
+            xaxis=_axis(type="category", showgrid=False, dtick=1, **crowded),
             yaxis=_axis("seconds"),
         ),
     }
