@@ -49,7 +49,7 @@ def query_bars(medians: Mapping[str, float], planning: Mapping[str, float]) -> F
     parts = [("execution", [medians[name] - planning.get(name, 0.0) for name in names], SERIES[0])]
     if planning:
         parts.insert(0, ("planning", [planning.get(name, 0.0) for name in names], SERIES[1]))
-    crowded = {"tickangle": -90, "tickfont": {"size": 9}} if len(names) > 24 else {}
+    crowded: Figure = {"tickangle": -90, "tickfont": {"size": 9}} if len(names) > 24 else {}
     return {
         "data": [
             {

@@ -109,11 +109,11 @@ def _through_penstock(
     """As a user does it: the command line, in a process of its own."""
     name = f"start-up {time.time_ns()}"
     command = [
-        *(sys.executable, "-m", "penstock.cli.main", "run", str(jar)),
+        *(sys.executable, "-m", "penstock.cli.main", "run"),
         *("--class", _MAIN, "--name", name, "--profile", profile, "--lake", bench.lake.name),
         *("--driver-cores", str(size.driver.cores), "--driver-memory", f"{size.driver.memory_bytes // _MIB}m"),
         *("--executors", str(size.executors), "--executor-cores", str(size.executor.cores)),
-        *("--executor-memory", f"{size.executor.memory_bytes // _MIB}m", "--", *arguments),
+        *("--executor-memory", f"{size.executor.memory_bytes // _MIB}m", str(jar), *arguments),
     ]
     submitted = int(time.time() * 1000)
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
