@@ -60,7 +60,7 @@ def memory(text: str | None, option: str) -> int | None:
     if text is None:
         return None
     found = values.size_in_bytes(text, unit="m")
-    if found is None:
+    if found is None or found <= 0:
         raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 4g")
     return found
 

@@ -17,6 +17,7 @@ CORES_PER_CORE = 2.0
 
 _LEAST_OVERHEAD = 384 << 20
 _OVERHEAD_SHARE = 0.10
+_LEAST_HEAP = 512 << 20
 
 
 def promised_memory(process: ProcessSize) -> int:
@@ -91,10 +92,11 @@ def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> str:
     """Options that would fit, as near to what was asked as the machine allows."""
     driver_cores = min(size.driver.cores, max(1, cores - 1))
     executor_cores = min(size.executor.cores, max(1, cores - driver_cores))
-    executors = max(1, min(size.executors, (cores - driver_cores) // executor_cores))
-    driver_memory = min(size.driver.memory_bytes, _heap(capacity.memory_bytes // 4))
+    driver_memory = min(size.driver.memory_bytes, max(_heap(capacity.memory_bytes // 4), _LEAST_HEAP))
     left = capacity.memory_bytes - promised_memory(ProcessSize(driver_cores, driver_memory))
-    executor_memory = min(size.executor.memory_bytes, _heap(left // executors))
+    by_memory = left // promised_memory(ProcessSize(executor_cores, _LEAST_HEAP))
+    executors = max(1, min(size.executors, (cores - driver_cores) // executor_cores, by_memory))
+    executor_memory = min(size.executor.memory_bytes, max(_heap(left // executors), _LEAST_HEAP))
     return (
         f"--driver-cores {driver_cores} --driver-memory {driver_memory >> 20}m --executors {executors} "
         f"--executor-cores {executor_cores} --executor-memory {executor_memory >> 20}m"

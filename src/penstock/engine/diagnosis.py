@@ -31,7 +31,7 @@ _SIGNS = (
         "bring it along with --py-files (a .py, .zip, .egg or .whl file), or install it beside Penstock",
     ),
     _sign(
-        r"Failed to load class ([\w.$]+)|Error: Failed to load ([\w.$]+)",
+        r"Failed to load class ([\w.$]*\w)",
         "class_missing",
         "the class {0} is in none of the jars",
         "check --class against the jar (unzip -l APP.jar), and add what it needs with --jars",

@@ -1,0 +1,127 @@
+"""What every `ClusterBackend` does. A test class inherits it and gives the fixture `backend`, one with nothing on it."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+
+SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
+PATIENCE_SECONDS = 120.0
+
+SAYS_AND_ENDS = """
+import os, sys
+print("to out", sys.argv[1], os.environ["GREETING"])
+print("to err", file=sys.stderr)
+sys.exit(3)
+"""
+COUNTS_AND_WAITS = """
+import time
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+print("counted", spark.sparkContext.parallelize(range(10), 2).count(), flush=True)
+time.sleep(600)
+"""
+
+
+class ClusterBackendContract:
+    @pytest.fixture
+    def launch(self, tmp_path: Path) -> Callable[..., Launch]:
+        def make(source: str, *arguments: str) -> Launch:
+            script = tmp_path / "ein Größenvergleich, 100%.py"
+            script.write_text(source, encoding="utf-8")
+            spec = ApplicationSpec(application=str(script), size=SIZE, name="contract", arguments=arguments)
+            return Launch(
+                application_id=f"app-test-{uuid.uuid4().hex[:8]}",
+                spec=spec,
+                settings={},
+                environment={"GREETING": "grüß Gott", "KEYS": "{private}/keys"},
+                private_files={"keys": "open sesame"},
+            )
+
+        return make
+
+    def test_output_arguments_environment_and_exit_code_are_the_applications_own(
+        self, backend: ClusterBackend, launch: Callable[..., Launch]
+    ) -> None:
+        wanted = launch(SAYS_AND_ENDS, 'ein "Wort" mit ß')
+        handle = backend.handle(wanted.application_id)
+        backend.launch(wanted)
+        assert until(backend, handle, Phase.ENDED).exit_code == 3
+        assert backend.read(handle, "driver.out", 0).decode() == 'to out ein "Wort" mit ß grüß Gott\n'
+        assert backend.read(handle, "driver.err", 0).decode() == "to err\n"
+        backend.release(handle)
+
+    def test_a_second_launch_starts_nothing_and_release_leaves_nothing(
+        self, backend: ClusterBackend, launch: Callable[..., Launch]
+    ) -> None:
+        wanted = launch(SAYS_AND_ENDS, "once")
+        handle = backend.handle(wanted.application_id)
+        backend.launch(wanted)
+        backend.launch(wanted)
+        until(backend, handle, Phase.ENDED)
+        backend.launch(wanted)
+        kept = backend.collect(handle)
+        assert (kept / "driver.out").read_text(encoding="utf-8").count("once") == 1
+        assert (kept / "summary.json").exists()
+        backend.release(handle)
+        backend.release(handle)
+        assert not kept.exists()
+
+    def test_a_running_cluster_is_observed_and_stopped_with_all_its_processes(
+        self, backend: ClusterBackend, launch: Callable[..., Launch]
+    ) -> None:
+        wanted = launch(COUNTS_AND_WAITS)
+        handle = backend.handle(wanted.application_id)
+        backend.launch(wanted)
+        running = until(backend, handle, Phase.RUNNING)
+        assert running.spark_application_id
+        within(lambda: b"counted 10" in backend.read(handle, "driver.out", 0))
+        backend.stop(handle, grace_seconds=5)
+        assert processes_of(wanted.application_id) == []
+        ended = backend.observe(handle)
+        assert ended.phase is Phase.ENDED
+        assert ended.exit_code not in (None, 0)
+        assert list((backend.collect(handle) / "events").iterdir())
+        backend.release(handle)
+
+    def test_what_never_was_can_be_stopped_and_released(self, backend: ClusterBackend) -> None:
+        handle = backend.handle("app-test-never")
+        backend.stop(handle, grace_seconds=1)
+        assert backend.observe(handle).phase is Phase.LOST
+        backend.release(handle)
+
+
+def until(backend: ClusterBackend, handle: object, phase: Phase) -> Observation:
+    within(lambda: backend.observe(handle).phase in (phase, Phase.ENDED, Phase.LOST))  # type: ignore[arg-type]
+    seen = backend.observe(handle)  # type: ignore[arg-type]
+    assert seen.phase is phase, backend.read(handle, "driver.err", 0).decode()  # type: ignore[arg-type]
+    return seen
+
+
+def within(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def processes_of(application_id: str) -> list[int]:
+    """By their environment, as the kernel tells it: nothing of Penstock is asked."""
+    mark = f"PENSTOCK_APPLICATION={application_id}".encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if mark in Path(f"/proc/{name}/environ").read_bytes():
+                    found.append(int(name))
+            except OSError:
+                pass
+    return found

@@ -1,0 +1,95 @@
+"""The command: quick to start, clear about errors, and quiet about its own insides."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main, options
+from penstock.errors import InvalidInput, NotFound
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main.main(list(arguments))
+    return ended.value.code  # type: ignore[return-value]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PENSTOCK_DEBUG", raising=False)
+    return tmp_path / "home"
+
+
+def test_the_overview_loads_none_of_the_commands() -> None:
+    """Neither does it load what they need: each costs every call of the command."""
+    code = "import sys, penstock.cli.main as m; m.command(); print([x for x in sys.modules if x.startswith('penst')])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "penstock.cli.run" not in loaded
+    assert "penstock.engine" not in loaded
+
+
+def test_launching_does_not_wait_for_what_only_the_end_needs() -> None:
+    code = (
+        "import sys, penstock.cli.run; print([x for x in ('boto3', 'botocore', 'alembic', 'rich') if x in sys.modules])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"
+
+
+def test_a_users_mistake_is_explained_without_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("run", "/nowhere/a.py") == NotFound.exit_code
+    said = capsys.readouterr().err
+    assert "There is no file /nowhere/a.py" in said
+    assert "why" in said
+    assert "fix" in said
+    assert "Traceback" not in said
+
+
+def test_a_defect_is_written_down_and_said_in_short(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("the turbine is on fire")
+
+    monkeypatch.setattr(main, "command", broken)
+    assert run("run") == main.DEFECT_EXIT_CODE
+    said = capsys.readouterr().err
+    assert "the turbine is on fire" in said
+    assert "Traceback" not in said
+    (report,) = (home / "defects").iterdir()
+    assert "Traceback" in report.read_text(encoding="utf-8")
+
+
+def test_nothing_of_a_refused_run_stays(home: Path) -> None:
+    run("run", "/nowhere/a.py")
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(("text", "found"), [("512m", 512 << 20), ("2g", 2 << 30), ("600", 600 << 20)])
+def test_memory_is_read_as_spark_reads_it(text: str, found: int) -> None:
+    assert options.memory(text, "--driver-memory") == found
+
+
+@pytest.mark.parametrize("text", ["much", "-1g", "1.5g", ""])
+def test_what_is_no_memory_size_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        options.memory(text, "--driver-memory")
+
+
+def test_a_setting_may_hold_equal_signs() -> None:
+    assert options.pairs(["spark.x=-Da=b -Dc=d"], "--conf") == {"spark.x": "-Da=b -Dc=d"}
+    with pytest.raises(InvalidInput):
+        options.pairs(["spark.x"], "--conf")
+    with pytest.raises(InvalidInput):
+        options.pairs(["a=1", "a=2"], "--conf")
+
+
+def test_a_comma_in_a_files_own_name_is_no_separator(tmp_path: Path) -> None:
+    odd = tmp_path / "a,b.jar"
+    odd.touch()
+    assert options.paths([str(odd), "c.jar,d.jar"]) == (str(odd), "c.jar", "d.jar")

@@ -1,0 +1,43 @@
+"""SQL results as table, CSV and JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from penstock.cli.results import write
+
+RESULT = {
+    "statement": "select",
+    "columns": [{"name": "n", "type": "int"}, {"name": "größe", "type": "string"}],
+    "rows": [[1, 'a "b", c'], [None, "[bold]x[/bold]"]],
+    "truncated": False,
+    "elapsed_ms": 1500,
+}
+NOTHING = {"statement": "create", "columns": [], "rows": [], "truncated": False, "elapsed_ms": 1}
+FAILED = {"statement": "nope", "error": "no"}
+
+
+def written(output_format: str, *results: object) -> str:
+    stream = io.StringIO()
+    write(results, output_format, stream, limit=10)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def test_csv_quotes_what_needs_it_and_leaves_null_empty() -> None:
+    assert written("csv", RESULT) == 'n,größe\n1,"a ""b"", c"\n,[bold]x[/bold]\n'
+
+
+def test_results_without_columns_and_failures_print_nothing() -> None:
+    assert written("csv", NOTHING, RESULT, FAILED) == written("csv", RESULT)
+
+
+def test_a_table_shows_values_as_they_are() -> None:
+    table = written("table", RESULT)
+    assert "[bold]x[/bold]" in table
+    assert "NULL" in table
+    assert "2 rows, 1.50 s" in table
+
+
+def test_json_is_json() -> None:
+    assert json.loads(written("json", RESULT, NOTHING)) == [RESULT, NOTHING]

@@ -1,0 +1,64 @@
+"""Admission: memory is never promised twice, the queue keeps its order, and what is refused says what would fit."""
+
+from __future__ import annotations
+
+import re
+
+from engine_making import GIB, size
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.clusters.base import Capacity
+from penstock.engine import admission
+from penstock.engine.admission import Never, Start, Wait, decide
+from penstock.engine.application import ClusterSize, ProcessSize
+
+sizes = st.builds(
+    ClusterSize,
+    st.builds(ProcessSize, st.integers(1, 16), st.integers(512, 64 << 10).map(lambda mib: mib << 20)),
+    st.builds(ProcessSize, st.integers(1, 64), st.integers(512, 64 << 10).map(lambda mib: mib << 20)),
+    st.integers(1, 40),
+)
+capacities = st.builds(Capacity, st.integers(1, 64), st.integers(3, 256).map(lambda gib: gib * GIB))
+
+
+@given(capacities, st.lists(sizes, max_size=30))
+def test_what_started_together_fits_together(capacity: Capacity, wanted: list[ClusterSize]) -> None:
+    running: list[ClusterSize] = []
+    for one in wanted:
+        if isinstance(decide(one, capacity=capacity, running=running, ahead=0), Start):
+            running.append(one)
+    promised = [admission.promised(one) for one in running]
+    assert sum(one.memory_bytes for one in promised) <= capacity.memory_bytes
+    assert sum(one.cores for one in promised) <= capacity.cores * admission.CORES_PER_CORE
+
+
+@given(capacities, sizes)
+def test_an_idle_machine_starts_whatever_it_does_not_refuse(capacity: Capacity, wanted: ClusterSize) -> None:
+    decision = decide(wanted, capacity=capacity, running=[], ahead=0)
+    assert isinstance(decision, Start) == (admission.refuse(wanted, capacity) is None)
+    assert not isinstance(decision, Wait)
+
+
+@given(capacities, sizes)
+def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSize) -> None:
+    decision = decide(wanted, capacity=capacity, running=[], ahead=0)
+    if not isinstance(decision, Never):
+        return
+    offered = dict(re.findall(r"--(\S+) (\d+)", decision.reason.fix))
+    smaller = ClusterSize(
+        ProcessSize(int(offered["driver-cores"]), int(offered["driver-memory"]) << 20),
+        ProcessSize(int(offered["executor-cores"]), int(offered["executor-memory"]) << 20),
+        int(offered["executors"]),
+    )
+    assert isinstance(decide(smaller, capacity=capacity, running=[], ahead=0), Start)
+
+
+def test_nobody_overtakes_in_the_queue() -> None:
+    machine = Capacity(8, 64 * GIB)
+    assert isinstance(decide(size(), capacity=machine, running=[], ahead=1), Wait)
+
+
+def test_the_overhead_of_a_small_jvm_is_not_forgotten() -> None:
+    assert admission.promised_memory(ProcessSize(1, GIB)) == GIB + (384 << 20)
+    assert admission.promised_memory(ProcessSize(1, 10 * GIB)) == 11 * GIB

@@ -1,0 +1,39 @@
+"""Why a driver failed, from what it wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.engine.diagnosis import of_failure
+
+
+@pytest.mark.parametrize(
+    ("errors", "code", "word"),
+    [
+        (
+            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'pandas'",
+            "module_missing",
+            "pandas",
+        ),
+        ("Error: Failed to load class com.example.Main.", "class_missing", "com.example.Main"),
+        ("java.lang.ClassNotFoundException: org.x.Y\n\tat z", "class_missing", "org.x.Y"),
+        ("Caused by: java.io.IOException: No space left on device", "disk_full", "disk"),
+        ("java.lang.OutOfMemoryError: Java heap space", "out_of_memory", "Java heap space"),
+        ("Status Code: 403, Request ID: 1", "lake_refused", "refused"),
+        ("com.x.NoSuchBucket: gone", "bucket_missing", "bucket"),
+    ],
+)
+def test_a_known_cause_is_named_with_what_to_do(errors: str, code: str, word: str) -> None:
+    reason = of_failure(1, errors)
+    assert reason.code == code
+    assert word in reason.message
+    assert reason.fix
+
+
+def test_an_unknown_cause_repeats_the_last_words_without_the_trace() -> None:
+    errors = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\nValueError: no such colour\n'
+    assert of_failure(1, errors).message == "the driver ended with exit code 1: ValueError: no such colour"
+
+
+def test_a_driver_killed_without_a_word_points_at_memory() -> None:
+    assert of_failure(137, "").code == "killed"

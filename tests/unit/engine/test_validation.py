@@ -1,0 +1,105 @@
+"""What is refused before a cluster is started for it."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_making import size, spec
+
+from penstock.engine.validation import checked, missing_modules
+from penstock.errors import InvalidInput, NotFound
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "mein größter Job, v2.py"
+    path.write_text("import json\nprint(1)\n", encoding="utf-8")
+    return path
+
+
+def jar(path: Path, *entries: str, manifest: str = "") -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("META-INF/MANIFEST.MF", manifest)
+        for entry in entries:
+            archive.writestr(entry, b"")
+    return path
+
+
+def test_paths_become_absolute(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(script.parent)
+    assert checked(spec(application=script.name)).application == str(script)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": size(0)},
+        {"size": size(1, cores=0)},
+        {"size": size(1, memory=100 << 20)},
+        {"time_limit_seconds": 0},
+        {"main_class": "a.B"},
+        {"environment": {"DB_PASSWORD": "x"}},
+        {"environment": {"NO SUCH": "x"}},
+        {"application": "/etc/hostname"},
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_fix(script: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        checked(spec(**{"application": str(script), **wrong}))
+    assert refused.value.fix
+
+
+@pytest.mark.parametrize("option", ["jars", "files", "python_files"])
+def test_every_file_named_must_be_there(script: Path, option: str) -> None:
+    with pytest.raises(NotFound, match="nowhere"):
+        checked(spec(application=str(script), **{option: ("/nowhere.jar",)}))
+
+
+def test_a_missing_application_file_is_said_with_its_path() -> None:
+    with pytest.raises(NotFound, match=r"/nowhere/a\.py"):
+        checked(spec(application="/nowhere/a.py"))
+
+
+def test_a_file_that_is_no_jar_is_seen_by_its_first_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.jar"
+    path.write_text("<html>not found</html>", encoding="utf-8")
+    with pytest.raises(InvalidInput, match="is not a jar"):
+        checked(spec(application=str(path), main_class="a.B"))
+
+
+def test_a_class_that_is_not_in_the_jar(tmp_path: Path) -> None:
+    path = jar(tmp_path / "a.jar", "com/example/Main.class")
+    assert checked(spec(application=str(path), main_class="com.example.Main")).main_class
+    with pytest.raises(NotFound, match=r"com\.example\.Mian"):
+        checked(spec(application=str(path), main_class="com.example.Mian"))
+
+
+def test_the_manifest_names_the_class_where_the_user_does_not(tmp_path: Path) -> None:
+    path = jar(tmp_path / "a.jar", "com/example/Main.class", manifest="Main-Class: com.example.Main\n")
+    assert checked(spec(application=str(path))).main_class == "com.example.Main"
+    with pytest.raises(InvalidInput, match="needs a main class"):
+        checked(spec(application=str(jar(tmp_path / "b.jar"))))
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("import no_such_module_here\n", ["no_such_module_here"]),
+        ("from no_such_module_here.part import x\n", ["no_such_module_here"]),
+        ("import json, os.path\n", []),
+        ("try:\n    import no_such_module_here\nexcept ImportError:\n    pass\n", []),
+        ("def f():\n    import no_such_module_here\n", []),
+        ("import sys\nsys.path.append('x')\nimport no_such_module_here\n", []),
+        ("import beside\n", []),
+        ("import brought\n", []),
+        ("this is no python", []),
+    ],
+)
+def test_only_imports_that_must_fail_are_called_missing(tmp_path: Path, source: str, missing: list[str]) -> None:
+    (tmp_path / "beside.py").touch()
+    script = tmp_path / "a.py"
+    script.write_text(source, encoding="utf-8")
+    assert list(missing_modules(script, [tmp_path / "elsewhere" / "brought.py"])) == missing

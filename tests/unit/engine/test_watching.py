@@ -1,0 +1,57 @@
+"""What an observation means: one event, the truest one first."""
+
+from __future__ import annotations
+
+from engine_making import after, application, spec
+
+from penstock.clusters.base import Observation, Phase
+from penstock.engine.application import Reason, State
+from penstock.engine.lifecycle import ContextStarted, DriverEnded, EndRequested
+from penstock.engine.watching import event_of
+
+STOP = Reason("stopped_by_user", "asked")
+
+
+def seen(observation: Observation, **more: object) -> object:
+    given = {"at": after(10), "launched_at": after(0), **more}
+    running = given.pop("application", application(State.RUNNING))
+    return event_of(running, observation, **given)  # type: ignore[arg-type]
+
+
+def test_an_end_that_was_seen_wins_over_a_stop_that_was_asked_for() -> None:
+    assert seen(Observation(Phase.ENDED, exit_code=0), end_request=STOP) == DriverEnded(after(10), 0)
+
+
+def test_a_lost_cluster_is_a_failure_with_a_reason() -> None:
+    event = seen(Observation(Phase.LOST, detail="the keeper was killed"))
+    assert isinstance(event, DriverEnded)
+    assert event.exit_code is None
+    assert event.reason is not None
+    assert event.reason.code == "driver_lost"
+
+
+def test_a_failed_driver_is_explained_from_its_own_words() -> None:
+    event = seen(Observation(Phase.ENDED, exit_code=1), errors="ModuleNotFoundError: No module named 'pandas'")
+    assert isinstance(event, DriverEnded)
+    assert event.reason is not None
+    assert event.reason.code == "module_missing"
+
+
+def test_the_time_limit_counts_from_the_launch() -> None:
+    limited = application(State.STARTING, spec=spec(time_limit_seconds=10))
+    assert seen(Observation(Phase.STARTING), application=limited, at=after(9)) is None
+    event = seen(Observation(Phase.STARTING), application=limited, at=after(10))
+    assert isinstance(event, EndRequested)
+    assert event.reason.code == "time_limit"
+
+
+def test_dying_executors_end_the_application() -> None:
+    event = seen(Observation(Phase.RUNNING, executors_failed=True, lost_executors=4))
+    assert isinstance(event, EndRequested)
+    assert event.reason.code == "executors_failed"
+
+
+def test_the_context_is_noticed_once() -> None:
+    up = Observation(Phase.RUNNING, spark_application_id="s-1")
+    assert seen(up, application=application(State.STARTING)) == ContextStarted(after(10), "s-1")
+    assert seen(up) is None
