@@ -53,7 +53,7 @@ class Observation:
     spark_application_id: str | None = None
     ui_url: str | None = None
     progress: Mapping[str, Any] | None = None
-    """The JVM observer's last snapshot (`progress.json`, described in docs/reference.md)."""
+    """The JVM observer's last snapshot (`progress.json`, described in docs/reference/files.md)."""
     detail: str = ""
     """What a user should know about the phase: the last lines of a failed start, how many executors were lost."""
     lost_executors: int = 0
