@@ -22,7 +22,7 @@ class LayoutSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("the granularity grows finer with the table, down to a day") {
-    val chosen = Seq(10L, 100L, 700L, 2500L, 40000L).map(size => Layout.fact(size * megabyte, 32 * megabyte)).map {
+    val chosen = Seq(10L, 100L, 500L, 2000L, 40000L).map(size => Layout.fact(size * megabyte, 32 * megabyte)).map {
       case Partitioned(_, granularity, _, _) => granularity.name
       case _ => "none"
     }
@@ -33,7 +33,7 @@ class LayoutSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     forAll(sizes, objects) { (bytes, objectSize) =>
       val average = bytes / objectsOf(Layout.fact(bytes, objectSize))
       assert(average <= objectSize * 1.51)
-      if (bytes >= objectSize) assert(average >= objectSize * 0.4)
+      if (bytes >= objectSize) assert(average >= objectSize * 0.3)
     }
   }
 

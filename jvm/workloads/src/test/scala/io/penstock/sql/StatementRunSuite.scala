@@ -1,0 +1,34 @@
+package io.penstock.sql
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.penstock.workloads.LocalSpark
+
+class StatementRunSuite extends AnyFunSuite with LocalSpark {
+
+  private def run(sql: String, limit: Option[Int] = None) = new StatementRun(spark, limit).execute(sql)
+
+  test("every kind of value has a JSON form") {
+    val result = run(
+      "SELECT 1, 2.50BD, 'a', true, NULL, DATE'2026-01-02', array(1, 2), map('k', 1), named_struct('f', 'x'), double('NaN')"
+    )
+    assert(
+      result.record("rows") == Seq(
+        Seq[Any](1, "2.50", "a", true, null, "2026-01-02", Seq(1, 2), Map("k" -> 1), Map("f" -> "x"), "NaN")
+      )
+    )
+  }
+
+  test("a cut answer says so, a full one does not") {
+    assert(run("SELECT * FROM range(3)", Some(2)).record("truncated") == true)
+    assert(run("SELECT * FROM range(2)", Some(2)).record("truncated") == false)
+    assert(run("SELECT * FROM range(2)").record("truncated") == false)
+  }
+
+  test("an error names what is wrong, without a plan or a stack trace") {
+    val unknown = run("SELECT nothing FROM range(1)").error.get
+    assert(unknown.contains("nothing") && !unknown.contains("Project") && !unknown.contains("\tat "))
+    val atRunTime = run("SELECT 1 / (id - id) FROM range(1)").error.get
+    assert(atRunTime.contains("DIVIDE_BY_ZERO") && !atRunTime.contains("stage failure"))
+  }
+}

@@ -1,0 +1,76 @@
+package io.penstock.workloads.tpcds
+
+import org.apache.spark.sql.functions._
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.penstock.workloads.LocalSpark
+
+class TableLoaderSuite extends AnyFunSuite with LocalSpark {
+
+  private val scale = 0.01
+  private lazy val loader = {
+    spark.sql("CREATE DATABASE IF NOT EXISTS tpcds")
+    new TableLoader(spark, scale, directory.resolve("it's here").toUri.toString.stripSuffix("/"), "tpcds")
+  }
+
+  private def plan(name: String, layout: Layout) =
+    TablePlan(TpcdsTable.named(name).get, FactTable.named(name), layout, chunks = 3)
+
+  private def generated(name: String) =
+    spark.read.format(classOf[TpcdsSource].getName).option("table", name).option("scale", scale.toString).load()
+
+  private val layouts = Seq(
+    Ranged(0, 3),
+    Partitioned(0, Granularity.Year, 2, 1),
+    Partitioned(0, Granularity.Quarter, 1, 2),
+    Partitioned(0, Granularity.Month, 1, 1),
+    Partitioned(0, Granularity.Day, 1, 1)
+  )
+
+  for (layout <- layouts) test(s"no row is lost or changed by $layout") {
+    val loaded = loader.load(plan("web_returns", layout))
+    val columns = generated("web_returns").columns.toSeq.map(col)
+    val table = spark.table("tpcds.web_returns").select(columns: _*)
+    assert(table.exceptAll(generated("web_returns")).isEmpty && generated("web_returns").exceptAll(table).isEmpty)
+    assert(loaded.rows == table.count())
+  }
+
+  test("a partition is of one span of dates, and its objects share the items out without overlap") {
+    loader.load(plan("store_sales", Partitioned(0, Granularity.Year, 3, 2)))
+    val objects = spark
+      .table("tpcds.store_sales")
+      .groupBy(col("ss_sold_year"), input_file_name().as("file"))
+      .agg(min("ss_item_sk"), max("ss_item_sk"), min("ss_sold_date_sk"), max("ss_sold_date_sk"))
+      .collect()
+      .toSeq
+    for ((year, files) <- objects.groupBy(_.get(0))) {
+      val ranges = files.map(file => file.getInt(2) -> file.getInt(3)).sorted
+      assert(ranges.size == (if (year == null) 2 else 3))
+      assert(ranges.zip(ranges.tail).forall { case (one, next) => one._2 < next._1 })
+    }
+    val spans = objects.filterNot(_.isNullAt(0)).groupMapReduce(_.getInt(0))(file => (file.getInt(4), file.getInt(5))) {
+      (one, other) => (math.min(one._1, other._1), math.max(one._2, other._2))
+    }
+    val byYear = spans.toSeq.sorted.map(_._2)
+    assert(byYear.size >= 5 && byYear.zip(byYear.tail).forall { case (one, next) => one._2 < next._1 })
+  }
+
+  test("statistics are in the catalog: rows of the table, distinct values of its columns") {
+    loader.load(plan("reason", Plain(0, 1)))
+    val statistics = spark
+      .sql("DESCRIBE EXTENDED tpcds.reason r_reason_sk")
+      .collect()
+      .map(row => row.getString(0) -> row.getString(1))
+      .toMap
+    assert(statistics("distinct_count").toInt == generated("reason").count())
+  }
+
+  test("no fact table has a date outside the years that partitions are made for") {
+    val first = 2450815 // 1998-01-01
+    val last = 2453005 // 2003-12-31
+    for (fact <- FactTable.all) {
+      val dates = generated(fact.name).agg(min(fact.dateColumn), max(fact.dateColumn)).head()
+      assert(dates.getInt(0) >= first && dates.getInt(1) <= last, fact.name)
+    }
+  }
+}
