@@ -1,8 +1,8 @@
-"""What every `ClusterBackend` does. A test class inherits it and gives the fixture `backend`, one with nothing on it."""
+"""What every `ClusterBackend` does. A test class inherits it and gives the fixture `backend`, an empty one."""
 
 from __future__ import annotations
 
-import os
+import contextlib
 import time
 import uuid
 from collections.abc import Callable
@@ -117,11 +117,9 @@ def processes_of(application_id: str) -> list[int]:
     """By their environment, as the kernel tells it: nothing of Penstock is asked."""
     mark = f"PENSTOCK_APPLICATION={application_id}".encode()
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                if mark in Path(f"/proc/{name}/environ").read_bytes():
-                    found.append(int(name))
-            except OSError:
-                pass
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (process / "environ").read_bytes():
+                    found.append(int(process.name))
     return found

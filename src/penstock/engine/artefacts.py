@@ -29,7 +29,7 @@ def prefix(application_id: str) -> str:
 
 
 def keep_artefacts(
-    open_store: Callable[[], ObjectStore], lake: Lake, home: Home, application_id: str, directory: Path
+    open_lake: Callable[[], tuple[Lake, ObjectStore]], home: Home, application_id: str, directory: Path
 ) -> dict[str, Any]:
     """Bring everything in `directory` to the lake; returns the application's summary, with where its artefacts are.
 
@@ -38,13 +38,12 @@ def keep_artefacts(
     """
     summary: dict[str, Any] = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     try:
-        _retried(lambda: _upload(open_store(), prefix(application_id), directory))
+        return {**summary, PLACE: _retried(lambda: _bring(open_lake, application_id, directory))}
     except PenstockError as error:
         place = _place(home, application_id)
         place.parent.mkdir(mode=0o700, exist_ok=True)
         shutil.copytree(directory, place, dirs_exist_ok=True)
         return {**summary, PLACE: place.as_uri(), "artefacts_problem": str(error)}
-    return {**summary, PLACE: f"{lake.root}/{prefix(application_id)}"}
 
 
 @dataclass(frozen=True)
@@ -85,17 +84,20 @@ def _place(home: Home, application_id: str) -> Path:
     return home.root / "artefacts" / application_id
 
 
-def _upload(store: ObjectStore, root: str, directory: Path) -> None:
+def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path) -> str:
+    lake, store = open_lake()
+    root = prefix(application_id)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         # The list makes the first failure rise.
         list(pool.map(lambda path: store.put(root + path.relative_to(directory).as_posix(), path), _files(directory)))
+    return f"{lake.root}/{root}"
 
 
 def _files(directory: Path) -> Iterator[Path]:
     return (path for path in sorted(directory.rglob("*")) if path.is_file() and not path.name.endswith(".crc"))
 
 
-def _retried(work: Callable[[], None]) -> None:
+def _retried(work: Callable[[], str]) -> str:
     for pause in range(1, _ATTEMPTS):
         with contextlib.suppress(LakeError):
             return work()

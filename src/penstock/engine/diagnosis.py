@@ -93,15 +93,16 @@ _NOISE = re.compile(r"^(WARNING|WARN|INFO|\d\d/\d\d/\d\d )")
 
 def of_failure(exit_code: int | None, errors: str) -> Reason:
     """`errors` is the end of the driver's standard error."""
-    for sign in _SIGNS:
-        if found := sign.pattern.search(errors):
-            return Reason(sign.code, sign.message(found), sign.fix)
+    # What its children say after it was killed (a Python that lost its JVM) is about them, not about the cause.
     if exit_code == _KILLED:
         return Reason(
             "killed",
             "the driver was killed from outside, most likely because the machine ran out of memory",
             "give it less to do on the driver, or ask for less of this machine: --driver-memory, --executor-memory",
         )
+    for sign in _SIGNS:
+        if found := sign.pattern.search(errors):
+            return Reason(sign.code, sign.message(found), sign.fix)
     last = _last_words(errors)
     message = f"the driver ended with exit code {exit_code}" + (f": {last}" if last else "")
     return Reason(DRIVER_FAILED, message, "")

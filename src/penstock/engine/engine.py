@@ -19,13 +19,12 @@ from penstock.engine import admission, lifecycle, validation
 from penstock.engine.application import Application, ApplicationSpec, Reason, State
 from penstock.engine.artefacts import Archive, keep_artefacts
 from penstock.engine.identifiers import new_id
-from penstock.engine.preparation import Preparation, lake_of
+from penstock.engine.preparation import Preparation, check_reachable, lake_of
 from penstock.engine.records import Records, now
 from penstock.engine.supervisor import OnChange, Supervisor, over
 from penstock.errors import ClusterError, NotFound, StateError
 from penstock.home import Home
 from penstock.lake.base import Lake, ObjectStore
-from penstock.lake.registry import Lakes
 from penstock.processes import start_daemon
 
 _WATCH_SECONDS = 0.2
@@ -82,10 +81,19 @@ class Engine:
             return ready.launch(application)
 
         def keep(application: Application, directory: Path) -> Mapping[str, Any]:
-            lake = Lakes(self.home).get(application.spec.lake)
-            return keep_artefacts(lambda: self.store(application.spec.lake), lake, self.home, application.id, directory)
+            def open_lake() -> tuple[Lake, ObjectStore]:
+                return lake_of(self.home, application.spec.lake), self.store(application.spec.lake)
 
-        return Supervisor(self._records, self._backend, prepare=prepare, keep=keep)
+            return keep_artefacts(open_lake, self.home, application.id, directory)
+
+        return Supervisor(
+            self._records,
+            self._backend,
+            prepare=prepare,
+            keep=keep,
+            check=lambda application: check_reachable(self.home, application.spec.lake),
+            restore=self._database.up,
+        )
 
     def detach(self, application_id: str) -> None:
         """Have a process of its own look after the application; it outlives this one."""

@@ -29,6 +29,19 @@ def lake_of(home: Home, name: str | None) -> Lake:
     return EmbeddedLake(home).ensure() if lake.kind == "embedded" else lake
 
 
+def check_reachable(home: Home, name: str | None) -> None:
+    """Raise `LakeError` where an external lake does not answer, refuses the credentials, or has no such bucket.
+
+    The embedded one was just started, or seen running, by `lake_of`.
+    """
+    lakes = Lakes(home)
+    lake = lakes.get(name)
+    if lake.kind != "embedded":
+        from penstock.lake.check import require_reachable
+
+        require_reachable(lake, lakes.credentials_of(lake))
+
+
 class Preparation:
     """Lake and catalog side by side, begun when it is made and waited for when it is needed."""
 

@@ -17,12 +17,16 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 
 from penstock.engine import lifecycle, schema
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
 from penstock.engine.lifecycle import Event, Instruction
 from penstock.errors import InvalidInput, NotFound, StateError
+
+CONNECTION_LOST = (sa.exc.OperationalError, sa.exc.InterfaceError, psycopg.OperationalError)
+"""What every method raises while the database is away; the next call connects anew."""
 
 _CHANNEL = "penstock"
 _ADMISSION_LOCK = 7031_0002

@@ -6,7 +6,9 @@ view, and comes to the same end.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -19,7 +21,7 @@ from penstock.clusters.base import ClusterBackend, Observation
 from penstock.engine import admission, lifecycle, watching
 from penstock.engine.application import Application, ClusterSize, Reason, State
 from penstock.engine.lifecycle import Event, Instruction
-from penstock.engine.records import Claim, Records, now
+from penstock.engine.records import CONNECTION_LOST, Claim, Records, now
 from penstock.errors import PenstockError
 
 OnChange = Callable[[Application, "Observation | None"], None]
@@ -28,11 +30,16 @@ GRACE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 _QUEUE_POLL_SECONDS = 2.0
 _CLAIM_SECONDS = 5.0
+_DATABASE_ATTEMPTS = 5
+_DATABASE_PAUSE_SECONDS = 1.0
 _ERROR_TAIL_BYTES = 16_384
 
 
 class Supervisor:
     """`prepare` makes what the backend needs to launch; `keep` brings artefacts to the lake and returns the summary.
+
+    `check` is called beside the starting cluster, so that it costs no time: what it raises ends the application.
+    `restore` is called when the database went away; it returns when it is back, or raises.
 
     `stop` and `insist` may be called from a signal handler or another thread.
     """
@@ -44,12 +51,16 @@ class Supervisor:
         *,
         prepare: Callable[[Application], base.Launch],
         keep: Callable[[Application, Path], Mapping[str, Any]],
+        check: Callable[[Application], None] = lambda _: None,
+        restore: Callable[[], object] = lambda: None,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self._records = records
         self._backend = backend
         self._prepare = prepare
         self._keep = keep
+        self._check = check
+        self._restore = restore
         self._grace = grace_seconds
         self._end_request: Reason | None = None
         self._insisted = threading.Event()
@@ -69,6 +80,15 @@ class Supervisor:
         `on_change` sees every state and, while it runs, every observation; with the final state it is called while the
         cluster's own files are still there. Raises `StateError` where somebody else looks after it.
         """
+        for _ in range(_DATABASE_ATTEMPTS):
+            # The cluster goes on meanwhile, and everything that was done is done: this is a resumption like any.
+            with contextlib.suppress(*CONNECTION_LOST):
+                return self._run(application_id, on_change)
+            time.sleep(_DATABASE_PAUSE_SECONDS)
+            self._restore()
+        return self._run(application_id, on_change)
+
+    def _run(self, application_id: str, on_change: OnChange) -> Application:
         with self._records.claim(application_id, wait_seconds=_CLAIM_SECONDS) as claim:
             application = self._records.get(application_id)
             due = deque(lifecycle.resume(application))
@@ -106,9 +126,15 @@ class Supervisor:
         try:
             self._backend.launch(self._prepare(application))
         except PenstockError as error:
-            why = f"{error.problem}: {error.why}" if error.why else error.problem
-            return lifecycle.Refused(now(), Reason(error.code, why, error.fix))
+            return lifecycle.Refused(now(), _as_reason(error))
+        threading.Thread(target=self._check_beside, args=[application], daemon=True).start()
         return lifecycle.Launched(now())
+
+    def _check_beside(self, application: Application) -> None:
+        try:
+            self._check(application)
+        except PenstockError as error:
+            self.stop(_as_reason(error))
 
     def _stop_cluster(self, handle: base.Handle) -> None:
         with ThreadPoolExecutor(1) as pool:
@@ -175,6 +201,10 @@ class Supervisor:
 
     def _handle(self, application: Application) -> base.Handle:
         return application.cluster if application.cluster is not None else self._backend.handle(application.id)
+
+
+def _as_reason(error: PenstockError) -> Reason:
+    return Reason(error.code, f"{error.problem}: {error.why}" if error.why else error.problem, error.fix)
 
 
 def over(application: Application) -> bool:
