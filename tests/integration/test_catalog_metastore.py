@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from sqlalchemy import text
 
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.catalog.metastore import Metastore
+from penstock.catalog.postgres import PostgresServer
+from penstock.catalog.serveraccount import ServerAccount
 from penstock.catalog.tables import Column, Table
 from penstock.clusters.jvm import class_path, find_java
 from penstock.errors import CatalogError, MissingRequirement, NotFound
@@ -135,9 +138,19 @@ def test_callers_at_once_make_one_schema_and_later_ones_start_no_jvm(database: D
     make_schema(database, java="/no/java/is/needed")
 
 
-def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+# Stops the making at one table out of 44, so that a kill meets it half-way on a machine of any speed.
+_SLEEP_AT_TBLS = """
+    CREATE FUNCTION sleep_at_tbls() RETURNS event_trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE object_identity = 'public."TBLS"') THEN
+            PERFORM pg_sleep(60);
+        END IF;
+    END $$;
+    CREATE EVENT TRIGGER sleep_at_tbls ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION sleep_at_tbls()
+"""
+
+
+def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(database: Database, tmp_path: Path) -> None:
     whole = Database(Home(tmp_path / "another home"))
     try:
         make_schema(whole)
@@ -145,6 +158,7 @@ def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(
     finally:
         whole.down()
     database.up()
+    database_home = tmp_path / "home"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     maker = (
         "import sys; from pathlib import Path; from penstock.home import Home;"
@@ -152,14 +166,27 @@ def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(
         "from penstock.clusters.jvm import class_path, find_java;"
         "Metastore(Database(Home(Path(sys.argv[1])))).ensure_schema(find_java().executable, class_path())"
     )
-    command = [sys.executable, "-c", maker, str(tmp_path / "home")]
-    making = subprocess.Popen(command, env=environment, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while len(layout(database)) < len(expected) // 4 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.killpg(making.pid, 9)
-    making.wait()
-    assert 0 < len(layout(database)) < len(expected)
+    command = [sys.executable, "-c", maker, str(database_home)]
+    server = PostgresServer(database_home / "database", ServerAccount.caller())
+    with server.connect(METASTORE) as connection:
+        connection.execute(_SLEEP_AT_TBLS)
+        making = subprocess.Popen(command, env=environment, start_new_session=True)
+        asleep = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+        deadline = time.monotonic() + 60
+        while (sleeper := connection.execute(asleep).fetchone()) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(making.pid, signal.SIGKILL)
+        making.wait()
+        connection.execute("SELECT pg_terminate_backend(%s, 10000)", sleeper)
+        connection.execute("DROP EVENT TRIGGER sleep_at_tbls; DROP FUNCTION sleep_at_tbls")
+    assert layout(database) == []  # SchemaTool works in one transaction
+    make_schema(database)
+    assert layout(database) == expected
+
+    # Killed later: after SchemaTool's commit, before our own.
+    with database.engine(METASTORE).begin() as open_connection:
+        open_connection.execute(text('DROP TABLE "SEQUENCE_TABLE"; DELETE FROM "VERSION"'))
     make_schema(database)
     assert layout(database) == expected
 

@@ -54,7 +54,7 @@ class Database:
     def up(self) -> DatabaseUrl:
         """Have the server answer and both databases exist; returns the login of the engine's records.
 
-        One connection where all is up already (about 20 ms), about 2 s for the first start of a home. Raises
+        One connection where all is up already (about 10 ms), 1 to 2 s for the first start of a home. Raises
         `CatalogError` or `MissingRequirement`, with the last lines of the server's log.
         """
         if self._external:

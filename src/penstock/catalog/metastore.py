@@ -33,9 +33,9 @@ class Metastore:
         """Make the metastore's tables where they are not; a query of a few ms where they are.
 
         `classpath` holds Spark's jars and PostgreSQL's JDBC driver. Making takes one JVM, 2 to 4 s. Several callers at
-        once: one makes, the others wait. A caller killed half-way leaves tables the next one completes: the row that
-        names the schema's version is written last. Raises `CatalogError` (another schema is there; SchemaTool failed)
-        or `MissingRequirement` (a jar is not on the class path).
+        once: one makes, the others wait. A caller killed half-way leaves nothing, or what the next one completes:
+        the row that names the schema's version is written last. Raises `CatalogError` (another schema is there;
+        SchemaTool failed) or `MissingRequirement` (a jar is not on the class path).
         """
         engine = self._database.engine(METASTORE)
         try:
@@ -81,8 +81,7 @@ class Metastore:
         properties = {
             "javax.jdo.PersistenceManagerFactoryClass": "org.datanucleus.api.jdo.JDOPersistenceManagerFactory",
             "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
-            # 200 statements, each a commit: one wait for the disk at the end is enough.
-            "javax.jdo.option.ConnectionURL": url.jdbc(options="-c synchronous_commit=off"),
+            "javax.jdo.option.ConnectionURL": url.jdbc(),
             "javax.jdo.option.ConnectionUserName": url.user,
             "javax.jdo.option.ConnectionPassword": url.password,
             "datanucleus.connectionPoolingType": "NONE",
