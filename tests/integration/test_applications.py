@@ -235,7 +235,7 @@ def test_a_lake_out_of_reach_is_said_at_once_and_costs_no_logs(
     assert "127.0.0.1:9" in err
     ended = named(engine, "away")[0]
     assert ended.state is State.FAILED
-    assert engine.artefact(ended.id, "driver.log")
+    assert json.loads(engine.artefact(ended.id, "summary.json"))["processes"]
     nothing_is_left(penstock.home, ended)
 
 

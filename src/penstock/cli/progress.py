@@ -125,10 +125,9 @@ class Live:
 
 def in_words(progress: Mapping[str, Any]) -> str:
     running = sum(stage["running"] for stage in progress["stages"])
-    parts = [
-        f"{count(progress['tasks_done'])} tasks done, {running} running",
-        f"{count(progress['rows_read'])} rows, {size(progress['bytes_read'])} read",
-    ]
+    parts = [f"{count(progress['tasks_done'])} tasks done, {running} running"]
+    if progress["rows_read"] or progress["bytes_read"]:
+        parts.append(f"{count(progress['rows_read'])} rows, {size(progress['bytes_read'])} read")
     if progress["bytes_written"]:
         parts.append(f"{size(progress['bytes_written'])} written")
     if progress["tasks_failed"]:

@@ -62,7 +62,7 @@ class Engine:
             raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
         preparation = Preparation(self.home, self._database, spec.lake)
         # The default lake may be another one when the application is run again, or looked at.
-        spec = replace(spec, lake=spec.lake or preparation.lake.name)
+        spec = replace(spec, lake=preparation.lake.name)
         at = now()
         application = self._records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
         self._preparations[application.id] = preparation

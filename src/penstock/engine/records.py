@@ -19,6 +19,7 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
 
 from penstock.engine import lifecycle, schema
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
@@ -66,22 +67,24 @@ class Records:
 
     def add(self, application: Application) -> Application:
         """Record a submission. One with an idempotency key seen before changes nothing and gets the first."""
-        key = application.spec.idempotency_key
         with self._engine.begin() as connection:
-            if key and (known := self._with_key(connection, key)):
-                return known
-            connection.execute(
-                _table.insert().values(
+            added = connection.execute(
+                insert(_table)
+                .values(
                     id=application.id,
                     engine=self._owner,
                     name=application.spec.name,
                     tags=list(application.spec.tags),
                     spec=application.spec.to_json(),
-                    idempotency_key=key,
+                    idempotency_key=application.spec.idempotency_key,
                     submitted_at=application.submitted_at,
                     **_changing(application),
                 )
-            )
+                .on_conflict_do_nothing(index_elements=["engine", "idempotency_key"])
+                .returning(_table.c.id)
+            ).one_or_none()
+            if added is None:
+                return self._with_key(connection, str(application.spec.idempotency_key))
             _keep_event(connection, application, "Submitted", at=application.submitted_at)
         return application
 
@@ -212,11 +215,12 @@ class Records:
             with contextlib.suppress(sa.exc.SQLAlchemyError):
                 connection.close()
 
-    def _with_key(self, connection: sa.Connection, key: str) -> Application | None:
-        row = connection.execute(
-            _table.select().where(_table.c.engine == self._owner, _table.c.idempotency_key == key)
-        ).one_or_none()
-        return _application(row) if row else None
+    def _with_key(self, connection: sa.Connection, key: str) -> Application:
+        return _application(
+            connection.execute(
+                _table.select().where(_table.c.engine == self._owner, _table.c.idempotency_key == key)
+            ).one()
+        )
 
     def _apply(
         self, connection: sa.Connection, application_id: str, event: Event

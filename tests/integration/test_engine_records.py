@@ -1,0 +1,147 @@
+"""The durable records on a real PostgreSQL: what the database itself guarantees."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from penstock.catalog.database import Database
+from penstock.engine import lifecycle
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
+from penstock.engine.identifiers import new_id
+from penstock.engine.records import Records, now
+from penstock.errors import InvalidInput, NotFound, StateError
+from penstock.home import Home
+
+pytestmark = pytest.mark.integration
+
+SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
+HANDLE = {"backend": "pretended"}
+STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
+
+
+@pytest.fixture
+def database(shared_home: Home) -> Iterator[sa.Engine]:
+    engine = Database(shared_home).engine("penstock")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def records(database: sa.Engine) -> Iterator[Records]:
+    """Of an engine of its own, which nobody else's applications belong to."""
+    owner = f"test:{uuid.uuid4()}"
+    yield Records(database, owner)
+    with database.begin() as connection:
+        connection.execute(sa.text("DELETE FROM applications WHERE engine = :owner"), {"owner": owner})
+
+
+def submitted(records: Records, **more: object) -> Application:
+    spec = ApplicationSpec(application="/ä.py", size=SIZE, name="a", arguments=("ß",), **more)  # type: ignore[arg-type]
+    at = now()
+    return records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
+
+
+def test_what_is_read_is_what_was_written(records: Records) -> None:
+    application = submitted(records, tags=("x",), settings={"spark.a": "1"}, time_limit_seconds=1.5)
+    assert records.get(application.id) == application
+
+
+def test_the_database_itself_refuses_to_change_a_final_state(records: Records, database: sa.Engine) -> None:
+    application = submitted(records)
+    records.apply(application.id, lifecycle.EndRequested(now(), STOP))
+    with pytest.raises(DBAPIError, match="final"), database.begin() as connection:
+        connection.execute(sa.text("UPDATE applications SET state = 'running' WHERE id = :id"), {"id": application.id})
+    assert records.get(application.id).state is State.STOPPED
+
+
+def test_of_many_who_admit_at_once_one_launches(records: Records) -> None:
+    application = submitted(records)
+    with ThreadPoolExecutor(5) as pool:
+        steps = pool.map(lambda _: records.apply(application.id, lifecycle.Admitted(now(), HANDLE)), range(5))
+    assert [instructions for _, instructions in steps if instructions] == [(lifecycle.Launch(),)]
+    assert [event["event"] for event in records.events(application.id)] == ["Submitted", "Admitted"]
+
+
+def test_one_idempotency_key_is_one_application_however_many_submit_it_at_once(records: Records) -> None:
+    with ThreadPoolExecutor(5) as pool:
+        found = list(pool.map(lambda _: submitted(records, idempotency_key="k").id, range(5)))
+    assert len(set(found)) == 1
+    assert len(records.search()) == 1
+
+
+def test_an_application_has_one_supervisor_at_a_time(records: Records) -> None:
+    application = submitted(records)
+    assert records.unsupervised() == [application.id]
+    with records.claim(application.id):
+        assert records.unsupervised() == []
+        with pytest.raises(StateError), records.claim(application.id):
+            pass
+    assert records.unsupervised() == [application.id]
+
+
+def test_only_applications_somebody_looks_after_are_ahead_in_the_queue(records: Records) -> None:
+    first, second = submitted(records), submitted(records)
+    seen: list[int] = []
+
+    def decide(_: ClusterSize, running: list[ClusterSize], ahead: int) -> None:
+        seen.append(ahead)
+
+    with records.claim(first.id):
+        records.admit(second.id, decide)
+    records.admit(second.id, decide)
+    assert seen == [1, 0]
+
+
+def test_a_promise_holds_until_the_cluster_is_released(records: Records) -> None:
+    first, second = submitted(records), submitted(records)
+    promised: list[list[ClusterSize]] = []
+    for event in (
+        lifecycle.Admitted(now(), HANDLE),
+        lifecycle.DriverEnded(now(), 0),
+        lifecycle.Stopped(now(), 0),
+        lifecycle.Kept(now(), {}),
+        lifecycle.Released(now()),
+    ):
+        records.apply(first.id, event)
+        records.admit(second.id, lambda _, running, __: promised.append(running))
+    assert [len(sizes) for sizes in promised] == [1, 1, 1, 1, 0]
+
+
+def test_a_request_to_end_wakes_the_supervisor(records: Records) -> None:
+    application = submitted(records)
+    with records.claim(application.id) as claim:
+        assert not claim.wait(0.01)
+        records.request_end(application.id, STOP)
+        records.request_end(application.id, replace(STOP, message="too late"))
+        assert claim.wait(2)
+    assert records.requested_end(application.id) == STOP
+
+
+def test_an_id_is_found_by_its_beginning_and_by_last(records: Records) -> None:
+    first, second = submitted(records), submitted(records)
+    assert records.find(second.id[:-1]).id == second.id
+    assert records.find("last").id == max(first, second, key=lambda one: (one.submitted_at, one.id)).id
+    with pytest.raises(InvalidInput):
+        records.find("app-")
+    with pytest.raises(NotFound):
+        records.find("app_")
+
+
+def test_records_of_a_newer_release_are_left_alone(database: sa.Engine, records: Records) -> None:
+    from penstock.engine import schema
+
+    with database.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    try:
+        with pytest.raises(StateError, match="newer Penstock"):
+            schema.ensure(database)
+    finally:
+        with database.begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
