@@ -15,7 +15,7 @@ import typer
 from penstock.cli import foreground, options
 from penstock.cli.progress import Output, display
 from penstock.cli.results import FORMATS, write
-from penstock.clusters.local import BUILT_IN
+from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec
 from penstock.engine.engine import Engine
 from penstock.errors import InvalidInput, NotFound

@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
-import shlex
 import shutil
 import signal
 import sys
@@ -21,15 +19,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import jvm, keeper, machine
+from penstock.clusters import keeper, machine, plan
 from penstock.clusters.base import Capacity, ClusterBackend, Handle, Launch, Observation, Phase
 from penstock.clusters.properties import as_properties
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.processes import ProcessId, start_daemon
-
-BUILT_IN = "spark-internal"
-"""As an application's file: its main class is on every cluster's class path already (Spark's own word for it)."""
 
 _PARTS = ("private", "cluster", "scratch", "artefacts")
 _READ_AT_ONCE = 4 << 20
@@ -137,45 +132,10 @@ class LocalBackend(ClusterBackend):
         private = directory / "private"
         for name, content in launch.private_files.items():
             write_atomically(private / name, content)
-        settings = {**launch.settings, **_settings_of_cluster(directory, launch)}
-        write_atomically(private / "python", _python_wrapper(directory, launch.settings), mode=0o700)
+        settings = plan.settings(directory, launch)
+        write_atomically(private / "python", plan.python_wrapper(directory, launch.settings), mode=0o700)
         write_atomically(private / "spark.conf", as_properties(settings))
-        write_json(private / "plan.json", self._plan(directory, launch, settings))
-
-    def _plan(self, directory: Path, launch: Launch, settings: Mapping[str, str]) -> dict[str, Any]:
-        size = launch.spec.size
-        java = jvm.find_java()
-        common = jvm.Jvm(
-            java=java,
-            jars=jvm.class_path(),
-            private=directory / "private",
-            scratch=directory / "scratch",
-            archives=self._home.cache,
-        )
-        driver = jvm.driver_command(
-            common,
-            size=size.driver,
-            log=directory / "artefacts" / "driver.log",
-            properties=directory / "private" / "spark.conf",
-            application=_submit_arguments(launch),
-        )
-        executor = jvm.executor_command(
-            common,
-            size=size.executor,
-            cluster=directory / "cluster",
-            executor_id=0,
-            properties=directory / "private" / "spark.conf",
-        )
-        executor[executor.index("--executor-id") + 1] = keeper.EXECUTOR_TOKEN
-        return {
-            "application_id": launch.application_id,
-            "driver": _with_user_options(driver, settings, "driver"),
-            "executor": _with_user_options(executor, settings, "executor"),
-            "executors": size.executors,
-            # Spark's own rule (spark.executor.maxNumFailures).
-            "lost_executors_limit": int(settings.get("spark.executor.maxNumFailures", max(3, 2 * size.executors))),
-            "environment": _environment(directory, launch, java),
-        }
+        write_json(private / "plan.json", plan.processes(directory, launch, settings, archives=self._home.cache))
 
     def _start_keeper(self, directory: Path) -> None:
         log = directory / "cluster" / "keeper.log"
@@ -194,90 +154,6 @@ class LocalBackend(ClusterBackend):
                 why=_last_lines(log) or "its keeper process ended at once",
                 fix="run the command again; penstock status shows what is running",
             )
-
-
-def _settings_of_cluster(directory: Path, launch: Launch) -> dict[str, str]:
-    """What makes these processes one cluster; not for anybody to override."""
-    size = launch.spec.size
-    return {
-        "spark.master": "local-penstock",
-        "spark.submit.deployMode": "client",
-        "spark.app.name": launch.spec.name,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.cores": str(size.driver.cores),
-        "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
-        "spark.executor.cores": str(size.executor.cores),
-        "spark.executor.memory": f"{size.executor.memory_bytes >> 10}k",
-        "spark.executor.instances": str(size.executors),
-        "spark.pyspark.driver.python": str(directory / "private" / "python"),
-        "spark.penstock.directory": str(directory / "cluster"),
-        "spark.penstock.executors": str(size.executors),
-        "spark.plugins": ",".join(
-            filter(None, ["io.penstock.cluster.ObserverPlugin", launch.settings.get("spark.plugins", "")])
-        ),
-        "spark.local.dir": str(directory / "scratch"),
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": (directory / "artefacts" / "events").as_uri(),
-        "spark.authenticate": "true",
-        "spark.authenticate.secret": secrets.token_hex(32),
-    }
-
-
-def _python_wrapper(directory: Path, settings: Mapping[str, str]) -> str:
-    """The driver's Python with a standard error of its own: Spark would pour it into the driver's standard output."""
-    python = settings.get("spark.pyspark.driver.python") or settings.get("spark.pyspark.python") or sys.executable
-    errors = shlex.quote(str(directory / "artefacts" / "driver.err"))
-    return f'#!/bin/sh\nexec {shlex.quote(python)} "$@" 2>>{errors}\n'
-
-
-def _submit_arguments(launch: Launch) -> list[str]:
-    spec = launch.spec
-    options = ["--class", spec.main_class] if spec.main_class else []
-    for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
-        if paths:
-            options += [option, ",".join(_as_uri(path) for path in paths)]
-    return [*options, _as_uri(spec.application), *spec.arguments]
-
-
-def _as_uri(path: str) -> str:
-    """Encoded, so that spaces, commas and letters of any alphabet survive Spark's lists and its idea of a URI."""
-    return Path(path).as_uri() if path.startswith("/") else path
-
-
-def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, str]:
-    """Nothing of the submitter's own environment: an application runs the same from a shell, a service or a rerun."""
-    private = str(directory / "private")
-    environment = {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-        "HOME": os.environ.get("HOME", "/"),
-        "TMPDIR": str(directory / "scratch"),
-        # Java decodes arguments and file names by the locale; under the C locale every other alphabet would be lost.
-        "LC_ALL": "C.UTF-8",
-        "JAVA_HOME": str(java.home),
-        "SPARK_HOME": str(jvm.spark_jars().parent),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONUNBUFFERED": "1",
-        keeper.APPLICATION_VARIABLE: launch.application_id,
-    }
-    if zone := os.environ.get("TZ"):
-        environment["TZ"] = zone
-    for name, value in launch.environment.items():
-        environment[name] = value.replace("{private}", private)
-    return environment
-
-
-def _with_user_options(command: list[str], settings: Mapping[str, str], role: str) -> list[str]:
-    """Spark's own settings for JVM options and class path, which SparkSubmit would have applied in starting the JVM."""
-    at = command.index("-cp")
-    options = [
-        option
-        for key in (f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions")
-        for option in shlex.split(settings.get(key, ""))
-    ]
-    classes = settings.get(f"spark.{role}.extraClassPath")
-    path = os.pathsep.join(filter(None, [command[at + 1], classes]))
-    return [*command[:at], *options, "-cp", path, *command[at + 2 :]]
 
 
 def _endpoint(cluster: Path) -> tuple[str, str, str] | None:

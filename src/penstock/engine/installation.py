@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from penstock.catalog.database import Database
 from penstock.clusters import archives, jvm, machine
-from penstock.clusters.local import BUILT_IN
+from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec, State
 from penstock.engine.engine import Engine
 from penstock.engine.preparation import Preparation

@@ -3,16 +3,12 @@
 Every transition is one transaction: the row is locked, the pure lifecycle decides on what is really there, the former
 state is checked again by the update, and the event is kept. So two engines that see the same thing at the same time
 cannot take an application two ways.
-
-Who supervises an application holds a session-level advisory lock on it. It ends with the connection, however the
-process ends: there is no lease to expire.
 """
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
@@ -23,38 +19,19 @@ from sqlalchemy.dialects.postgresql import insert
 
 from penstock.engine import lifecycle, schema
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
+from penstock.engine.claims import CHANNEL, SUPERVISED, Claim, claimed
 from penstock.engine.lifecycle import Event, Instruction
 from penstock.errors import InvalidInput, NotFound, StateError
 
 CONNECTION_LOST = (sa.exc.OperationalError, sa.exc.InterfaceError, psycopg.OperationalError)
 """What every method raises while the database is away; the next call connects anew."""
 
-_CHANNEL = "penstock"
 _ADMISSION_LOCK = 7031_0002
 _table, _events = schema.applications, schema.events
 
-# A claim as pg_locks shows it: the 64 bits of the key in two halves.
-_SUPERVISED: sa.ColumnElement[bool] = sa.literal_column(
-    "EXISTS (SELECT 1 FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"
-    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(applications.id, 0))",
-    sa.Boolean(),
-)
 _ALIVE = sa.or_(_table.c.ended_at.is_(None), _table.c.cluster.is_not(None))
 _ON_CLUSTER = _table.c.cluster.is_not(None)
 _BEFORE_LAUNCH = _table.c.state.in_([State.ACCEPTED.value, State.WAITING.value])
-
-
-class Claim:
-    """The right to supervise one application, for as long as the connection lives."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def wait(self, seconds: float) -> bool:
-        """Until something changed in the records (True), or the time is over."""
-        driver: Any = self._connection.connection.dbapi_connection
-        return any(True for _ in driver.notifies(timeout=seconds, stop_after=1))
 
 
 class Records:
@@ -159,7 +136,7 @@ class Records:
                 sa.literal(row.submitted_at, sa.DateTime(timezone=True)), sa.literal(row.id)
             )
             ahead = connection.execute(
-                sa.select(sa.func.count()).select_from(_table).where(mine, _BEFORE_LAUNCH, before, _SUPERVISED)
+                sa.select(sa.func.count()).select_from(_table).where(mine, _BEFORE_LAUNCH, before, SUPERVISED)
             ).scalar_one()
             sizes = [ApplicationSpec.from_json(spec).size for spec in running]
             event = decide(ApplicationSpec.from_json(row.spec).size, sizes, ahead)
@@ -188,32 +165,15 @@ class Records:
         """Applications that are not over and have nobody who looks after them, oldest first."""
         query = (
             sa.select(_table.c.id)
-            .where(_table.c.engine == self._owner, _ALIVE, sa.not_(_SUPERVISED))
+            .where(_table.c.engine == self._owner, _ALIVE, sa.not_(SUPERVISED))
             .order_by(_table.c.submitted_at)
         )
         with self._engine.connect() as connection:
             return list(connection.execute(query).scalars())
 
-    @contextlib.contextmanager
-    def claim(self, application_id: str, *, wait_seconds: float = 0.0) -> Iterator[Claim]:
+    def claim(self, application_id: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Claim]:
         """Supervise the application within; `StateError` where another process does and goes on doing so."""
-        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        try:
-            connection.detach()
-            deadline = time.monotonic() + wait_seconds
-            lock = sa.select(sa.func.pg_try_advisory_lock(sa.func.hashtextextended(application_id, 0)))
-            while not connection.execute(lock).scalar():
-                if time.monotonic() >= deadline:
-                    raise StateError(
-                        f"Another process looks after {application_id}",
-                        fix=f"penstock show {application_id}; penstock stop {application_id}",
-                    )
-                time.sleep(0.05)
-            connection.execute(sa.text(f"LISTEN {_CHANNEL}"))
-            yield Claim(connection)
-        finally:
-            with contextlib.suppress(sa.exc.SQLAlchemyError):
-                connection.close()
+        return claimed(self._engine, application_id, wait_seconds=wait_seconds)
 
     def _with_key(self, connection: sa.Connection, key: str) -> Application:
         return _application(
@@ -300,7 +260,7 @@ def _keep_event(
 
 
 def _notify(connection: sa.Connection, application_id: str) -> None:
-    connection.execute(sa.select(sa.func.pg_notify(_CHANNEL, application_id)))
+    connection.execute(sa.select(sa.func.pg_notify(CHANNEL, application_id)))
 
 
 def _unknown(application_id: str) -> NotFound:

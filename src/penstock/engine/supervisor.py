@@ -20,14 +20,17 @@ from penstock.clusters import base
 from penstock.clusters.base import ClusterBackend, Observation
 from penstock.engine import admission, lifecycle, watching
 from penstock.engine.application import Application, ClusterSize, Reason, State
+from penstock.engine.claims import Claim
 from penstock.engine.lifecycle import Event, Instruction
-from penstock.engine.records import CONNECTION_LOST, Claim, Records, now
+from penstock.engine.records import CONNECTION_LOST, Records, now
 from penstock.errors import PenstockError
 
 OnChange = Callable[[Application, "Observation | None"], None]
 
 GRACE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
+_LONG_SECONDS = 60.0
+_LONG_POLL_SECONDS = 0.3
 _QUEUE_POLL_SECONDS = 2.0
 _CLAIM_SECONDS = 5.0
 _DATABASE_ATTEMPTS = 5
@@ -179,7 +182,9 @@ class Supervisor:
         if event is not None:
             return self._records.apply(application.id, event)
         on_change(application, seen)
-        if claim.wait(_POLL_SECONDS):
+        # A short application is not kept waiting for its end, a long one costs next to nothing to watch.
+        age = (now() - self._when_launched(application)).total_seconds()
+        if claim.wait(_POLL_SECONDS if age < _LONG_SECONDS else _LONG_POLL_SECONDS):
             self._look_for_request(application)
         return application, ()
 

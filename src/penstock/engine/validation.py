@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.clusters.local import BUILT_IN
+from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec
 from penstock.errors import InvalidInput, NotFound
 

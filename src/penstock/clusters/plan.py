@@ -1,0 +1,139 @@
+"""What a local cluster is made of: the settings, commands and environment of its driver and executors."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.clusters import jvm, keeper
+from penstock.clusters.base import Launch
+
+BUILT_IN = "spark-internal"
+"""As an application's file: its main class is on every cluster's class path already (Spark's own word for it)."""
+
+
+def processes(directory: Path, launch: Launch, settings: Mapping[str, str], *, archives: Path) -> dict[str, Any]:
+    """The keeper's plan (`private/plan.json`): the commands and environment of driver and executors."""
+    size = launch.spec.size
+    java = jvm.find_java()
+    common = jvm.Jvm(
+        java=java,
+        jars=jvm.class_path(),
+        private=directory / "private",
+        scratch=directory / "scratch",
+        archives=archives,
+    )
+    driver = jvm.driver_command(
+        common,
+        size=size.driver,
+        log=directory / "artefacts" / "driver.log",
+        properties=directory / "private" / "spark.conf",
+        application=_submit_arguments(launch),
+    )
+    executor = jvm.executor_command(
+        common,
+        size=size.executor,
+        cluster=directory / "cluster",
+        executor_id=0,
+        properties=directory / "private" / "spark.conf",
+    )
+    executor[executor.index("--executor-id") + 1] = keeper.EXECUTOR_TOKEN
+    return {
+        "application_id": launch.application_id,
+        "driver": _with_user_options(driver, settings, "driver"),
+        "executor": _with_user_options(executor, settings, "executor"),
+        "executors": size.executors,
+        # Spark's own rule (spark.executor.maxNumFailures).
+        "lost_executors_limit": int(settings.get("spark.executor.maxNumFailures", max(3, 2 * size.executors))),
+        "environment": _environment(directory, launch, java),
+    }
+
+
+def settings(directory: Path, launch: Launch) -> dict[str, str]:
+    """The launch's own, and over them what makes these processes one cluster, with a new secret of their own."""
+    size = launch.spec.size
+    return {
+        **launch.settings,
+        "spark.master": "local-penstock",
+        "spark.submit.deployMode": "client",
+        "spark.app.name": launch.spec.name,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.cores": str(size.driver.cores),
+        "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
+        "spark.executor.cores": str(size.executor.cores),
+        "spark.executor.memory": f"{size.executor.memory_bytes >> 10}k",
+        "spark.executor.instances": str(size.executors),
+        "spark.pyspark.driver.python": str(directory / "private" / "python"),
+        "spark.penstock.directory": str(directory / "cluster"),
+        "spark.penstock.executors": str(size.executors),
+        "spark.plugins": ",".join(
+            filter(None, ["io.penstock.cluster.ObserverPlugin", launch.settings.get("spark.plugins", "")])
+        ),
+        "spark.local.dir": str(directory / "scratch"),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (directory / "artefacts" / "events").as_uri(),
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secrets.token_hex(32),
+    }
+
+
+def python_wrapper(directory: Path, settings: Mapping[str, str]) -> str:
+    """The driver's Python with a standard error of its own: Spark would pour it into the driver's standard output."""
+    python = settings.get("spark.pyspark.driver.python") or settings.get("spark.pyspark.python") or sys.executable
+    errors = shlex.quote(str(directory / "artefacts" / "driver.err"))
+    return f'#!/bin/sh\nexec {shlex.quote(python)} "$@" 2>>{errors}\n'
+
+
+def _submit_arguments(launch: Launch) -> list[str]:
+    spec = launch.spec
+    options = ["--class", spec.main_class] if spec.main_class else []
+    for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
+        if paths:
+            options += [option, ",".join(_as_uri(path) for path in paths)]
+    return [*options, _as_uri(spec.application), *spec.arguments]
+
+
+def _as_uri(path: str) -> str:
+    """Encoded, so that spaces, commas and letters of any alphabet survive Spark's lists and its idea of a URI."""
+    return Path(path).as_uri() if path.startswith("/") else path
+
+
+def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, str]:
+    """Nothing of the submitter's own environment: an application runs the same from a shell, a service or a rerun."""
+    private = str(directory / "private")
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "HOME": os.environ.get("HOME", "/"),
+        "TMPDIR": str(directory / "scratch"),
+        # Java decodes arguments and file names by the locale; under the C locale every other alphabet would be lost.
+        "LC_ALL": "C.UTF-8",
+        "JAVA_HOME": str(java.home),
+        "SPARK_HOME": str(jvm.spark_jars().parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+        keeper.APPLICATION_VARIABLE: launch.application_id,
+    }
+    if zone := os.environ.get("TZ"):
+        environment["TZ"] = zone
+    for name, value in launch.environment.items():
+        environment[name] = value.replace("{private}", private)
+    return environment
+
+
+def _with_user_options(command: list[str], settings: Mapping[str, str], role: str) -> list[str]:
+    """Spark's own settings for JVM options and class path, which SparkSubmit would have applied in starting the JVM."""
+    at = command.index("-cp")
+    options = [
+        option
+        for key in (f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions")
+        for option in shlex.split(settings.get(key, ""))
+    ]
+    classes = settings.get(f"spark.{role}.extraClassPath")
+    path = os.pathsep.join(filter(None, [command[at + 1], classes]))
+    return [*command[:at], *options, "-cp", path, *command[at + 2 :]]
