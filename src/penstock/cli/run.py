@@ -33,7 +33,7 @@ def run(
     env: Annotated[Several, typer.Option(metavar="NAME=VALUE", help="A variable for driver and executors.")] = None,
     jars: Annotated[Several, typer.Option(metavar="PATH", help="More jars for the class path.")] = None,
     py_files: Annotated[Several, typer.Option(metavar="PATH", help="Python modules (.py, .zip, .egg, .whl).")] = None,
-    files: Annotated[Several, typer.Option(metavar="PATH", help="Files for the working directory.")] = None,
+    files: Annotated[Several, typer.Option(metavar="PATH", help="Files for SparkFiles.get.")] = None,
     tag: Annotated[Several, typer.Option(help="A word to find it by.")] = None,
     time_limit: Annotated[Optional[str], typer.Option(help="End it after this time, e.g. 2h.")] = None,  # noqa: UP045
     profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "default",

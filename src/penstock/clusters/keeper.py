@@ -76,7 +76,8 @@ class Keeper:
         signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         # A Python worker whose executor died is then ours to reap, and ours to end.
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.record()
+        if not self.record():
+            raise SystemExit("the status file cannot be written: the disk is full, or not writable")
         try:
             self.driver = self.start("driver", self.plan["driver"], "driver.out", "driver.err")
         except OSError as error:
@@ -92,7 +93,9 @@ class Keeper:
             self.restore_executors()
         self.sweep()
         self.status["ended"] = True
-        self.record()
+        # On a full disk the exit code waits for room: nobody else knows it.
+        while not self.record():
+            time.sleep(1)
 
     def start(self, role: str, command: list[str], out: str, err: str) -> subprocess.Popen[bytes]:
         directory = self.scratch / role
@@ -197,10 +200,15 @@ class Keeper:
             self.reap()
         self.reap()
 
-    def record(self) -> None:
+    def record(self) -> bool:
+        """Replace the status file; False where the disk does not take it, which then keeps what it had."""
         temporary = self.status_file.with_name(".status.json.new")
-        temporary.write_text(json.dumps(self.status), encoding="utf-8")
-        temporary.replace(self.status_file)
+        try:
+            temporary.write_text(json.dumps(self.status), encoding="utf-8")
+            temporary.replace(self.status_file)
+        except OSError:
+            return False
+        return True
 
 
 def members(application_id: str, *, but: int | None = None) -> list[int]:

@@ -107,10 +107,13 @@ class LocalBackend(ClusterBackend):
     def collect(self, handle: Handle) -> Path:
         directory = self._directory(handle)
         artefacts = directory / "artefacts"
-        artefacts.mkdir(parents=True, exist_ok=True, mode=0o700)
         summary = _snapshot(directory / "cluster" / "summary.json") or {}
         status = read_json(directory / "cluster" / "status.json") or {}
-        write_json(artefacts / "summary.json", {**summary, **_processes(status)})
+        try:
+            artefacts.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_json(artefacts / "summary.json", {**summary, **_processes(status)})
+        except OSError as error:
+            raise _unusable(directory, error) from error
         return artefacts
 
     def release(self, handle: Handle) -> None:
@@ -202,7 +205,7 @@ def _last_lines(log: Path) -> str:
 def _unusable(directory: Path, error: OSError) -> MissingRequirement:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return MissingRequirement(
-        "There is no room on the disk for a cluster" if full else f"{directory} cannot be used",
+        "The disk is full" if full else f"{directory} cannot be used",
         why=f"{error.strerror}: {directory}",
         fix=f"free some space, or choose another state directory with PENSTOCK_HOME=/path (df -h '{directory.parent}')",
     )

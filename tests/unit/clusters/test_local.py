@@ -1,0 +1,62 @@
+"""The local backend without its processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from penstock.clusters import keeper
+from penstock.clusters.base import Launch, Phase
+from penstock.clusters.local import LocalBackend
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.errors import MissingRequirement
+from penstock.home import Home, write_json
+
+SPEC = ApplicationSpec("/a.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "a")
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.create()
+    return home
+
+
+def recorded(home: Home, **status: object) -> None:
+    (home.application("app-1") / "cluster").mkdir(parents=True)
+    known = {"lost_executors": 0, "executors_failed": False, "ended": False, "driver": None, "executors": {}}
+    write_json(home.application("app-1") / "cluster" / "status.json", {**known, **status})
+
+
+def test_a_full_disk_is_seen_before_anything_starts(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 30, 1 << 30, 1 << 20))
+    with pytest.raises(MissingRequirement, match="disk is full") as refused:
+        LocalBackend(home).launch(Launch("app-1", SPEC, {}))
+    assert "PENSTOCK_HOME" in refused.value.fix
+
+
+def test_a_cluster_whose_keeper_is_gone_is_lost_even_when_its_process_id_lives_again(home: Home) -> None:
+    recorded(home, keeper={"pid": os.getpid(), "started": 1})
+    assert LocalBackend(home).observe(LocalBackend(home).handle("app-1")).phase is Phase.LOST
+
+
+def test_a_recorded_end_needs_no_keeper(home: Home) -> None:
+    recorded(home, keeper={"pid": 1, "started": 1}, ended=True, driver={"exit_code": 7})
+    seen = LocalBackend(home).observe(LocalBackend(home).handle("app-1"))
+    assert (seen.phase, seen.exit_code) == (Phase.ENDED, 7)
+
+
+def test_a_process_belongs_to_an_application_by_what_it_inherited() -> None:
+    assert keeper.members("app-nobody's") == []
+    assert keeper.started(os.getpid()) > 0
+    assert keeper.started(2**22 + 1) == -1
+
+
+def test_exit_codes_are_those_of_a_shell() -> None:
+    assert keeper.exit_code(3 << 8) == 3
+    assert keeper.exit_code(9) == 137
