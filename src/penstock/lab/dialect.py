@@ -50,6 +50,12 @@ ADAPTATIONS = (
         replacement="cast(trunc(revenue / 50) AS INT)",
         why="a cast to integer cuts the fraction off in Spark and rounds in DuckDB",
     ),
+    Adaptation(
+        queries=("q84",),
+        pattern=r"concat\(c_last_name, ', ', c_first_name\)",
+        replacement="(c_last_name || ', ' || c_first_name)",
+        why="concat of a null is null in Spark and leaves the null out in DuckDB",
+    ),
 )
 
 
