@@ -12,6 +12,7 @@ from penstock.profiles.sources import (
     S3A_CONNECTING,
     S3A_GUIDE,
     S3A_PERFORMANCE,
+    SMALL_CLUSTERS,
     SPARK_CLOUD,
 )
 
@@ -117,13 +118,14 @@ _READ = (
     ),
     Setting(
         S3A + "vectored.read.min.seek.size",
-        "128K",
-        "Ranges with a smaller gap are one request: reading the gap takes less time than another round trip",
-        S3A_PERFORMANCE,
+        "1M",
+        "Ranges with a smaller gap are one request: 1 MB arrives in the 10 ms that another request takes to answer. "
+        "TPC-DS sends a tenth fewer requests than with Hadoop's 128 KB",
+        f"{S3A_PERFORMANCE}; {SMALL_CLUSTERS}",
     ),
     Setting(
         S3A + "vectored.read.max.merged.size",
-        "2M",
+        "8M",
         "Merged ranges stay small enough to arrive side by side",
         S3A_PERFORMANCE,
     ),
