@@ -1,4 +1,4 @@
-"""Estimate pi by throwing darts: `penstock run examples/pi.py [TASKS]`. The smallest application that uses a cluster."""
+"""Estimate pi by throwing darts: `penstock run examples/pi.py [TASKS]`. The smallest cluster application."""
 
 import random
 import sys

@@ -73,7 +73,7 @@ class Home:
         """
         self.create()
         deadline = time.monotonic() + wait_seconds
-        with open(self.root / f"{name}.lock", "a+", encoding="utf-8") as file:
+        with (self.root / f"{name}.lock").open("a+", encoding="utf-8") as file:
             try:
                 while True:
                     try:
@@ -107,7 +107,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> 
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def write_json(path: Path, value: Any, *, mode: int = 0o600) -> None:

@@ -5,6 +5,7 @@ A process id alone is no identity: ids are reused, and ending a stranger's proce
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import signal
@@ -57,7 +58,7 @@ def start_daemon(
 
     With `user` (a user id; needs root) it has that account's own group and none of the caller's.
     """
-    with open(log, "ab") as output:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             list(command),
             stdin=subprocess.DEVNULL,
@@ -94,10 +95,8 @@ def end_process(
 
 
 def _reap(pid: int) -> None:
-    try:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
 
 
 def free_ports(count: int) -> list[int]:

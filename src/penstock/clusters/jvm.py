@@ -53,22 +53,9 @@ _MODULE_FLAGS = (
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
 )
 
-_SPEED_FLAGS = (
-    "-XX:+UseParallelGC",
-    # Nobody runs jstat against a throw-away JVM; the file it would read costs a page-cache flush now and then.
-    "-XX:-UsePerfData",
-    # Spark's generated code overflows the default, and the JVM then stops compiling or sweeps.
-    "-XX:ReservedCodeCacheSize=512m",
-)
-
-# A driver runs much code a few hundred times (analysis, planning, listeners) and little code for long: the optimising
-# compiler, as eager as it is by default, takes a tenth of a small cluster's CPU away from starting up. Loops keep their
-# own, unchanged thresholds. Executors keep the defaults: their tasks are the hot code.
-_DRIVER_FLAGS = (
-    "-XX:Tier4InvocationThreshold=20000",
-    "-XX:Tier4MinInvocationThreshold=5000",
-    "-XX:Tier4CompileThreshold=40000",
-)
+# Nobody runs jstat against a throw-away JVM; the file it would read costs a page-cache flush now and then. The flags a
+# user may want to choose otherwise (collector, compiler, code cache) are settings, and in the profiles.
+_SPEED_FLAGS = ("-XX:-UsePerfData",)
 
 # Most-used first: a class that is not in the archive is looked up jar by jar.
 _FIRST_JARS = (
@@ -252,7 +239,7 @@ def driver_command(
     properties file.
     """
     return [
-        *_java(jvm, size, role="driver", flags=_DRIVER_FLAGS),
+        *_java(jvm, size, role="driver"),
         f"-Dpenstock.log={log}",
         "org.apache.spark.deploy.SparkSubmit",
         "--properties-file",
@@ -297,13 +284,12 @@ def training(command: Sequence[str], target: Path) -> list[str]:
     return [command[0], f"-XX:ArchiveClassesAtExit={target}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", *command[1:]]
 
 
-def _java(jvm: Jvm, size: ProcessSize, *, role: str, flags: Sequence[str] = ()) -> list[str]:
+def _java(jvm: Jvm, size: ProcessSize, *, role: str) -> list[str]:
     chosen = [
         f"-Xmx{size.memory_bytes // 1024}k",
         # The cluster has been promised its cores; without this a JVM sizes its pools for the whole machine.
         f"-XX:ActiveProcessorCount={size.cores}",
         *_SPEED_FLAGS,
-        *flags,
         *_MODULE_FLAGS,
         f"-Djava.io.tmpdir={jvm.scratch}",
         f"-Dlog4j2.configurationFile=classpath:log4j2-{role}.properties",
