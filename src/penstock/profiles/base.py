@@ -16,6 +16,7 @@ from penstock.profiles.sources import (
 )
 
 _JVM_OPTIONS = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
+_LESS_EAGER = "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=5000 -XX:Tier4CompileThreshold=40000"
 _JVM_REASON = (
     "The parallel collector takes no part of the cores while tasks run, as G1 does; "
     "the default code cache of 240 MB fills up with Spark's generated code, and the JVM then throws compiled code away"
@@ -217,23 +218,19 @@ _RECORDS = (
     ),
 )
 
-_JVM = tuple(
+_JVM = (
     Setting(
-        f"spark.{role}.extraJavaOptions",
+        "spark.driver.extraJavaOptions",
+        f"{_JVM_OPTIONS} {_LESS_EAGER}",
+        f"{_JVM_REASON}. A driver runs much code a few hundred times: the optimising compiler, as eager as usual, takes a "
+        "tenth of a small cluster's processor time away from starting up. Loops keep their own thresholds",
+        f"{NVM_CONFIGURATION}; docs/reference/startup.md",
+    ),
+    Setting(
+        "spark.executor.extraJavaOptions",
         _JVM_OPTIONS,
         _JVM_REASON,
         f"{NVM_CONFIGURATION}; {SMALL_CLUSTERS}",
-    )
-    for role in ("driver", "executor")
-)
-
-_DRIVER = (
-    Setting(
-        "spark.driver.extraJavaOptions",
-        "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=5000 -XX:Tier4CompileThreshold=40000",
-        "A driver runs much code a few hundred times: the optimising compiler, as eager as usual, takes a tenth of a "
-        "small cluster's processor time away from starting up. Loops keep their own thresholds",
-        "docs/reference/startup.md",
     ),
 )
 
@@ -249,5 +246,5 @@ _FORMATS = (
 LAYER = Layer(
     "base",
     "every application on a dedicated cluster",
-    (*_ADAPTIVE, *_MEMORY, *_NETWORK, *_RECORDS, *_JVM, *_DRIVER, *_FORMATS),
+    (*_ADAPTIVE, *_MEMORY, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
 )
