@@ -222,8 +222,8 @@ _JVM = (
     Setting(
         "spark.driver.extraJavaOptions",
         f"{_JVM_OPTIONS} {_LESS_EAGER}",
-        f"{_JVM_REASON}. A driver runs much code a few hundred times: the optimising compiler, as eager as usual, takes a "
-        "tenth of a small cluster's processor time away from starting up. Loops keep their own thresholds",
+        f"{_JVM_REASON}. A driver runs much code a few hundred times: the optimising compiler, as eager as usual, "
+        "takes a tenth of a small cluster's processor time away from starting up. Loops keep their own thresholds",
         f"{NVM_CONFIGURATION}; docs/reference/startup.md",
     ),
     Setting(
