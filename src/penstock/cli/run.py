@@ -75,6 +75,8 @@ def run(
 def submit_and_follow(engine: Engine, spec: ApplicationSpec, *, detach: bool, as_json: bool) -> None:
     """What `run` and `rerun` have in common; ends the command with the application's exit code."""
     submitted = engine.submit(spec)
+    for warning in engine.warnings(spec):
+        typer.echo(f"Warning: {warning}", err=True)
     if detach:
         engine.detach(submitted.id)
         typer.echo(json.dumps(submitted.to_json()) if as_json else submitted.id)

@@ -96,6 +96,14 @@ def _train(
     for role, target in targets.items():
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.move(directory / f"{role}.jsa", target)
+    _forget_others(target.parent)
+
+
+def _forget_others(current: Path) -> None:
+    """Archives of jars or a Java that were replaced since are 300 MB that fit nothing any more."""
+    for other in current.parent.iterdir():
+        if other != current:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _cluster_settings(directory: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,8 @@ from penstock.errors import ClusterError, NotFound, StateError
 from penstock.home import Home
 from penstock.lake.base import Lake, ObjectStore
 from penstock.processes import start_daemon
+from penstock.profiles.check import check, refuse
+from penstock.profiles.problems import Problem, Severity
 
 _WATCH_SECONDS = 0.2
 _BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
@@ -56,7 +58,7 @@ class Engine:
         returns the application it belongs to.
         """
         spec = validation.checked(spec)
-        self._check_settings(spec)
+        refuse(self._problems(spec))
         jvm.find_java()
         if too_large := admission.refuse(spec.size, self._backend.capacity()):
             raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
@@ -67,6 +69,10 @@ class Engine:
         application = self._records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
         self._preparations[application.id] = preparation
         return application
+
+    def warnings(self, spec: ApplicationSpec) -> Sequence[str]:
+        """What in the settings likely does not do what was meant, though it can run."""
+        return [str(problem) for problem in self._problems(spec) if problem.severity is Severity.WARNING]
 
     def supervise(self, application_id: str, on_change: OnChange = lambda *_: None) -> Application:
         """Drive the application to its end in this process; returns it as it ended. See `Supervisor.run`."""
@@ -203,17 +209,16 @@ class Engine:
     def _archive(self, application: Application) -> Archive:
         return Archive(self.home, application.id, application.summary or {}, lambda: self.store(application.spec.lake))
 
-    def _check_settings(self, spec: ApplicationSpec) -> None:
+    def _problems(self, spec: ApplicationSpec) -> Sequence[Problem]:
         from penstock.profiles.catalogue import layers_of
 
-        layers = layers_of(spec.profile)
-        if spec.settings:
-            from penstock.profiles import check
-            from penstock.profiles.known import bundled
-            from penstock.profiles.layers import resolve
+        layers = layers_of(spec.profile)  # also where the user set nothing: the profile must exist
+        if not spec.settings:
+            return []
+        from penstock.profiles.known import bundled
+        from penstock.profiles.layers import resolve
 
-            beneath = resolve(layers, spec.size).values()
-            check.refuse(check.check(spec.settings, bundled(), size=spec.size, beneath=beneath))
+        return check(spec.settings, bundled(), size=spec.size, beneath=resolve(layers, spec.size).values())
 
     def _await_supervisor(self, application_id: str) -> None:
         deadline = time.monotonic() + 5
