@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from penstock.lab.report.document import Table as Rows
     from penstock.lab.suites import tpcds
 
-app = typer.Typer(help="Measure workloads, check their answers, report and compare.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure workloads, check their answers, report and compare.", no_args_is_help=True, add_completion=False
+)
 
 # Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
 Scale = Annotated[float, typer.Option(help="TPC-DS scale factor: about this many GB of raw data.", min=0.001)]

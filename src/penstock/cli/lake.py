@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from penstock.lake.objects import S3ObjectStore
 
 app = typer.Typer(
-    help="Object stores: start the embedded one, add others, check what they support.", no_args_is_help=True
+    help="Object stores: start the embedded one, add others, check what they support.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 LakeOption = Annotated[Optional[str], typer.Option("--lake", help="Which lake; the default one if not given.")]  # noqa: UP045

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from penstock.engine.application import ClusterSize
     from penstock.profiles.layers import Resolved, ResolvedSetting
 
-app = typer.Typer(name="profile", help="The tuned settings, and where each value came from.", no_args_is_help=True)
+app = typer.Typer(
+    name="profile",
+    help="The tuned settings, and where each value came from.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -29,7 +29,9 @@ class _ListsByDefault(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_ListsByDefault, help="The catalog's tables: `penstock tables [PATTERN]`, `penstock tables show DB.TABLE`."
+    cls=_ListsByDefault,
+    help="The catalog's tables: `penstock tables [PATTERN]`, `penstock tables show DB.TABLE`.",
+    add_completion=False,
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
