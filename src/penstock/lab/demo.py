@@ -45,7 +45,7 @@ def run_demo(home: Home, options: tpcds.Options, report: Path, console: Console)
 
 def minutes(scale: float) -> int:
     """About how long it takes on two cores, downloads apart: starting and planning, then what grows with the data."""
-    return round(5 + 7 * scale)
+    return round(3 + 3 * scale)
 
 
 def _announce(console: Console, home: Home, options: tpcds.Options, report: Path) -> None:
