@@ -16,6 +16,7 @@ from pathlib import Path
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters.jvm import find_java, penstock_jars, spark_jars
+from penstock.clusters.properties import as_properties
 from penstock.engine.application import ClusterSize
 from penstock.errors import ClusterError
 from penstock.home import Home, write_atomically
@@ -77,7 +78,7 @@ class PlainSpark:
     ) -> Ended:
         """Run to the end. `seen` is told the seconds since submission now and then; if it raises, all is ended."""
         properties = self.directory / "plain.conf"
-        write_atomically(properties, _properties(self._settings(size, settings)))
+        write_atomically(properties, as_properties(self._settings(size, settings)))
         command = [
             str(self.directory / "spark" / "bin" / "spark-submit"),
             *("--master", master),
@@ -168,10 +169,6 @@ def _spark_home(directory: Path) -> None:
     for part in ("bin", "jars", "sbin"):
         if (installed / part).exists():
             (directory / part).symlink_to(installed / part)
-
-
-def _properties(settings: Mapping[str, str]) -> str:
-    return "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in sorted(settings.items()))
 
 
 def _wait(process: subprocess.Popen[bytes], submitted: float, seen: Callable[[float], None]) -> None:

@@ -15,6 +15,28 @@ _QUIET = "var(--muted)"
 _BAD = "var(--bad)"
 
 
+def _box(
+    index: int, arm: str, labelled: Mapping[str, float], *, jitter: float, size: int, opacity: float
+) -> dict[str, Any]:
+    """One arm's box and whiskers with every sample as a dot, `labelled` by what shows on hovering over it."""
+    colour = SERIES[index % len(SERIES)]
+    return {
+        "type": "box",
+        "orientation": "h",
+        "name": arm,
+        "x": list(labelled.values()),
+        "text": list(labelled),
+        "hoverinfo": "text",
+        "hoveron": "points",
+        "boxpoints": "all",
+        "jitter": jitter,
+        "pointpos": 0,
+        "fillcolor": "rgba(0,0,0,0)",
+        "line": {"color": colour, "width": 1.5},
+        "marker": {"size": size, "opacity": opacity, "color": colour},
+    }
+
+
 def _layout(**more: Any) -> Figure:
     return {
         "margin": {"l": 48, "r": 12, "t": 8, "b": 44},
@@ -103,21 +125,14 @@ def distribution(groups: Mapping[str, Mapping[str, float]]) -> Figure:
     """Box and whiskers with a dot per query, one row per arm, on a logarithmic axis."""
     return {
         "data": [
-            {
-                "type": "box",
-                "orientation": "h",
-                "name": arm,
-                "x": list(seconds.values()),
-                "text": [f"<b>{name}</b>  {words.seconds(value)}" for name, value in seconds.items()],
-                "hoverinfo": "text",
-                "hoveron": "points",
-                "boxpoints": "all",
-                "jitter": 0.6,
-                "pointpos": 0,
-                "fillcolor": "rgba(0,0,0,0)",
-                "line": {"color": SERIES[index % len(SERIES)], "width": 1.5},
-                "marker": {"size": 5, "opacity": 0.55, "color": SERIES[index % len(SERIES)]},
-            }
+            _box(
+                index,
+                arm,
+                {f"<b>{name}</b>  {words.seconds(value)}": value for name, value in seconds.items()},
+                jitter=0.6,
+                size=5,
+                opacity=0.55,
+            )
             for index, (arm, seconds) in enumerate(groups.items())
         ],
         "layout": _layout(
@@ -201,21 +216,14 @@ def starts(arms: Mapping[str, Sequence[float]]) -> Figure:
     """Every start of every arm as a dot beside its box."""
     return {
         "data": [
-            {
-                "type": "box",
-                "orientation": "h",
-                "name": arm,
-                "x": list(values),
-                "text": [f"<b>{arm}</b>, start {index}: {words.seconds(v)}" for index, v in enumerate(values, start=1)],
-                "hoverinfo": "text",
-                "hoveron": "points",
-                "boxpoints": "all",
-                "jitter": 0.5,
-                "pointpos": 0,
-                "fillcolor": "rgba(0,0,0,0)",
-                "line": {"color": SERIES[index % len(SERIES)], "width": 1.5},
-                "marker": {"size": 6, "opacity": 0.7, "color": SERIES[index % len(SERIES)]},
-            }
+            _box(
+                index,
+                arm,
+                {f"<b>{arm}</b>, start {number}: {words.seconds(v)}": v for number, v in enumerate(values, start=1)},
+                jitter=0.5,
+                size=6,
+                opacity=0.7,
+            )
             for index, (arm, values) in enumerate(arms.items())
         ],
         "layout": _layout(
