@@ -113,6 +113,8 @@ def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, s
         "TMPDIR": str(directory / "scratch"),
         # Java decodes arguments and file names by the locale; under the C locale every other alphabet would be lost.
         "LC_ALL": "C.UTF-8",
+        # Spark's web interface listens where this says, and everywhere without it.
+        "SPARK_LOCAL_IP": "127.0.0.1",
         "JAVA_HOME": str(java.home),
         "SPARK_HOME": str(jvm.spark_jars().parent),
         "PYSPARK_PYTHON": sys.executable,
