@@ -94,6 +94,20 @@ def end_process(
             time.sleep(0.02)
 
 
+def process_in(directory: Path, pid: int) -> ProcessId | None:
+    """The process of that id, where `directory` is its working directory and we may know it."""
+    try:
+        return ProcessId.of(pid) if Path(f"/proc/{pid}/cwd").samefile(directory) else None
+    except OSError:  # ended, or another user's
+        return None
+
+
+def processes_in(directory: Path) -> list[ProcessId]:
+    """All processes we may look into whose working directory is `directory`."""
+    ids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    return [process for pid in ids if (process := process_in(directory, pid))]
+
+
 def _reap(pid: int) -> None:
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)

@@ -182,7 +182,7 @@ def test_a_pid_file_whose_number_now_belongs_to_a_stranger_does_not_stop_the_sta
         stranger.wait()
 
 
-@pytest.mark.parametrize("seconds", [0.4, 0.7, 1.0, 1.3, 1.6, 1.9])
+@pytest.mark.parametrize("seconds", [0.35, 0.4, 0.45, 0.7, 1.0, 1.3, 1.6, 1.9])
 def test_up_killed_at_any_moment_is_completed_by_the_next(home: Home, database: Database, seconds: float) -> None:
     starting = started_elsewhere(home)
     time.sleep(seconds)
@@ -191,6 +191,27 @@ def test_up_killed_at_any_moment_is_completed_by_the_next(home: Home, database: 
     database.up()
     remember(database, "water")
     assert remembered(database) == ["water"]
+
+
+def test_an_initdb_that_outlives_its_killed_parent_does_not_disturb_the_next_start(
+    home: Home, database: Database
+) -> None:
+    left = home.database / "data.new-of-a-killed-start"
+    left.mkdir(parents=True)
+    left.chmod(0o777)
+    orphan = subprocess.Popen(
+        ["/bin/sh", "-c", "while :; do mkdir -p base/1; date > base/1/$$; done"],
+        cwd=left,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        database.up()
+        assert orphan.poll() is not None
+        assert not left.exists()
+    finally:
+        orphan.kill()
+        orphan.wait()
 
 
 def test_racing_ups_agree_on_one_server(home: Home, database: Database) -> None:

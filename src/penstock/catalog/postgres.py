@@ -27,7 +27,7 @@ from psycopg import Connection
 from penstock.catalog.serveraccount import ServerAccount
 from penstock.errors import CatalogError, MissingRequirement, PenstockError
 from penstock.home import write_atomically
-from penstock.processes import ProcessId, end_process, free_ports, start_daemon
+from penstock.processes import ProcessId, end_process, free_ports, process_in, processes_in, start_daemon
 
 HOST = "127.0.0.1"
 SUPERUSER = "penstock"
@@ -35,6 +35,9 @@ SUPERUSER = "penstock"
 # The directory is always named through the working directory, which is inherited, so the account that runs the server
 # needs no right on any of the directory's ancestors: a home under /root stays as private as it was.
 _HERE = "/proc/self/cwd"
+
+_UNFINISHED = "data.new-"
+"""What a directory is called in which a cluster is being made."""
 
 _SETTINGS = {
     "listen_addresses": HOST,
@@ -104,7 +107,7 @@ class PostgresServer:
             pid = int((self._data / "postmaster.pid").read_text(encoding="ascii", errors="replace").split("\n")[0])
         except (OSError, ValueError):
             return None
-        return ProcessId.of(pid) if self._works_here(pid) else None
+        return process_in(self._data, pid)
 
     def start(self) -> None:
         """Make the cluster where there is none, and have the server answer; nothing happens where it does.
@@ -153,8 +156,8 @@ class PostgresServer:
         return "\n".join(text.splitlines()[-lines:])
 
     def _initialise(self) -> None:
-        fresh = self._directory / "data.new"
-        shutil.rmtree(fresh, ignore_errors=True)
+        self._sweep_unfinished()
+        fresh = self._directory / f"{_UNFINISHED}{secrets.token_hex(4)}"
         password = secrets.token_urlsafe(24)
         write_atomically(self._password_file, password)
         fresh.mkdir(mode=0o700)
@@ -176,8 +179,20 @@ class PostgresServer:
             self.log.write_bytes(result.stdout)
             shutil.rmtree(fresh, ignore_errors=True)
             raise self.failure("The catalog's database cannot be made")
-        # From here on it exists; a kill before this line leaves only data.new, swept up by the next start.
+        # From here on it exists; a kill before this line leaves only what the next start sweeps up.
         fresh.rename(self._data)
+
+    def _sweep_unfinished(self) -> None:
+        """Remove what starts that were killed left behind, and end the initdb that may still be writing to it.
+
+        initdb outlives its killed parent. Whoever is here holds the turn, so nobody else's work is ended. The next
+        attempt has another name: an orphan that was not seen can do it no harm.
+        """
+        for left in self._directory.glob(f"{_UNFINISHED}*"):
+            while orphans := processes_in(left):
+                for orphan in orphans:
+                    end_process(orphan, grace_seconds=0)
+            shutil.rmtree(left, ignore_errors=True)
 
     def _spawn(self, port: int) -> ProcessId:
         with contextlib.suppress(FileNotFoundError):
@@ -220,15 +235,8 @@ class PostgresServer:
         Only then is the file removed, and only while no process at all works in the directory: the file also guards
         against children of a killed server that have not ended yet.
         """
-        processes = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-        if not any(self._works_here(pid) for pid in processes):
+        if not processes_in(self._data):
             (self._data / "postmaster.pid").unlink(missing_ok=True)
-
-    def _works_here(self, pid: int) -> bool:
-        try:
-            return Path(f"/proc/{pid}/cwd").samefile(self._data)
-        except OSError:  # ended, or another user's
-            return False
 
     def _renew_password(self) -> None:
         """The password file is lost: set another one, in single-user mode, which asks for none."""
