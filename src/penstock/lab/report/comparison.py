@@ -88,7 +88,7 @@ def _per_part(found: Comparison, names: tuple[str, str]) -> list[Section]:
             [ratio_plot],
         ),
         Section("Distribution", "A dot per query: its median time in each arm.", [boxes]),
-        Section("Every query", left_out.strip(), [Table(columns, rows, numeric=frozenset({1, 2, 3, 4}))]),
+        Section("Every query", left_out.strip(), [Table(columns, rows, numeric=frozenset({1, 2, 3, 4}))], brief=True),
     ]
 
 

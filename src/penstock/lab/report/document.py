@@ -43,9 +43,12 @@ Part = Plot | Table | Command
 
 @dataclass(frozen=True)
 class Section:
+    """`brief` sections are what a terminal shows at the end of a run: their tables, without the plots."""
+
     title: str
     note: str = ""
     parts: Sequence[Part] = ()
+    brief: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,8 @@ class Document:
     sections: Sequence[Section]
     data: Mapping[str, Any] = field(default_factory=dict)
     """The numbers behind it, for the JSON form."""
+
+
+def brief(document: Document) -> list[Table]:
+    """The tables that answer the question asked, for the terminal; the rest is in the page."""
+    return [part for section in document.sections if section.brief for part in section.parts if isinstance(part, Table)]

@@ -46,6 +46,7 @@ def document(runs: Sequence[Run]) -> Document:
                     Plot("starts", plots.starts(measured), text, height=110 + 70 * max(1, len(measured))),
                     Table(columns, rows, numeric=frozenset(range(1, len(columns)))),
                 ],
+                brief=True,
             ),
             again.section([run.description for run in runs]),
         ],

@@ -186,7 +186,7 @@ def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str
         row.append(_answer_cell(sample, verdicts.get(name)))
         rows.append(row)
     columns = ["query", "median, s" if repeated else "seconds", *(["range, s"] if repeated else []), "rows", "answer"]
-    return Section("Every query", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))])
+    return Section("Every query", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))], brief=True)
 
 
 def _answer_cell(sample: Sample, verdict: str | None) -> str:
@@ -199,7 +199,10 @@ def _differences(run: Run) -> Section:
     wrong = [sample for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
     rows = [(sample["query"], "✗ " + "\n".join(sample.get("lines") or [sample.get("note", "")])) for sample in wrong]
     return Section(
-        "Answers that differ", "Expected rows are marked -, found ones +.", [Table(("query", "difference"), rows)]
+        "Answers that differ",
+        "Expected rows are marked -, found ones +.",
+        [Table(("query", "difference"), rows)],
+        brief=True,
     )
 
 

@@ -1,0 +1,62 @@
+"""Plots of comparisons: ratios with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.lab.analysis import Ratio
+from penstock.lab.report import words
+from penstock.lab.report.plots.base import BAD, QUIET, SERIES, Figure, axis, layout, log_axis
+
+_RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2, 3, 5, 10, 20)
+
+
+def ratios(parts: Sequence[Ratio]) -> Figure:
+    """A dot with its interval per query; 1 is no difference, the left side is faster."""
+    colours = {"faster": SERIES[0], "slower": BAD}
+    rows = sorted(parts, key=lambda part: part.ratio, reverse=True)
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "y": [part.name for part in rows],
+                "x": [part.ratio for part in rows],
+                "marker": {"size": 7, "color": [colours.get(part.verdict, QUIET) for part in rows]},
+                "error_x": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [part.interval.high - part.ratio if part.interval else 0 for part in rows],
+                    "arrayminus": [part.ratio - part.interval.low if part.interval else 0 for part in rows],
+                    "color": QUIET,
+                    "thickness": 1,
+                    "width": 0,
+                },
+                "hovertext": [_ratio_text(part) for part in rows],
+                "hoverinfo": "text",
+            }
+        ],
+        "layout": layout(
+            xaxis=log_axis("candidate / baseline, logarithmic", _RATIOS),
+            yaxis=axis(type="category", tickfont={"size": 10}, dtick=1, range=[-1, len(rows)]),
+            shapes=[
+                {
+                    "type": "line",
+                    "x0": 1,
+                    "x1": 1,
+                    "yref": "paper",
+                    "y0": 0,
+                    "y1": 1,
+                    "line": {"color": "var(--ink)", "width": 1, "dash": "dot"},
+                }
+            ],
+        ),
+    }
+
+
+def _ratio_text(part: Ratio) -> str:
+    text = f"<b>{part.name}</b>  {words.number(part.ratio)}×, {part.verdict}<br>"
+    text += f"{words.seconds(part.baseline.median)} → {words.seconds(part.candidate.median)}"
+    if part.interval:
+        text += f"<br>95 % interval {words.number(part.interval.low)}–{words.number(part.interval.high)}"
+    return text
