@@ -18,12 +18,13 @@ def demo(
 ) -> None:
     """Show TPC-DS end to end in a home of its own: lake, catalog, data, 104 queries, every answer checked, a report."""
     os.environ.setdefault("PENSTOCK_HOME", str(Path(".demo").absolute()))
-    from penstock.cli import lab
+    from penstock.cli.lab import show
+    from penstock.cli.lab.options import cluster_size
     from penstock.lab.demo import run_demo
+    from penstock.lab.suites.tpcds import Tpcds
 
     console = Console()
-    options = lab.default_options(scale)
-    run = run_demo(Home.default(), options, report.absolute(), console)
-    lab.show_queries(console, run)
+    run = run_demo(Home.default(), Tpcds(scale=scale), cluster_size(), report.absolute(), console)
+    show.show(console, [run])
     console.print(f"The report is in {report.absolute()}", highlight=False, soft_wrap=True)
-    lab.end_as(run)
+    show.end_as([run])

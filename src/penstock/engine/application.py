@@ -47,6 +47,11 @@ class ClusterSize:
         """Task slots of the whole cluster."""
         return self.executor.cores * self.executors
 
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> ClusterSize:
+        """The inverse of `dataclasses.asdict`."""
+        return ClusterSize(ProcessSize(**value["driver"]), ProcessSize(**value["executor"]), value["executors"])
+
 
 @dataclass(frozen=True)
 class ApplicationSpec:
@@ -81,12 +86,7 @@ class ApplicationSpec:
         """The inverse of `to_json`; unknown fields of a newer release are ignored."""
         known = {f.name for f in fields(ApplicationSpec)}
         given = {name: item for name, item in value.items() if name in known}
-        size = given["size"]
-        given["size"] = ClusterSize(
-            driver=ProcessSize(**size["driver"]),
-            executor=ProcessSize(**size["executor"]),
-            executors=size["executors"],
-        )
+        given["size"] = ClusterSize.from_json(given["size"])
         for name in ("arguments", "jars", "files", "python_files", "tags"):
             given[name] = tuple(given.get(name, ()))
         return ApplicationSpec(**given)

@@ -175,7 +175,7 @@ def _distribution() -> str:
         return "Linux"
 
 
-def last_samples(home: Home, workload: str, scale: float, kind: str) -> list[Sample]:
+def last_samples(home: Home, workload: str, scale: float | None, kind: str) -> list[Sample]:
     """Samples of the newest run of this workload and scale on this machine that ended; empty where there is none."""
     for run_id in reversed(records.runs(home)):
         if f"-{workload}-" in run_id:

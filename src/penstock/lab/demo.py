@@ -15,29 +15,32 @@ from types import FrameType
 from rich.console import Console
 
 from penstock.catalog.database import Database
+from penstock.engine.application import ClusterSize
 from penstock.engine.engine import Engine
 from penstock.home import Home, read_json, write_json
+from penstock.lab import runner
 from penstock.lab.bench import Bench
 from penstock.lab.progress import Terminal
 from penstock.lab.records import Run
 from penstock.lab.report import make
-from penstock.lab.suites import tpcds
+from penstock.lab.runner import Arm, Plan
+from penstock.lab.suites.tpcds import Tpcds
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import EMBEDDED
 
 _STEPS = 7
 
 
-def run_demo(home: Home, options: tpcds.Options, report: Path, console: Console) -> Run:
+def run_demo(home: Home, suite: Tpcds, size: ClusterSize, report: Path, console: Console) -> Run:
     """Everything from an empty directory to the report; stops what it started, however it ends.
 
     Raises `StateError` when another demo runs in this home.
     """
     busy = f"Another demo is running in {home.root}"
     with home.lock("demo", busy=busy), _ended_in_order():
-        _announce(console, home, options, report)
+        _announce(console, home, suite, report)
         with Terminal(console, steps=_STEPS).showing() as listener, _servers(home, listener) as bench:
-            run = tpcds.measure(bench, options, listener)
+            (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, size)], Plan(), listener)
             listener.step("Write the report")
             report.write_text(make.as_html([run]), encoding="utf-8")
         return run
@@ -48,15 +51,15 @@ def minutes(scale: float) -> int:
     return round(3 + 3 * scale)
 
 
-def _announce(console: Console, home: Home, options: tpcds.Options, report: Path) -> None:
+def _announce(console: Console, home: Home, suite: Tpcds, report: Path) -> None:
     console.print(
-        f"[bold]Penstock demo[/bold]: TPC-DS at scale {options.data.scale:g}, about {minutes(options.data.scale)} "
+        f"[bold]Penstock demo[/bold]: TPC-DS at scale {suite.scale:g}, about {minutes(suite.scale)} "
         "minutes on two cores (less where the data is there already).",
         highlight=False,
     )
     console.print(
         f"An object store and a table catalog start in {home.root}; a Spark application generates the data;\n"
-        f"{len(options.queries)} queries run on a cluster of their own; DuckDB checks every answer; the report goes\n"
+        f"{len(suite.queries)} queries run on a cluster of their own; DuckDB checks every answer; the report goes\n"
         f"to {report}. At the end nothing is left running, and the data stays for the next time.\n",
         highlight=False,
         soft_wrap=True,

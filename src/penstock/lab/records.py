@@ -3,7 +3,8 @@
 `run.json` says what was measured, on what, with what; it is written once, before the first sample, and never changed.
 `samples.jsonl` is appended to, one JSON object a line, each with its `kind` and `at_ms` (UTC, epoch milliseconds). It
 can be read while the run goes on: a last line that a killed process left half-written is not there for a reader, and is
-cut off before the next append. A run that has no `end` sample was interrupted, or is still going on.
+cut off before the next append. A run that has no `end` sample was interrupted, or is still going on. A repetition that
+was interrupted is done again as another `attempt`; what earlier attempts left in the file no reader sees.
 
 The local directory is the original; `publish` copies it to the lake, where it outlives the machine.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -51,7 +53,10 @@ class Description:
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The workload's own choices: queries, iterations, object size."""
+    """The suite's own choices, enough to make it again: queries, iterations, object size."""
+    launcher: str = "penstock"
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """How often it was to be measured: what an interrupted run needs to go on."""
     commit: str | None = None
     format: int = FORMAT
 
@@ -74,17 +79,18 @@ class Run:
 
     @property
     def outcome(self) -> str:
-        """`ok`, `failed`, `different_answers`, or `unfinished`."""
+        """`ok`, `failed`, `wrong` (a result was not right), or `unfinished`."""
         ends = self.of_kind("end")
         return str(ends[-1]["outcome"]) if ends else "unfinished"
 
 
 class Recorder:
-    """Appends samples to one run. Every sample is on disk when `add` returns."""
+    """Appends samples to one run. Every sample is on disk when `add` returns, whichever thread called it."""
 
     def __init__(self, directory: Path, description: Description) -> None:
         self.directory = directory
         self.description = description
+        self._turn = threading.Lock()
 
     @staticmethod
     def begin(home: Home, description: Description) -> Recorder:
@@ -111,7 +117,7 @@ class Recorder:
 
     def add(self, kind: str, **values: Any) -> None:
         line = json.dumps({"kind": kind, "at_ms": int(time.time() * 1000), **values}, ensure_ascii=False) + "\n"
-        with (self.directory / "samples.jsonl").open("a+b") as file:
+        with self._turn, (self.directory / "samples.jsonl").open("a+b") as file:
             _cut_torn_line(file.fileno())
             file.write(line.encode())
             file.flush()
@@ -143,7 +149,7 @@ def load(directory: Path) -> Run:
         raise NotFound(f"{directory} holds no run", fix="list the runs: penstock lab runs") from None
     except ValueError as error:
         raise StateError(f"{directory / 'run.json'} is damaged", why=str(error), fix="measure again") from error
-    return Run(Description.from_json(described), tuple(_samples(directory / "samples.jsonl")))
+    return Run(Description.from_json(described), _latest(_samples(directory / "samples.jsonl")))
 
 
 def runs(home: Home) -> list[str]:
@@ -180,7 +186,20 @@ def _from_lake(store: ObjectStore, run_id: str) -> Run:
         content = store.get(f"{LAKE_PREFIX}/{run_id}/samples.jsonl")
     except NotFound:
         content = b""
-    return Run(Description.from_json(described), tuple(_parse(content, f"{run_id}/samples.jsonl")))
+    return Run(Description.from_json(described), _latest(_parse(content, f"{run_id}/samples.jsonl")))
+
+
+def _latest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
+    """Without the samples of attempts at a repetition that a later attempt superseded."""
+    found = list(samples)
+    latest: dict[int, int] = {}
+    for sample in found:
+        if "attempt" in sample:
+            repetition = sample["repetition"]
+            latest[repetition] = max(sample["attempt"], latest.get(repetition, 0))
+    return tuple(
+        sample for sample in found if "attempt" not in sample or sample["attempt"] == latest[sample["repetition"]]
+    )
 
 
 def _local_directory(home: Home, run_id: str) -> Path:

@@ -58,7 +58,7 @@ def test_the_headline_says_that_all_is_right() -> None:
 
 def test_a_wrong_answer_is_the_first_thing_said() -> None:
     wrong = {"kind": "answer", "query": "q2", "verdict": "different", "note": "", "lines": ["- 1", "+ 2"]}
-    document = make.document([run(more=[wrong], outcome="different_answers")])
+    document = make.document([run(more=[wrong], outcome="wrong")])
     assert document.headline.startswith("1 answer differ")
     assert not document.good
     assert document.sections[0].title == "Answers that differ"

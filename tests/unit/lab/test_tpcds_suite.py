@@ -11,16 +11,18 @@ import pytest
 from lab_fakes import MemoryStore, PretendingEngine, Silent
 
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.errors import ClusterError
 from penstock.home import Home
 from penstock.lab import bench as benches
+from penstock.lab import launcher, runner
 from penstock.lab.bench import Bench
+from penstock.lab.records import Run
+from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites import queries, tpcds
 from penstock.lake.base import Lake
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
 LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment")
-OPTIONS = tpcds.Options(data=tpcds.DataSet(0.1), size=SIZE, queries=("q1", "q2"))
+SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"))
 TEXTS = {"q1": "SELECT count(*) AS n FROM item", "q2": "SELECT max(i_price) AS most FROM item"}
 
 
@@ -40,7 +42,12 @@ class World:
         monkeypatch.setattr(tpcds, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         monkeypatch.setattr(queries, "texts", lambda jar, names: {name: TEXTS[name] for name in names})
         monkeypatch.setattr(benches, "versions", lambda: {"spark": "4.1.2"})
+        monkeypatch.setattr(launcher, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         self.bench = Bench(self.home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
+
+    def measure(self) -> Run:
+        (run,) = runner.measure(lambda _: self.bench, [Arm("Penstock", SUITE, SIZE)], Plan(), Silent())
+        return run
 
     def work(self, spec: ApplicationSpec) -> State:
         arguments = dict(zip(spec.arguments[::2], spec.arguments[1::2], strict=True))
@@ -91,23 +98,23 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_the_first_run_loads_and_the_second_does_not(world: World) -> None:
-    assert tpcds.measure(world.bench, OPTIONS, Silent()).outcome == "ok"
-    assert tpcds.measure(world.bench, OPTIONS, Silent()).outcome == "ok"
+    assert world.measure().outcome == "ok"
+    assert world.measure().outcome == "ok"
     assert world.mains() == ["Load", "PowerRun", "PowerRun"]
 
 
 def test_data_whose_load_was_cut_short_is_loaded_again(world: World) -> None:
-    tpcds.ensure_data(world.bench, OPTIONS, Silent())
+    world.measure()
     world.store.delete("tpcds/sf0p1/_manifest.json")
-    tpcds.ensure_data(world.bench, OPTIONS, Silent())
-    assert world.mains() == ["Load", "Load"]
+    world.measure()
+    assert world.mains() == ["Load", "PowerRun"] * 2
 
 
 def test_a_catalog_that_lost_its_tables_gets_them_back(world: World) -> None:
-    tpcds.ensure_data(world.bench, OPTIONS, Silent())
+    world.measure()
     world.tables.clear()
-    tpcds.ensure_data(world.bench, OPTIONS, Silent())
-    assert world.mains() == ["Load", "Load"]
+    world.measure()
+    assert world.mains() == ["Load", "PowerRun"] * 2
 
 
 def test_another_object_size_is_another_data_set_beside_the_first() -> None:
@@ -118,8 +125,8 @@ def test_another_object_size_is_another_data_set_beside_the_first() -> None:
 
 def test_a_wrong_answer_is_a_failure_that_shows_the_rows(world: World) -> None:
     world.answers["q2"] = [["2.60"]]
-    run = tpcds.measure(world.bench, OPTIONS, Silent())
-    assert run.outcome == "different_answers"
+    run = world.measure()
+    assert run.outcome == "wrong"
     (wrong,) = [sample for sample in run.of_kind("answer") if sample["verdict"] == "different"]
     assert wrong["query"] == "q2"
     assert wrong["lines"][2:] == ["  - 2.5", "  + 2.6"]
@@ -127,26 +134,28 @@ def test_a_wrong_answer_is_a_failure_that_shows_the_rows(world: World) -> None:
 
 def test_a_failed_query_is_recorded_and_the_others_are_still_checked(world: World) -> None:
     world.failing = {"q1"}
-    run = tpcds.measure(world.bench, OPTIONS, Silent())
+    run = world.measure()
     assert run.outcome == "failed"
     assert [sample["query"] for sample in run.of_kind("answer")] == ["q2"]
 
 
-def test_an_application_that_left_nothing_is_an_error_and_the_run_stays_unfinished(world: World) -> None:
+def test_an_application_that_left_nothing_is_a_failed_repetition_that_says_why(world: World) -> None:
     world.leaves_samples = False
-    with pytest.raises(ClusterError, match="queries ended as"):
-        tpcds.measure(world.bench, OPTIONS, Silent())
+    run = world.measure()
+    assert run.outcome == "failed"
+    (repetition,) = run.of_kind("repetition")
+    assert "queries, scale 0.1 ended as" in repetition["error"]
 
 
 def test_the_independent_engine_is_asked_once_per_data_set(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    tpcds.measure(world.bench, OPTIONS, Silent())
+    world.measure()
     world.store.reads.clear()
-    tpcds.measure(world.bench, OPTIONS, Silent())
+    world.measure()
     assert not [key for key in world.store.reads if key.endswith(".parquet")]
 
 
 def test_the_run_is_in_the_lake_too(world: World) -> None:
-    run = tpcds.measure(world.bench, OPTIONS, Silent())
+    run = world.measure()
     kept = world.store.objects[f"penstock/lab/{run.description.id}/samples.jsonl"]
     assert len(kept.splitlines()) == len(run.samples)
 
@@ -157,5 +166,5 @@ def test_interrupted_it_stops_the_application(world: World, monkeypatch: pytest.
 
     monkeypatch.setattr(world.engine, "supervise", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        tpcds.measure(world.bench, OPTIONS, Silent())
+        world.measure()
     assert world.engine.stopped == ["app-1"]

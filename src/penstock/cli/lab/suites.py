@@ -1,0 +1,89 @@
+"""How a workload becomes a command: its own options, and those that all workloads share."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from rich.console import Console
+
+from penstock.cli.lab import options
+from penstock.cli.lab.app import app
+from penstock.cli.lab.show import end_as, show
+from penstock.home import Home
+
+if TYPE_CHECKING:
+    from penstock.lab.records import Run
+    from penstock.lab.runner import Arm, Plan
+    from penstock.lab.suites.base import Suite
+
+
+def suite_command(name: str) -> Callable[[Callable[..., Suite]], Callable[..., None]]:
+    """Make a command of a function that turns a workload's own options into its suite.
+
+    The command has the shared options too: how often, against what, on which lake and size of cluster. It measures,
+    shows what came of it, and exits with 0, 1 (something failed) or 9 (a result was wrong).
+    """
+
+    def decorate(to_suite: Callable[..., Suite]) -> Callable[..., None]:
+        own, shared = _parameters(to_suite), _parameters(_measure_and_show, but="suite")
+
+        @functools.wraps(to_suite)
+        def command(**given: Any) -> None:
+            suite = to_suite(**{p.name: given.pop(p.name) for p in own})
+            _measure_and_show(suite, **given)
+
+        parameters = [*own, *shared]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        app.command(name)(command)
+        return command
+
+    return decorate
+
+
+def _parameters(function: Callable[..., Any], *, but: str = "") -> list[inspect.Parameter]:
+    """With their annotations resolved, as Typer wants them; those of types imported late are left out."""
+    wanted = [p for p in inspect.signature(function).parameters.values() if p.name != but]
+    only = types.SimpleNamespace(__annotations__={p.name: p.annotation for p in wanted})
+    hints = get_type_hints(only, globalns=function.__globals__, include_extras=True)
+    return [p.replace(annotation=hints[p.name]) for p in wanted]
+
+
+def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
+    """Measure with progress on the terminal."""
+    from penstock.lab import runner
+    from penstock.lab.bench import Bench
+    from penstock.lab.progress import Terminal
+
+    home = Home.default()
+    with Terminal(Console()).showing() as listener:
+        return runner.measure(functools.partial(Bench.open, home), arms, plan, listener)
+
+
+def _measure_and_show(
+    suite: Suite,
+    *,
+    repetitions: options.Repetitions = 1,
+    warmup: options.Warmup = 0,
+    against_plain: options.AgainstPlain = False,
+    lake: options.LakeName = None,
+    profile: options.Profile = None,
+    conf: options.Settings = None,
+    driver_memory: options.DriverMemory = None,
+    executors: options.Executors = None,
+    executor_cores: options.ExecutorCores = None,
+    executor_memory: options.ExecutorMemory = None,
+) -> None:
+    from penstock.lab import launcher
+    from penstock.lab.runner import Arm, Plan
+
+    size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory)
+    ours = Arm("Penstock", suite, size, lake, profile, options.spark_settings(conf))
+    plain = [Arm("plain Spark", suite, size, lake, launcher=launcher.PLAIN)] if against_plain else []
+    runs = run_arms([*plain, ours], Plan(repetitions, warmup))
+    show(Console(), runs)
+    end_as(runs)

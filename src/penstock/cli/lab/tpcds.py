@@ -1,0 +1,44 @@
+"""`penstock lab tpcds`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from penstock.cli.lab import options
+from penstock.cli.lab.suites import suite_command
+
+if TYPE_CHECKING:
+    from penstock.lab.suites.tpcds import Tpcds
+
+Scale = Annotated[float, typer.Option(help="TPC-DS scale factor: about this many GB of raw data.", min=0.001)]
+Queries = Annotated[Optional[str], typer.Option(help="Only these, e.g. q3,q7.")]  # noqa: UP045
+QuerySet = Annotated[str, typer.Option("--set", help="all (104), io54 (the I/O-intensive ones), or nine.")]
+
+
+@suite_command("tpcds")
+def tpcds(
+    *,
+    scale: Scale = 1,
+    queries: Queries = None,
+    query_set: QuerySet = "all",
+    iterations: Annotated[int, typer.Option(help="How often each query runs in one repetition.", min=1)] = 1,
+    warm_iterations: Annotated[int, typer.Option(help="Rounds in the same cluster before those.", min=0)] = 0,
+    validate: Annotated[bool, typer.Option(help="Check every answer against DuckDB.")] = True,
+    object_size: options.ObjectSize = "32m",
+    reload: options.Reload = False,
+) -> Tpcds:
+    """Run TPC-DS on a dedicated cluster. Exit code 9 when an answer differs, 1 when a query failed."""
+    from penstock.lab.suites import queries as known
+    from penstock.lab.suites.tpcds import Tpcds
+
+    return Tpcds(
+        scale=scale,
+        object_size_bytes=options.size_bytes(object_size, "--object-size"),
+        queries=known.select(queries, query_set),
+        iterations=iterations,
+        warm_iterations=warm_iterations,
+        validate=validate,
+        reload=reload,
+    )

@@ -1,0 +1,113 @@
+"""What a suite works with while one run of it is measured: applications, the lake, and the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.engine.application import ClusterSize
+from penstock.lab.bench import Bench
+from penstock.lab.launcher import Job, Launcher, Ran
+from penstock.lab.progress import Listener
+from penstock.lab.records import LAKE_PREFIX, Recorder
+from penstock.lake.base import ObjectStore
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run, and within it one repetition; 0 and below are warm-up, None is the preparation before all of them."""
+
+    bench: Bench
+    recorder: Recorder
+    launcher: Launcher
+    listener: Listener
+    size: ClusterSize
+    profile: str
+    settings: Mapping[str, str]
+    """The suite's meaning and the user's own, for every application of the run."""
+    repetition: int | None = None
+    attempt: int = 1
+    """Counts from 1; above it where an interrupted repetition is done again."""
+
+    @property
+    def store(self) -> ObjectStore:
+        return self.bench.store
+
+    @property
+    def warmup(self) -> bool:
+        return self.repetition is not None and self.repetition < 1
+
+    def in_repetition(self, repetition: int, attempt: int) -> Session:
+        return replace(self, repetition=repetition, attempt=attempt)
+
+    def key(self, name: str) -> str:
+        """A place in the lake that belongs to this repetition alone."""
+        again = f"-{self.attempt}" if self.attempt > 1 else ""
+        return f"{LAKE_PREFIX}/{self.recorder.description.id}/{name}-{self.repetition}{again}"
+
+    def uri(self, key: str) -> str:
+        """The address of a key for Spark."""
+        return f"{self.bench.lake.root}/{key}"
+
+    def json_lines(self, key: str) -> list[dict[str, Any]]:
+        return self.bench.json_lines(key)
+
+    def remove(self, prefix: str) -> None:
+        """Delete every object below `prefix`, a directory."""
+        self.store.delete(*(found.key for found in self.store.list(f"{prefix.rstrip('/')}/")))
+
+    def record(self, kind: str, **values: Any) -> None:
+        """One raw sample, on disk when this returns. May be called by several threads at once."""
+        at = {} if self.repetition is None else {"repetition": self.repetition, "attempt": self.attempt}
+        warmup = {"warmup": True} if self.warmup else {}
+        self.recorder.add(kind, **at, **warmup, **values)
+
+    def measure(self, name: str, *, elapsed_ms: float, **more: Any) -> None:
+        """A timed piece of work, done right. `bytes` and `rows` are what it worked on."""
+        self.record("measure", name=name, elapsed_ms=elapsed_ms, **more)
+
+    def check(self, name: str, right: bool, note: str = "") -> None:
+        """A validation. A single wrong one makes the run's outcome `wrong`."""
+        self.record("check", name=name, right=right, note=note)
+
+    def replay(self, key: str) -> list[dict[str, Any]]:
+        """Record the samples an application wrote to the lake, each of the kind it names; returns them."""
+        samples = self.json_lines(key)
+        for sample in samples:
+            self.record(**sample)
+        return samples
+
+    def application(
+        self,
+        role: str,
+        main_class: str,
+        arguments: Sequence[str],
+        *,
+        name: str,
+        size: ClusterSize | None = None,
+        profile: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        doing: Callable[[str], None] | None = None,
+        must_succeed: bool = True,
+        **more: Any,
+    ) -> Ran:
+        """Run one of the lab's applications to its end on a cluster of its own and record what it cost.
+
+        `more` is recorded with it (which user it was, say). Raises `ClusterError` with the end of its output where it
+        failed and `must_succeed`. May be called by several threads at once.
+        """
+        job = Job(
+            role=role,
+            name=name,
+            main_class=main_class,
+            arguments=arguments,
+            size=size or self.size,
+            profile=profile or self.profile,
+            settings={**self.settings, **(settings or {})},
+        )
+        ran = self.launcher.run(job, doing or self.listener.now)
+        self.record("application", **ran.sample, **more)
+        if must_succeed:
+            ran.explain()
+        return ran
