@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 def show(console: Console, runs: Sequence[Run]) -> None:
     """The tables of the runs' report, its headline, and how to have all of it."""
     from penstock.lab.report import make
-    from penstock.lab.report.document import Table as Rows
+    from penstock.lab.report.document import brief
 
     document = make.document(runs)
     console.print()
-    for section in document.sections[:-1]:
-        for part in section.parts:
-            if isinstance(part, Rows) and not part.folded:
-                console.print(table(part))
-                console.print()
+    for part in brief(document):
+        console.print(_table(part))
+        console.print()
     console.print(f"[bold {'green' if document.good else 'red'}]{document.headline}[/]", highlight=False)
     names = " ".join(run.description.id for run in runs)
     console.print(f"Report: penstock lab report {names} -o report.html", highlight=False, soft_wrap=True)
@@ -49,7 +47,7 @@ def end_as(runs: Sequence[Run]) -> None:
         raise typer.Exit(1)
 
 
-def table(part: Rows) -> Table:
+def _table(part: Rows) -> Table:
     made = Table(box=None, pad_edge=False, header_style="dim")
     for index, column in enumerate(part.columns):
         made.add_column(column, justify="right" if index in part.numeric else "left", no_wrap=index in part.numeric)
