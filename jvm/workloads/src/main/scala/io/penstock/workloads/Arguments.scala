@@ -1,5 +1,7 @@
 package io.penstock.workloads
 
+import org.apache.spark.network.util.JavaUtils
+
 /** What a user typed cannot be used; `getMessage` says what is wrong and how to say it right. */
 class UsageError(message: String) extends Exception(message)
 
@@ -13,11 +15,29 @@ class Arguments(values: Map[String, String], usage: String) {
 
   def list(name: String): Option[Seq[String]] = values.get(name).map(_.split(',').map(_.trim).filter(_.nonEmpty).toSeq)
 
-  def int(name: String, default: Int, atLeast: Int): Int = values.get(name).fold(default) { text =>
-    text.toIntOption
-      .filter(_ >= atLeast)
-      .getOrElse(throw new UsageError(s"--$name takes a whole number of at least $atLeast, not '$text'."))
+  def int(name: String, default: Int, atLeast: Int): Int =
+    read(name, s"a whole number of at least $atLeast")(_.toIntOption.filter(_ >= atLeast)).getOrElse(default)
+
+  def long(name: String, default: Long, atLeast: Long): Long =
+    read(name, s"a whole number of at least $atLeast")(_.toLongOption.filter(_ >= atLeast)).getOrElse(default)
+
+  /** In bytes; the user says `32m` or `1g`, in powers of 1024. */
+  def size(name: String, default: String): Long =
+    read(name, "a size like 32m")(inBytes).orElse(inBytes(default)).get
+
+  def required[T](name: String, expected: String)(parse: String => Option[T]): T = {
+    required(name)
+    read(name, expected)(parse).get
   }
+
+  /** The option's value, or none where it was not given; `expected` is what a value that cannot be read is told. */
+  def read[T](name: String, expected: String)(parse: String => Option[T]): Option[T] = values.get(name).map { text =>
+    parse(text).getOrElse(throw new UsageError(s"--$name takes $expected, not '$text'."))
+  }
+
+  private def inBytes(text: String): Option[Long] =
+    try Some(JavaUtils.byteStringAsBytes(text)).filter(_ > 0)
+    catch { case _: NumberFormatException => None }
 }
 
 object Arguments {

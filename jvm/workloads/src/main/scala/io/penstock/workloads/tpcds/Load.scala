@@ -5,10 +5,9 @@ import java.util.concurrent.Executors
 import scala.concurrent.duration.Duration
 import scala.concurrent.{Await, ExecutionContext, Future}
 
-import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.SparkSession
 
-import io.penstock.workloads.{Application, Arguments, UsageError}
+import io.penstock.workloads.{Application, Arguments, Manifest, UsageError}
 
 /**
  * Generates TPC-DS, lays it out, registers the tables as external Parquet tables and collects their statistics.
@@ -24,21 +23,21 @@ object Load extends Application {
 
   override def run(arguments: Seq[String]): Int = {
     val options = Arguments.parse(arguments, known, usage)
-    val scale = positive(options.required("scale"))
+    val scale = options.required("scale", "a positive number")(_.toDoubleOption.filter(_ > 0))
     val location = options.required("location").stripSuffix("/")
     val database = options.required("database")
-    val objectSize = size(options.optional("object-size").getOrElse("32m"))
+    val objectSize = options.size("object-size", "32m")
     val tables = options.list("tables").fold(TpcdsTable.all)(_.map(table))
     val spark = SparkSession.builder().appName(s"TPC-DS load, scale $scale").getOrCreate()
     val parallelism = options.int("parallelism", 2 * spark.sparkContext.defaultParallelism, atLeast = 1)
 
     val plans = tables.map(LoadPlan.of(_, scale, objectSize, parallelism))
-    val manifest = new LoadManifest(location, spark.sparkContext.hadoopConfiguration)
+    val manifest = new Manifest(location, spark.sparkContext.hadoopConfiguration)
     manifest.withdraw()
     spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database`")
     val loader = new TableLoader(spark, scale, location, database)
     val loaded = sideBySide(plans)(loader.load)
-    manifest.write(scale, objectSize, versions(spark), loaded)
+    manifest.write(LoadReport.manifest(scale, objectSize, versions(spark), loaded))
     println(LoadReport.table(loaded))
     spark.stop()
     0
@@ -60,20 +59,9 @@ object Load extends Application {
     "tpcds" -> Option(classOf[io.trino.tpcds.Session].getPackage.getImplementationVersion).getOrElse("unknown")
   )
 
-  private def positive(scale: String): Double =
-    scale.toDoubleOption
-      .filter(_ > 0)
-      .getOrElse(throw new UsageError(s"--scale takes a positive number, not '$scale'."))
-
   private def table(name: String): TpcdsTable = TpcdsTable
     .named(name)
     .getOrElse(
       throw new UsageError(s"TPC-DS has no table '$name'. Tables: ${TpcdsTable.all.map(_.name).mkString(", ")}.")
     )
-
-  private def size(text: String): Long =
-    try JavaUtils.byteStringAsBytes(text)
-    catch {
-      case _: NumberFormatException => throw new UsageError(s"--object-size takes a size like 32m, not '$text'.")
-    }
 }

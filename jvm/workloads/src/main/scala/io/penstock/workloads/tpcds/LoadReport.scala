@@ -2,9 +2,35 @@ package io.penstock.workloads.tpcds
 
 import java.util.Locale
 
-/** What was chosen for each table and what it came to, as a table for people. */
+import scala.collection.immutable.ListMap
+
+/** What was chosen for each table and what it came to. */
 object LoadReport {
 
+  /** For the programs that use the data. */
+  def manifest(
+      scale: Double,
+      objectSize: Long,
+      versions: Map[String, String],
+      tables: Seq[LoadedTable]
+  ): Map[String, Any] = ListMap(
+    "scale" -> scale,
+    "object_size" -> objectSize,
+    "versions" -> versions,
+    "tables" -> tables.map(describe)
+  )
+
+  private def describe(loaded: LoadedTable): Map[String, Any] = ListMap(
+    "table" -> loaded.plan.table.name,
+    "rows" -> loaded.rows,
+    "bytes" -> loaded.bytes,
+    "files" -> loaded.files,
+    "partitions" -> loaded.partitions,
+    "partition_column" -> loaded.plan.partitionColumn,
+    "layout" -> loaded.plan.description
+  )
+
+  /** For people. */
   def table(loaded: Seq[LoadedTable]): String = {
     val heading = Seq("table", "rows", "MB", "objects", "layout")
     val rows = loaded.map { one =>

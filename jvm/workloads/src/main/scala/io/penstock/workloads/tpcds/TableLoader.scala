@@ -1,8 +1,9 @@
 package io.penstock.workloads.tpcds
 
 import io.trino.tpcds.Table
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{SaveMode, SparkSession}
+
+import io.penstock.workloads.DataFiles
 
 /** What a table came to. `bytes` and `files` are of its data files alone. */
 case class LoadedTable(plan: TablePlan, rows: Long, bytes: Long, files: Int, partitions: Int)
@@ -56,9 +57,7 @@ class TableLoader(spark: SparkSession, scale: Double, location: String, database
     val name = plan.table.name
     val identifier = spark.sessionState.sqlParser.parseTableIdentifier(qualified(name))
     val rows = spark.sessionState.catalog.getTableMetadata(identifier).stats.flatMap(_.rowCount).map(_.toLong)
-    val path = new Path(directory(plan))
-    val listing = path.getFileSystem(spark.sparkContext.hadoopConfiguration).listFiles(path, true)
-    val files = Iterator.continually(listing).takeWhile(_.hasNext).map(_.next()).filter(isData).toSeq
+    val files = DataFiles.under(directory(plan), spark.sparkContext.hadoopConfiguration)
     LoadedTable(
       plan,
       rows.getOrElse(0L),
@@ -67,8 +66,6 @@ class TableLoader(spark: SparkSession, scale: Double, location: String, database
       files.map(_.getPath.getParent).distinct.size
     )
   }
-
-  private def isData(file: org.apache.hadoop.fs.LocatedFileStatus): Boolean = file.getPath.getName.endsWith(".parquet")
 
   private def directory(plan: TablePlan): String = s"$location/${plan.table.name}"
 
