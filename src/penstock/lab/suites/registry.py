@@ -10,6 +10,7 @@ from penstock.errors import InvalidInput
 from penstock.lab.suites.base import Suite
 
 _SUITES = {
+    "blocks": "blocks:Blocks",
     "tpcds": "tpcds:Tpcds",
 }
 

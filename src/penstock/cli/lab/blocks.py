@@ -1,0 +1,35 @@
+"""`penstock lab blocks`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from penstock.cli.lab import options
+from penstock.cli.lab.suites import suite_command
+
+if TYPE_CHECKING:
+    from penstock.lab.suites.blocks import Blocks
+
+
+@suite_command("blocks")
+def blocks(
+    *,
+    directory: Annotated[Optional[Path], typer.Option(help="On the device; else the state directory.")] = None,  # noqa: UP045
+    size: Annotated[str, typer.Option(help="Of each worker's file: larger than the device's own cache.")] = "1g",
+    seconds: Annotated[int, typer.Option(help="For each of the four patterns.", min=1)] = 10,
+    depth: Annotated[int, typer.Option(help="Requests in flight for each worker.", min=1, max=1024)] = 1,
+    workers: Annotated[int, typer.Option(help="Processes, each with a file of its own.", min=1, max=256)] = 1,
+) -> Blocks:
+    """Measure the block device under a directory with fio: 4 KiB random, 64 KiB sequential, without the page cache."""
+    from penstock.lab.suites.blocks import Blocks
+
+    return Blocks(
+        directory=str(directory.absolute()) if directory else "",
+        size_bytes=options.size_bytes(size, "--size"),
+        seconds=seconds,
+        depth=depth,
+        workers=workers,
+    )

@@ -1,0 +1,78 @@
+"""What fio says becomes samples, and what it could never do is refused before it starts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from lab_fakes import Silent
+
+from penstock.errors import InvalidInput, MissingRequirement
+from penstock.lab.records import Description, Recorder
+from penstock.lab.session import Session
+from penstock.lab.suites.blocks import PATTERNS, Blocks, points, samples
+
+READ = PATTERNS[3]
+REPORT = {
+    "jobs": [
+        {
+            "read": {
+                "io_bytes": 49057792,
+                "runtime": 799,
+                "total_ios": 11983,
+                "clat_ns": {"mean": 66328.6, "max": 423408, "bins": {"53504": 358, "28800": 2, "99999": 0}},
+            },
+            "write": {"total_ios": 0},
+        }
+    ]
+}
+
+
+def test_a_report_becomes_a_rate_and_a_histogram_in_microseconds() -> None:
+    measure, latency = samples(READ, REPORT)
+    assert (measure["bytes"], measure["operations"], measure["elapsed_ms"]) == (49057792, 11983, 799)
+    assert measure["mean_latency_us"] == pytest.approx(66.3286)
+    assert latency["histogram"] == [[28.8, 2], [53.504, 358]]
+
+
+def test_a_device_that_did_nothing_is_no_sample_of_zero() -> None:
+    with pytest.raises(ValueError, match="did nothing"):
+        list(samples(PATTERNS[2], REPORT))
+
+
+def test_the_bandwidth_log_becomes_points_by_the_second() -> None:
+    found = list(points(READ, "1000, 400, 0, 4096, 0\n2001, 800, 0, 4096, 0\n"))
+    assert [(point["second"], point["bytes"], point["operations"]) for point in found] == [
+        (0, 409600, 100),
+        (1, 819200, 200),
+    ]
+
+
+def test_a_colon_in_the_path_does_not_divide_it() -> None:
+    assert "--directory=/data/a\\:b" in Blocks().arguments(READ, Path("/data/a:b"))
+
+
+def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no directory"):
+        Blocks(directory=str(tmp_path / "nowhere")).check_options()
+
+
+def test_without_fio_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(MissingRequirement, match="apt-get install fio"):
+        Blocks().check_options()
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_a_real_device_is_measured_and_nothing_is_left_on_it(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, Description("run", "blocks", "arm", "", ""))
+    session = Session(None, recorder, None, Silent(), None, "default", {}, 1)  # type: ignore[arg-type]
+    place = tmp_path / "a place: here"
+    place.mkdir()
+    (tmp_path / "run.json").write_text('{"id":"run","workload":"blocks","arm":"arm","created_at":"","command":""}')
+    Blocks(directory=str(place), size_bytes=4 << 20, seconds=1).repetition(session)
+    run = recorder.run()
+    assert [sample["name"] for sample in run.of_kind("measure")] == [pattern.name for pattern in PATTERNS]
+    assert [sample["right"] for sample in run.of_kind("check")] == [True]
+    assert not list(place.iterdir())
