@@ -1,0 +1,59 @@
+"""A YAML file of the user's is read with the place of everything in it."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import InvalidInput
+from penstock.lab import yamlfile
+
+TEXT = """\
+workload: terasort
+arms:
+  - size: 1g
+  - size: 2g
+"""
+
+
+def test_everything_knows_its_line_and_its_key() -> None:
+    root = yamlfile.parse(TEXT, "lab.yaml")
+    second = root.mapping()["arms"].value[1].mapping()["size"]
+    assert (second.value, second.line, second.key) == ("2g", 4, "arms[1].size")
+    with pytest.raises(InvalidInput, match=r"lab.yaml, line 4: arms\[1\].size is too large") as raised:
+        second.wrong("is too large", fix="use 1g")
+    assert raised.value.fix == "use 1g"
+
+
+def test_a_key_given_twice_is_refused_not_overwritten() -> None:
+    with pytest.raises(InvalidInput, match="line 2: a was given on line 1 already"):
+        yamlfile.parse("a: 1\na: 2\n", "x.yaml")
+
+
+def test_no_yaml_is_said_with_its_line() -> None:
+    with pytest.raises(InvalidInput, match=r"x.yaml, line 2: this is not YAML"):
+        yamlfile.parse("a: 1\n b: 2\n", "x.yaml")
+
+
+def test_an_empty_file_holds_nothing() -> None:
+    assert yamlfile.parse("# nothing\n", "x.yaml").mapping() == {}
+
+
+def test_tags_make_no_objects() -> None:
+    with pytest.raises(InvalidInput, match="not YAML"):
+        yamlfile.parse("a: !!python/name:os.system\n", "x.yaml")
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8), values, max_size=4))
+def test_plain_is_what_yaml_itself_reads(value: dict[str, object]) -> None:
+    text = yaml.safe_dump(value, allow_unicode=True)
+    assert yamlfile.parse(text, "x.yaml").plain() == yaml.safe_load(text)
