@@ -77,8 +77,12 @@ def test_totals_cover_the_same_queries_on_both_sides() -> None:
 
 
 def test_a_round_that_lacks_a_query_has_no_total() -> None:
-    both = run(query("q1", 1), query("q2", 1), query("q1", 1, iteration=2))
-    assert analysis.round_seconds(both, {"q1", "q2"}) == [2.0]
+    before = run(query("q1", 1), query("q2", 1), query("q1", 50, iteration=2))
+    after = run(query("q1", 2), query("q2", 2))
+    total = analysis.compare(before, after).total
+    assert (total.baseline.median, total.baseline.count) == (2.0, 1)
+    with pytest.raises(ValueError, match="no round"):
+        analysis.compare(before, run(query("q1", 2), query("q2", 2, iteration=2)))
 
 
 def test_nothing_in_common_is_said_so() -> None:

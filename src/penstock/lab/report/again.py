@@ -35,6 +35,39 @@ def section(descriptions: Sequence[Description]) -> Section:
     return Section("Run it again", "The raw samples are kept; this page can be made from them at any time.", parts)
 
 
+def differences(descriptions: Sequence[Description], names: Sequence[str]) -> Section:
+    """What the arms of a comparison have not in common: what explains a difference, and what should not be one."""
+    told = [_choices(description) for description in descriptions]
+    rows = [
+        (label, *values)
+        for label in dict.fromkeys(label for choices in told for label in choices)
+        if len(set(values := [choices.get(label, "") for choices in told])) > 1
+    ]
+    if not rows:
+        return Section("What differs", "Nothing that was recorded: the same was measured again.")
+    return Section("What differs", "Of all that was recorded about the arms.", [Table(("", *names), rows)])
+
+
+def _choices(description: Description) -> dict[str, str]:
+    facts = _facts(description)
+    kept = {
+        label: facts[label]
+        for label in ("cluster", "lake", "profile", "machine", "versions", "commit")
+        if label in facts
+    }
+    return {
+        "launcher": description.launcher,
+        "scale": "" if description.scale is None else words.number(description.scale),
+        **kept,
+        **{name.replace("_", " "): _value(value) for name, value in sorted(description.options.items())},
+        **{key: str(value) for key, value in sorted(description.settings.items())},
+    }
+
+
+def _value(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def _labels(descriptions: Sequence[Description]) -> list[str]:
     return list(dict.fromkeys(label for description in descriptions for label in _facts(description)))
 

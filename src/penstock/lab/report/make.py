@@ -8,16 +8,17 @@ from dataclasses import asdict
 
 from penstock.errors import InvalidInput
 from penstock.lab.records import Run
-from penstock.lab.report import comparison, html, markdown, starts, tpcds
+from penstock.lab.report import arms, comparison, html, markdown, measures, starts, tpcds
 from penstock.lab.report.document import Document
 
-_SINGLE: dict[str, Callable[[Run], Document]] = {"tpcds": tpcds.document}
+_OWN: dict[str, Callable[[Run], Document]] = {"tpcds": tpcds.document}
+"""Workloads with a document of their own; all others are timed work that `measures` tells of."""
 
 
 def document(runs: Sequence[Run]) -> Document:
-    """One run: its own report. Several runs of the start-up benchmark, or two of anything: a comparison.
+    """One run: its own report. Several: each against the first; of the start-up benchmark, side by side.
 
-    The first of two is the baseline. Raises `InvalidInput` where the runs do not go together.
+    Raises `InvalidInput` where the runs do not go together.
     """
     workloads = {run.description.workload for run in runs}
     if len(workloads) != 1:
@@ -29,14 +30,12 @@ def document(runs: Sequence[Run]) -> Document:
     if workload == "startup":
         return starts.document(runs)
     if len(runs) == 1:
-        return _SINGLE[workload](runs[0])
-    if len(runs) > 2:
-        raise InvalidInput("A comparison has two sides", fix="penstock lab compare BASELINE CANDIDATE")
+        return _OWN.get(workload, measures.document)(runs[0])
     try:
-        return comparison.document(runs[0], runs[1])
+        return comparison.document(*runs) if len(runs) == 2 else arms.document(runs)
     except ValueError as error:
         raise InvalidInput(
-            "These runs cannot be compared", why=str(error), fix="measure the same queries twice"
+            "These runs cannot be compared", why=str(error), fix="measure the same twice: penstock lab runs"
         ) from error
 
 

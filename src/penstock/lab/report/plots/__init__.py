@@ -2,21 +2,32 @@
 
 from penstock.lab.report.plots.base import BAD, QUIET, SERIES, Figure, axis, box, layout, log_axis
 from penstock.lab.report.plots.boxes import starts
+from penstock.lab.report.plots.latency import percentiles, phase
+from penstock.lab.report.plots.measures import Write, bars, boxes, curves
 from penstock.lab.report.plots.queries import cumulative, distribution, query_bars, shares
-from penstock.lab.report.plots.ratios import ratios
+from penstock.lab.report.plots.rates import over_time
+from penstock.lab.report.plots.ratios import ratio_groups, ratios
 
 __all__ = [
     "BAD",
     "QUIET",
     "SERIES",
     "Figure",
+    "Write",
     "axis",
+    "bars",
     "box",
+    "boxes",
     "cumulative",
+    "curves",
     "distribution",
     "layout",
     "log_axis",
+    "over_time",
+    "percentiles",
+    "phase",
     "query_bars",
+    "ratio_groups",
     "ratios",
     "shares",
     "starts",

@@ -10,6 +10,10 @@ Figure = dict[str, Any]
 
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 """In the order they are to be used; told apart by people who cannot tell red from green, too."""
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+"""Beside the colour: series are told apart in black and white, too."""
+
 QUIET = "var(--muted)"
 BAD = "var(--bad)"
 

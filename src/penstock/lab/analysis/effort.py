@@ -1,0 +1,74 @@
+"""What the counted work cost: processors' time, memory, requests, from `application` and `usage` samples."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.lab.analysis.measures import GB, Measure
+from penstock.lab.analysis.samples import counted
+from penstock.lab.records import Run, Sample
+
+
+@dataclass(frozen=True)
+class Role:
+    """The counted applications that did the same thing, one or more in each repetition."""
+
+    name: str
+    applications: tuple[Sample, ...]
+
+    def median(self, key: str) -> float | None:
+        """Over the applications, of a figure in the sample itself or in its summary; None where none has it."""
+        values = [
+            value
+            for sample in self.applications
+            if (value := sample.get(key, (sample.get("summary") or {}).get(key))) is not None
+        ]
+        return statistics.median(values) if values else None
+
+    def requests(self) -> Mapping[str, float]:
+        """S3 requests by kind, the median over the applications; the most frequent first."""
+        counts = [(sample.get("summary") or {}).get("s3_requests") or {} for sample in self.applications]
+        kinds = dict.fromkeys(kind for count in counts for kind in count)
+        found = {kind: statistics.median(count.get(kind, 0) for count in counts) for kind in kinds}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def roles(run: Run) -> list[Role]:
+    """In the order they first ran."""
+    found: dict[str, list[Sample]] = {}
+    for sample in counted(run, "application"):
+        found.setdefault(str(sample["role"]), []).append(sample)
+    return [Role(name, tuple(samples)) for name, samples in found.items()]
+
+
+def core_seconds(run: Run) -> float | None:
+    """Of drivers and executors in one repetition: the median; None where an application's is not known."""
+    rounds: dict[int, list[float | None]] = {}
+    for sample in counted(run, "application"):
+        rounds.setdefault(sample.get("repetition", 1), []).append(sample.get("core_seconds"))
+    totals = [sum(filter(None, values)) for values in rounds.values() if all(value is not None for value in values)]
+    return statistics.median(totals) if totals else None
+
+
+def core_seconds_per_gb(run: Run, measure: Measure) -> float | None:
+    """Of the application that did the measure's work (its role is called as the measure is), else of all of them."""
+    if not measure.bytes:
+        return None
+    own = measure.core_seconds
+    if own is None:
+        same = [role for role in roles(run) if role.name == measure.name]
+        own = same[0].median("core_seconds") if same else core_seconds(run)
+    return None if own is None else own / measure.bytes * GB
+
+
+def peak_memory(run: Run) -> float | None:
+    """The highest of any counted application, in bytes: resident memory of its driver and executors together."""
+    peaks = [sample["peak_memory_bytes"] for sample in counted(run, "application") if sample.get("peak_memory_bytes")]
+    return max(peaks) if peaks else None
+
+
+def usage(run: Run, key: str) -> Sequence[float]:
+    """One figure of the `usage` samples, for each counted repetition that has it."""
+    return [sample[key] for sample in counted(run, "usage") if sample.get(key) is not None]

@@ -1,0 +1,89 @@
+"""Percentiles of latency from histograms, with what the histogram does not know about them.
+
+A histogram holds (upper bound, count) pairs; a sample lies above the next lower bound of its scale and at or below its
+own. A percentile is the nearest-rank one: the smallest sample that at least that share of all samples does not exceed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from penstock.lab.analysis.samples import counted
+from penstock.lab.records import Run
+
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+
+Histogram = Mapping[float, int]
+"""Upper bound in microseconds to the number of samples; mergeable by adding."""
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """The true value lies above `above` and at or below `value`; both in seconds."""
+
+    percent: float
+    value: float
+    above: float
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Of all counted repetitions together."""
+
+    name: str
+    phase: str
+    count: int
+    percentiles: tuple[Percentile, ...]
+    """Without those that so few samples cannot tell: the 99.99th of a thousand is only their maximum."""
+    maximum: float
+    """Its bucket's upper bound, in seconds."""
+
+
+def latencies(run: Run) -> list[Latency]:
+    """A line per operation and phase, in the order they were recorded."""
+    merged: dict[tuple[str, str], list[Histogram]] = {}
+    for sample in counted(run, "latency"):
+        histogram = {float(bound): int(count) for bound, count in sample["histogram"]}
+        merged.setdefault((str(sample["name"]), str(sample["phase"])), []).append(histogram)
+    found = []
+    for (name, phase), histograms in merged.items():
+        whole = merge(histograms)
+        total = sum(whole.values())
+        if total:
+            found.append(Latency(name, phase, total, percentiles(whole), max(whole) / 1e6))
+    return found
+
+
+def merge(histograms: Iterable[Histogram]) -> dict[float, int]:
+    """One histogram of the samples of all. Empty buckets are left out."""
+    found: dict[float, int] = {}
+    for histogram in histograms:
+        for bound, count in histogram.items():
+            if count:
+                found[bound] = found.get(bound, 0) + count
+    return found
+
+
+def percentiles(histogram: Histogram, wanted: Sequence[float] = PERCENTILES) -> tuple[Percentile, ...]:
+    """Those of `wanted` (0 < percent ≤ 100) that are told by at least one sample above them; always the median.
+
+    The error is that of the buckets: where the scale's next lower bound had no sample, the next lower one that had.
+    """
+    bounds = sorted(bound for bound, count in histogram.items() if count)
+    if not bounds:
+        return ()
+    up_to = list(accumulate(histogram[bound] for bound in bounds))
+    total = up_to[-1]
+    found = []
+    for percent in wanted:
+        # A hundredth of a percent is the finest in use: whole numbers keep 99.9 % of 1000 at exactly 999.
+        rank = max(1, math.ceil(total * round(percent * 100) / 10_000))
+        if rank == total and percent > 50:
+            continue
+        index = next(index for index, cumulative in enumerate(up_to) if cumulative >= rank)
+        above = bounds[index - 1] if index else 0.0
+        found.append(Percentile(percent, bounds[index] / 1e6, above / 1e6))
+    return tuple(found)

@@ -1,0 +1,153 @@
+"""What an experiment of more than two arms says: every arm set against the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.lab import analysis
+from penstock.lab.analysis import Comparison, Spread
+from penstock.lab.records import Run
+from penstock.lab.report import again, checks, comparison, plots, words
+from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
+from penstock.lab.report.titles import title
+
+
+@dataclass(frozen=True)
+class _Arm:
+    name: str
+    run: Run
+    against_first: Comparison
+
+
+def document(runs: Sequence[Run]) -> Document:
+    """The first run is the baseline. Raises `ValueError` when an arm has nothing in common with it."""
+    names = comparison.arm_names(runs)
+    arms = [_Arm(name, run, analysis.compare(runs[0], run)) for name, run in zip(names[1:], runs[1:], strict=True)]
+    doubts = checks.doubts(runs, names)
+    return Document(
+        kicker=f"Penstock lab · {title(runs[0].description)} · {words.plural(len(runs), 'arm')}",
+        headline=f"{doubts}{_headline(names[0], arms)}",
+        good=not doubts,
+        key_figures=_key_figures(names[0], arms),
+        sections=[
+            _overview(names[0], runs[0], arms),
+            *_per_part(names[0], arms),
+            again.differences([run.description for run in runs], names),
+            again.section([run.description for run in runs]),
+        ],
+        data={
+            "baseline": runs[0].description.id,
+            "arms": {
+                arm.name: {
+                    "run": arm.run.description.id,
+                    "total": comparison.ratio_data(arm.against_first.total),
+                    "parts": {part.name: comparison.ratio_data(part) for part in arm.against_first.parts},
+                    "only_in_one": list(arm.against_first.only_in_one),
+                }
+                for arm in arms
+            },
+        },
+    )
+
+
+def _headline(baseline: str, arms: Sequence[_Arm]) -> str:
+    best = min(arms, key=lambda arm: arm.against_first.total.ratio)
+    total = best.against_first.total
+    apart = [arm for arm in arms if arm.against_first.total.verdict in ("faster", "slower")]
+    known = all(arm.against_first.total.interval for arm in arms)
+    if known and not apart:
+        return f"No arm differs from {baseline} beyond the noise."
+    noise = [arm.name for arm in arms if arm not in apart]
+    same = f"; {words.some(noise)} {'is' if len(noise) == 1 else 'are'} within its noise" if known and noise else ""
+    unknown = "" if known else "; with one sample an arm, the noise is unknown"
+    if total.ratio < 1 and (best in apart or not known):
+        return (
+            f"{words.capitalised(best.name)} is the fastest of {len(arms) + 1} arms: "
+            f"{words.number(total.ratio)}× the time of {baseline}{same}{unknown}."
+        )
+    return f"{words.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
+
+
+def _key_figures(baseline: str, arms: Sequence[_Arm]) -> list[KeyFigure]:
+    first = arms[0].against_first.total
+    figures = [KeyFigure(baseline, comparison.cost(first.baseline.median, first), "the baseline")]
+    for arm in arms:
+        total = arm.against_first.total
+        detail = f"{words.number(total.ratio)}×, {total.verdict}"
+        figures.append(KeyFigure(arm.name, comparison.cost(total.candidate.median, total), detail))
+    return figures
+
+
+def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
+    totals = [arm.against_first.total for arm in arms]
+    spreads: dict[str, Spread] = {baseline: totals[0].baseline}
+    spreads |= {arm.name: total.candidate for arm, total in zip(arms, totals, strict=True)}
+    unit = totals[0].unit
+    text = "; ".join(f"{name} {comparison.cost(found.median, totals[0])}" for name, found in spreads.items())
+    parts: list[Part] = []
+    # Bars of one axis need one unit and one set of parts; ratios against the first arm need neither.
+    if (
+        len(
+            {
+                (total.name, total.unit, tuple(p.name for p in a.against_first.parts))
+                for a, total in zip(arms, totals, strict=True)
+            }
+        )
+        == 1
+    ):
+        bars = plots.bars(spreads, unit, lambda value: comparison.cost(value, totals[0]))
+        parts.append(Plot("arms", bars, f"{text}.", height=64 + 34 * len(spreads)))
+    rows = [_row(baseline, first, spreads[baseline], ("", "", "baseline"))]
+    rows += [
+        _row(
+            arm.name,
+            arm.run,
+            total.candidate,
+            (words.number(total.ratio), comparison.interval(total), total.verdict),
+        )
+        for arm, total in zip(arms, totals, strict=True)
+    ]
+    columns = ("arm", "repetitions", f"median, {unit}", "range", "ratio", "95 % interval", "verdict", "core-seconds")
+    table = Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5, 7}))
+    note = f"Each arm over {baseline}: medians with their 95 % bootstrap interval. Below 1 is faster."
+    return Section("Arms", note, [*parts, table], brief=True)
+
+
+def _row(name: str, run: Run, found: Spread, verdict: tuple[str, str, str]) -> tuple[str, ...]:
+    cores = analysis.core_seconds(run)
+    ranged = f"{words.digits(found.low)}–{words.digits(found.high)}" if found.count > 1 else ""
+    costs = words.number(cores) if cores is not None else ""
+    return (name, str(found.count), words.digits(found.median), ranged, *verdict, costs)
+
+
+def _per_part(baseline: str, arms: Sequence[_Arm]) -> list[Section]:
+    names = list(dict.fromkeys(part.name for arm in arms for part in arm.against_first.parts))
+    if len(names) < 2:
+        return []
+    one, _ = comparison.nouns(arms[0].run)
+    by_arm = {arm.name: {part.name: part for part in arm.against_first.parts} for arm in arms}
+    before = {part.name: part for arm in arms for part in arm.against_first.parts}
+    rows = [
+        (
+            name,
+            before[name].unit,
+            words.digits(before[name].baseline.median),
+            *(
+                f"{words.digits(part.candidate.median)} ({words.number(part.ratio)}×)" if part else ""
+                for part in (parts.get(name) for parts in by_arm.values())
+            ),
+        )
+        for name in names
+    ]
+    columns = (one, "unit", baseline, *by_arm)
+    table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
+    figure = plots.ratio_groups({arm.name: arm.against_first.parts for arm in arms})
+    text = "; ".join(
+        f"{arm.name}: {sum(part.verdict == 'faster' for part in arm.against_first.parts)} faster, "
+        f"{sum(part.verdict == 'slower' for part in arm.against_first.parts)} slower"
+        for arm in arms
+    )
+    plot = Plot("ratios", figure, f"{text}.", height=96 + (8 + 12 * len(arms)) * len(names))
+    note = f"Over {baseline}, with the 95 % bootstrap interval; left of 1 is faster."
+    return [Section(f"Ratio per {one}", note, [plot]), Section(f"Every {one}", "", [table])]

@@ -1,0 +1,153 @@
+"""Timed work: how long each measure took, how fast it was, and its throughput against the number of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.lab import analysis
+from penstock.lab.analysis import Measure
+from penstock.lab.report import plots, words
+from penstock.lab.report.document import KeyFigure, Part, Plot, Section, Table
+
+_MB = 1e6
+_FOR_A_BOX = 3
+"""Repetitions from which on a box says more than a range."""
+
+
+def throughput(measure: Measure) -> float:
+    """Bytes per second, or operations per second where no bytes are moved; 0 where neither is known."""
+    rates = measure.bytes_per_second if measure.bytes else measure.operations_per_second
+    return analysis.spread(rates).median
+
+
+def achieved(measure: Measure) -> str:
+    """`87.3 MB/s` or `1 240 operations/s`; nothing where neither is known."""
+    if measure.bytes:
+        return words.rate(throughput(measure))
+    return words.operations(throughput(measure)) if measure.operations else ""
+
+
+def told(measure: Measure) -> str:
+    """`12.3 s (1.07 GB, 87.3 MB/s)`; of work for a set time first what it achieved."""
+    if measure.fixed_time and achieved(measure):
+        return f"{achieved(measure)} over {words.seconds(measure.median)}"
+    amount = f" ({words.data(measure.bytes)}, {achieved(measure)})" if measure.bytes else ""
+    return f"{words.seconds(measure.median)}{amount}"
+
+
+def key_figure(measure: Measure) -> KeyFigure:
+    times = analysis.spread(measure.seconds)
+    if measure.fixed_time and achieved(measure):
+        return KeyFigure(measure.name, achieved(measure), f"over {words.seconds(times.median)}")
+    if measure.clients and achieved(measure):
+        return KeyFigure(measure.name, achieved(measure), words.seconds(times.median))
+    details = [achieved(measure)] if achieved(measure) else []
+    if times.count > 1:
+        details.append(f"{words.seconds(times.low)} to {words.seconds(times.high)}")
+    return KeyFigure(measure.name, words.seconds(times.median), ", ".join(details))
+
+
+def by_clients(found: Sequence[Measure]) -> dict[str, dict[int, Measure]]:
+    """Series of one kind of work against the number of clients; only those measured with more than one number."""
+    series: dict[str, dict[int, Measure]] = {}
+    for measure in found:
+        if measure.clients and throughput(measure):
+            series.setdefault(measure.series, {})[measure.clients] = measure
+    return {name: dict(sorted(curve.items())) for name, curve in series.items() if len(curve) > 1}
+
+
+def sections(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> list[Section]:
+    """The plots, then the table; nothing for a run that measured nothing. `cores` are the executors', 0 if unknown."""
+    if not found:
+        return []
+    table = _table(found, cores, core_seconds_per_gb)
+    curves = by_clients(found)
+    made = [_curve_section(curves)] if curves else []
+    if not curves:
+        made += _time_sections(found)
+    return [*made, Section("Every measure", "1 GB is 10⁹ bytes.", [table], brief=True)]
+
+
+def _time_sections(found: Sequence[Measure]) -> list[Section]:
+    timed = {measure.name: measure.seconds for measure in found if not measure.fixed_time}
+    moved = {m.name: [rate / _MB for rate in m.bytes_per_second] for m in found if m.fixed_time and m.bytes}
+    others = {m.name: m.operations_per_second for m in found if m.fixed_time and not m.bytes and m.operations}
+    parts = [
+        *_plots("times", timed, "seconds", words.seconds),
+        *_plots("throughput", moved, "MB/s", lambda value: words.rate(value * _MB)),
+        *_plots("operations", others, "operations/s", words.operations),
+    ]
+    note = "Medians of the repetitions; the whiskers are their range." if _repeated(found) else ""
+    return [Section("Time per measure" if timed else "Throughput", note, parts)]
+
+
+def _plots(name: str, values: dict[str, list[float]], unit: str, write: plots.Write) -> list[Part]:
+    if not values:
+        return []
+    spreads = {measure: analysis.spread(found) for measure, found in values.items()}
+    text = "; ".join(f"{measure} {write(found.median)}" for measure, found in spreads.items()) + "."
+    height = 64 + 34 * len(values)
+    made: list[Part] = [Plot(f"{name}-bars", plots.bars(spreads, unit, write), text, height=height)]
+    if max(found.count for found in spreads.values()) >= _FOR_A_BOX:
+        ranges = "; ".join(f"{measure} {write(s.low)} to {write(s.high)}" for measure, s in spreads.items())
+        boxes = plots.boxes(values, unit, write)
+        made.append(Plot(f"{name}-boxes", boxes, f"Every repetition. {ranges}.", height=64 + 48 * len(values)))
+    return made
+
+
+def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
+    moves_bytes = all(measure.bytes for curve in curves.values() for measure in curve.values())
+    scale, unit = (_MB, "MB/s") if moves_bytes else (1, "operations/s")
+
+    def write(value: float) -> str:
+        return words.rate(value * scale) if moves_bytes else words.operations(value)
+
+    def rates(measure: Measure) -> list[float]:
+        found = measure.bytes_per_second if moves_bytes else measure.operations_per_second
+        return [rate / scale for rate in found]
+
+    series = {
+        name: {clients: analysis.spread(rates(measure)) for clients, measure in curve.items()}
+        for name, curve in curves.items()
+    }
+    text = "; ".join(
+        f"{name}: " + ", ".join(f"{write(found.median)} with {clients}" for clients, found in curve.items())
+        for name, curve in series.items()
+    )
+    plot = Plot("clients", plots.curves(series, "clients", unit, write), f"{text}.", height=360)
+    note = "All clients together. "
+    note += "; ".join(
+        f"{name} is highest with {words.plural(max(curve, key=lambda clients: curve[clients].median), 'client')}"
+        for name, curve in series.items()
+    )
+    return Section("Throughput against clients", f"{note}.", [plot])
+
+
+def _table(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> Table:
+    def row(measure: Measure) -> dict[str, str]:
+        times = analysis.spread(measure.seconds)
+        many = times.count > 1
+        per_gb = core_seconds_per_gb.get(measure.name)
+        price = analysis.gb_per_core_hour(measure.bytes, times.median, cores) if cores and measure.bytes else 0
+        return {
+            "measure": measure.name,
+            "times": words.count(times.count) if many else "",
+            "median, s" if _repeated(found) else "seconds": words.digits(times.median),
+            "range, s": f"{words.digits(times.low)}–{words.digits(times.high)}" if many else "",
+            "data": words.data(measure.bytes) if measure.bytes else "",
+            "rows": words.count(measure.rows) if measure.rows else "",
+            "operations": words.count(measure.operations) if measure.operations else "",
+            "throughput": achieved(measure),
+            "core-s per GB": words.number(per_gb) if per_gb is not None else "",
+            "GB per core and hour": words.number(price) if price else "",
+        }
+
+    rows = [row(measure) for measure in found]
+    columns = [column for column in rows[0] if any(cells[column] for cells in rows)]
+    return Table(
+        columns, [[cells[column] for column in columns] for cells in rows], numeric=frozenset(range(1, len(columns)))
+    )
+
+
+def _repeated(found: Sequence[Measure]) -> bool:
+    return any(len(measure.works) > 1 for measure in found)
