@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-GB = 10**9
+from penstock.lab.analysis import gb_per_core_hour
+
 TB = 10**12
 HOURS_PER_YEAR = 24 * 365
 
@@ -128,19 +129,12 @@ class RunCost:
 
     @property
     def gb_per_core_hour(self) -> float | None:
-        """Size / cores / seconds × 3600, in GB: throughput that can be compared between clusters of other sizes."""
-        return self.bytes / GB / self.cores / self.seconds * 3600 if self.bytes else None
+        """Throughput that can be compared between clusters of other sizes."""
+        return gb_per_core_hour(self.bytes, self.seconds, self.cores) if self.bytes else None
 
     @property
     def cost_per_tb(self) -> float | None:
         return self.cost / (self.bytes / TB) if self.bytes else None
-
-
-def run_cost(
-    prices: Prices, *, seconds: float, cores: int, all_cores: int, memory_gib: float, size_bytes: float | None
-) -> RunCost:
-    """`all_cores` and `memory_gib` count the driver, `cores` does not."""
-    return RunCost(seconds, cores, prices.compute_per_hour(all_cores, memory_gib) * seconds / 3600, size_bytes)
 
 
 @dataclass(frozen=True)

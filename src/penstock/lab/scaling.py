@@ -23,9 +23,9 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from penstock.lab.analysis import CONFIDENCE, Interval, Spread, ratio, spread
+from penstock.lab.analysis import Interval, Spread, ratio, spread
+from penstock.lab.analysis.spread import CONFIDENCE
 
 Times = Mapping[int, Sequence[float]]
 """Seconds of each repetition, per number of cores."""
@@ -81,14 +81,17 @@ class Fit:
     law: Law
     resampled: tuple[Law, ...]
 
+    def interval(self, of: Callable[[Law], float]) -> Interval | None:
+        """Where what `of` makes of the law lies; None where nothing is known of the noise."""
+        if not self.resampled:
+            return None
+        ordered = sorted(of(law) for law in self.resampled)
+        tail = (1 - CONFIDENCE) / 2
+        return Interval(ordered[round(tail * (len(ordered) - 1))], ordered[round((1 - tail) * (len(ordered) - 1))])
+
     def band(self, cores: float) -> Interval | None:
         """Where the seconds on so many cores lie, if the law holds there."""
-        return _middle([law.seconds(cores) for law in self.resampled])
-
-    @cached_property
-    def peak(self) -> Interval | None:
-        """Where `peak_cores` lies; `high` is infinite where the measurements do not exclude that cores never harm."""
-        return _middle([law.peak_cores for law in self.resampled])
+        return self.interval(lambda law: law.seconds(cores))
 
 
 @dataclass(frozen=True)
@@ -195,14 +198,6 @@ def _resampled(times: Times, cone: _Cone, best: Law, dice: random.Random) -> lis
         cone.nearest([law * statistics.fmean(dice.choices(errors, k=repetitions)) for law, repetitions in sizes])
         for _ in range(RESAMPLES)
     ]
-
-
-def _middle(values: Sequence[float]) -> Interval | None:
-    if not values:
-        return None
-    ordered = sorted(values)
-    tail = (1 - CONFIDENCE) / 2
-    return Interval(ordered[round(tail * (len(ordered) - 1))], ordered[round((1 - tail) * (len(ordered) - 1))])
 
 
 @dataclass(frozen=True)

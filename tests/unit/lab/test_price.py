@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.lab import price
-from penstock.lab.price import Amortisation, Compute, Medium, Power, Prices, Storage
+from penstock.lab.price import Amortisation, Compute, Medium, Power, Prices, RunCost, Storage
 
 PRICES = Prices(
     currency="USD",
@@ -41,20 +41,20 @@ def test_rented_compute_pays_neither_purchase_nor_power() -> None:
     assert rented.compute_per_hour(2, 8) == pytest.approx(0.12)
 
 
-def test_a_run_costs_its_share_of_an_hour() -> None:
-    found = price.run_cost(PRICES, seconds=1800, cores=2, all_cores=3, memory_gib=8, size_bytes=500 * price.GB)
-    assert found.cost == pytest.approx(PRICES.compute_per_hour(3, 8) / 2)
-    assert found.cost_per_tb == pytest.approx(PRICES.compute_per_hour(3, 8))
+def test_a_quarter_of_a_terabyte_costs_a_quarter_of_the_price_per_terabyte() -> None:
+    found = RunCost(seconds=1800, cores=2, cost=0.5, bytes=250 * 10**9)
+    assert found.cost_per_tb == pytest.approx(2.0)
+    assert found.gb_per_core_hour == pytest.approx(250)
 
 
 def test_gb_per_core_and_hour_is_the_documents_formula() -> None:
     """(data-size / cores / time-taken-in-seconds) × 3600: 1 TB on 100 cores in an hour is 10 GB per core and hour."""
-    found = price.run_cost(PRICES, seconds=3600, cores=100, all_cores=101, memory_gib=0, size_bytes=price.TB)
+    found = RunCost(seconds=3600, cores=100, cost=1, bytes=price.TB)
     assert found.gb_per_core_hour == pytest.approx(10)
 
 
 def test_what_has_no_known_size_has_no_price_per_tb() -> None:
-    found = price.run_cost(PRICES, seconds=10, cores=1, all_cores=2, memory_gib=1, size_bytes=None)
+    found = RunCost(seconds=10, cores=1, cost=1, bytes=None)
     assert found.cost_per_tb is None
     assert found.gb_per_core_hour is None
 

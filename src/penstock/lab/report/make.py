@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from penstock.errors import InvalidInput
+from penstock.lab import rightsizing
 from penstock.lab.records import Run
-from penstock.lab.report import arms, comparison, html, markdown, measures, starts, tpcds
+from penstock.lab.report import arms, comparison, html, markdown, measures, scale, starts, tpcds
 from penstock.lab.report.document import Document
 
 _OWN: dict[str, Callable[[Run], Document]] = {"tpcds": tpcds.document}
@@ -16,7 +17,8 @@ _OWN: dict[str, Callable[[Run], Document]] = {"tpcds": tpcds.document}
 
 
 def document(runs: Sequence[Run]) -> Document:
-    """One run: its own report. Several: each against the first; of the start-up benchmark, side by side.
+    """One run: its own report. Several: each against the first, or a curve where only their sizes differ; of the
+    start-up benchmark, side by side.
 
     Raises `InvalidInput` where the runs do not go together.
     """
@@ -32,6 +34,8 @@ def document(runs: Sequence[Run]) -> Document:
     if len(runs) == 1:
         return _OWN.get(workload, measures.document)(runs[0])
     try:
+        if len(runs) > 2 and rightsizing.same_but_for_size(runs):
+            return scale.document(runs)
         return comparison.document(*runs) if len(runs) == 2 else arms.document(runs)
     except ValueError as error:
         raise InvalidInput(

@@ -7,6 +7,7 @@ from penstock.lab.report.plots.measures import Write, bars, boxes, curves
 from penstock.lab.report.plots.queries import cumulative, distribution, query_bars, shares
 from penstock.lab.report.plots.rates import over_time
 from penstock.lab.report.plots.ratios import ratio_groups, ratios
+from penstock.lab.report.plots.scaling import throughput, time_against_cost
 
 __all__ = [
     "BAD",
@@ -31,4 +32,6 @@ __all__ = [
     "ratios",
     "shares",
     "starts",
+    "throughput",
+    "time_against_cost",
 ]

@@ -1,0 +1,289 @@
+"""What runs of one workload on clusters of several sizes say: which to choose, and what more cores bring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from penstock.lab import rightsizing
+from penstock.lab.analysis import Interval
+from penstock.lab.price import Prices
+from penstock.lab.records import Run
+from penstock.lab.report import again, checks, money, plots, words
+from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
+from penstock.lab.report.titles import title
+from penstock.lab.rightsizing import Sizing
+from penstock.lab.scaling import Fit, Law, NoFit, Size
+
+_MISFIT = 0.10
+"""The law is said not to describe a workload whose median it misses by more."""
+
+
+def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
+    """Raises `ValueError` where nothing was measured with success."""
+    sizing = rightsizing.sizing(runs, prices)
+    doubts = checks.doubts(runs, [run.description.arm for run in runs])
+    name = title(runs[0].description)
+    return Document(
+        kicker=f"Penstock lab · {name} · right-sizing over {words.plural(len(sizing.curve.measured), 'cluster size')}",
+        headline=f"{doubts}{headline(name, sizing)}",
+        good=not doubts and all(run.outcome in ("ok", "unfinished") for run in runs),
+        key_figures=_key_figures(sizing),
+        sections=[
+            *sections(sizing),
+            *([money.sources(prices, "compute", "power", "amortisation")] if prices else []),
+            again.section([run.description for run in runs]),
+        ],
+        data=data(sizing),
+    )
+
+
+def headline(name: str, sizing: Sizing) -> str:
+    curve = sizing.curve
+    fastest, cheapest = curve.fastest, curve.cheapest
+    time = f"{words.seconds(fastest.seconds)} {_per(sizing)}"
+    if len(curve.measured) == 1:
+        return f"{words.capitalised(name)} took {time} on {_cores(fastest)}; one size is no curve."
+    if fastest.cores == cheapest.cores:
+        sentence = f"{words.capitalised(name)} is fastest and cheapest on {_cores(fastest)}: {time}"
+    else:
+        sentence = (
+            f"{words.capitalised(name)} is fastest on {_cores(fastest)} ({time}) "
+            f"and cheapest on {_cores(cheapest, bare=True)} ({_cost(sizing, cheapest)})"
+        )
+    if curve.as_fast.cores != fastest.cores:
+        sentence += f"; {curve.as_fast.cores} are as fast within the noise"
+    return f"{sentence}; {_where_more_harm(sizing)}."
+
+
+def _where_more_harm(sizing: Sizing) -> str:
+    curve = sizing.curve
+    if (slower := curve.slower_from) is not None:
+        factor = slower.seconds / curve.fastest.seconds
+        return f"{slower.cores} cores are slower again, by {factor - 1:.0%}"
+    if isinstance(curve.fit, NoFit):
+        return "no size measured is slower than a smaller one beyond the noise"
+    peak, largest = curve.fit.law.peak_cores, curve.measured[-1].cores
+    if math.isinf(peak):
+        return "more cores never make it slower, as far as the law sees"
+    if peak <= largest:
+        return f"by the law, more than {_about(peak)} cores make it slower"
+    return f"predicted, not measured: more than {_about(peak)} cores make it slower"
+
+
+def _key_figures(sizing: Sizing) -> list[KeyFigure]:
+    curve = sizing.curve
+    figures = [
+        KeyFigure("Fastest", _cores(curve.fastest), words.seconds(curve.fastest.seconds)),
+        KeyFigure("Cheapest", _cores(curve.cheapest), _cost(sizing, curve.cheapest)),
+    ]
+    if isinstance(curve.fit, Fit):
+        law, largest = curve.fit.law, curve.measured[-1].cores
+        figures += [
+            KeyFigure("More cores harm beyond", *_constant(curve.fit, lambda one: one.peak_cores, _limit)),
+            KeyFigure("Does not divide", f"{law.contention:.1%}", "of one core's time"),
+            KeyFigure("Efficiency", f"{law.efficiency(largest):.0%}", f"on {words.plural(largest, 'core')}"),
+        ]
+    return figures
+
+
+def sections(sizing: Sizing) -> list[Section]:
+    """Throughput, time against cost, every size, and the law; with what was left out, if anything."""
+    return [_throughput(sizing), _cost_and_time(sizing), _sizes(sizing), _law(sizing)]
+
+
+def _throughput(sizing: Sizing) -> Section:
+    curve = sizing.curve
+
+    def rate(seconds: float) -> float:
+        return sizing.bytes / 1e6 / seconds if sizing.bytes else 3600 / seconds
+
+    unit = "MB/s" if sizing.bytes else "runs an hour"
+    text = "; ".join(f"{_cores(size)}: {words.number(rate(size.seconds))} {unit}" for size in curve.measured)
+    plot = Plot("throughput", plots.throughput(curve, rate, unit), f"{text}.", height=380)
+    if isinstance(curve.fit, NoFit):
+        return Section("Throughput", curve.fit.reason, [plot])
+    end = curve.predicted[-1].cores
+    note = (
+        f"Measured to {words.plural(curve.measured[-1].cores, 'core')}; dashed, to {end}, is what the law predicts. "
+        + (
+            "The band is where 95 % of resampled measurements put the law; it does not cover that the law may not hold "
+            "out there."
+            if curve.fit.resampled
+            else "There are no more measurements than unknowns, so nothing is known of the noise and there is no band."
+        )
+    )
+    return Section("Throughput", note, [plot])
+
+
+def _cost_and_time(sizing: Sizing) -> Section:
+    curve = sizing.curve
+    worthy = [size for size in curve.measured if curve.worth_it(size)]
+    text = "; ".join(f"{_cores(s)}: {words.seconds(s.seconds)}, {_cost(sizing, s)}" for s in curve.measured)
+    note = "Down is faster, left is cheaper; each dot is labelled with its cores. " + (
+        f"Only {_cores(worthy[0])} are worth having: every other size is slower and dearer."
+        if len(worthy) == 1
+        else f"Worth having are {words.some([str(size.cores) for size in worthy], 12)} cores; "
+        "any other size is beaten by one of them in time, cost or both."
+        if len(worthy) < len(curve.measured)
+        else "Every size measured buys time with money."
+    )
+    figure = plots.time_against_cost(curve, lambda cost: money.amount(cost, sizing.currency), sizing.currency)
+    return Section("Time against cost", note, [Plot("time-against-cost", figure, f"{text}.", height=380)])
+
+
+def _sizes(sizing: Sizing) -> Section:
+    curve = sizing.curve
+    columns = (
+        "cores",
+        f"seconds {_per(sizing)}",
+        "range",
+        *(["GB per core and hour"] if sizing.bytes else []),
+        "speed-up",
+        f"{sizing.currency} {_per(sizing)}",
+        "an hour saved costs",
+        "verdict",
+    )
+    rows = [_row(sizing, size) for size in (*curve.measured, *curve.predicted)]
+    table = Table(columns, rows, numeric=frozenset(range(len(columns) - 1)))
+    left_out = f" Left out, as not every size completed it: {words.some(sizing.left_out)}." if sizing.left_out else ""
+    note = (
+        f"Medians; the cost is that of the whole cluster while the work went on, without its start. “An hour saved” "
+        f"is what it costs to be that much faster than with the next cheaper size worth having.{left_out}"
+    )
+    return Section("Every size", note, [table], brief=True)
+
+
+def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
+    curve = sizing.curve
+    if size.measured is None:
+        ranged = f"{words.digits(size.band.low)}–{words.digits(size.band.high)}" if size.band else ""
+    else:
+        ranged = f"{words.digits(size.measured.low)}–{words.digits(size.measured.high)}"
+    saved = curve.hour_saved(size) if size.measured else None
+    first = curve.measured[0]
+    return (
+        words.count(size.cores),
+        words.digits(size.seconds),
+        ranged,
+        *([words.number(sizing.bytes / 1e9 / size.cores / size.seconds * 3600)] if sizing.bytes else []),
+        f"{words.number(first.seconds / size.seconds)}×",
+        money.digits(size.cost),
+        "" if saved is None else money.amount(saved, sizing.currency),
+        _verdict(sizing, size),
+    )
+
+
+def _verdict(sizing: Sizing, size: Size) -> str:
+    curve = sizing.curve
+    if size.measured is None:
+        return "predicted"
+    said = []
+    if size.cores == curve.fastest.cores:
+        said.append("fastest")
+    elif size.cores == curve.as_fast.cores:
+        said.append("as fast as the fastest, within the noise")
+    if size.cores == curve.cheapest.cores:
+        said.append("cheapest")
+    if not curve.worth_it(size):
+        better = next(other for other in curve.measured if other.beats(size))
+        said.append(f"beaten by {words.plural(better.cores, 'core')} in time and cost")
+    return ", ".join(said)
+
+
+def _law(sizing: Sizing) -> Section:
+    curve = sizing.curve
+    name = "The law"
+    if isinstance(curve.fit, NoFit):
+        return Section(name, curve.fit.reason)
+    fit, law = curve.fit, curve.fit.law
+    misses = {size.cores: law.seconds(size.cores) / size.seconds - 1 for size in curve.measured}
+    worst = max(misses, key=lambda cores: abs(misses[cores]))
+    note = (
+        f"Of the {words.seconds(law.seconds(1))} on one core, {words.seconds(law.divided)} divide among the cores, "
+        f"{words.seconds(law.undivided)} do not, and each further core adds {words.seconds(law.added)}. "
+        f"The law misses the measured medians by at most {abs(misses[worst]):.1%} ({words.plural(worst, 'core')})"
+        + (
+            ": it does not describe this workload well, and its predictions deserve no trust."
+            if abs(misses[worst]) > _MISFIT
+            else "."
+        )
+    )
+
+    rows = [
+        ("λ", "runs per hour of one core", *_constant(fit, lambda one: one.rate * 3600, words.number)),
+        ("σ", "contention: the share that does not divide", *_constant(fit, lambda one: one.contention, words.number)),
+        ("κ", "coherency: what each pair of cores costs", *_constant(fit, lambda one: one.coherency, words.number)),
+        ("N*", "cores beyond which more make it slower", *_constant(fit, lambda one: one.peak_cores, _limit)),
+    ]
+    columns = ("constant", "what it is", "fitted", "95 % interval")
+    parts: list[Part] = [Table(columns, rows, numeric=frozenset({2, 3}))]
+    return Section(name, f"X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), the Universal Scalability Law. {note}", parts)
+
+
+def _constant(fit: Fit, of: Callable[[Law], float], write: Callable[[float], str]) -> tuple[str, str]:
+    return write(of(fit.law)), _interval(fit.interval(of), write)
+
+
+def _interval(found: Interval | None, write: Callable[[float], str]) -> str:
+    return f"{write(found.low)} to {write(found.high)}" if found else "noise unknown"
+
+
+def _limit(cores: float) -> str:
+    return "no limit" if math.isinf(cores) else _about(cores)
+
+
+def _about(cores: float) -> str:
+    """Two digits: a fit knows no more."""
+    digits = max(0, math.floor(math.log10(cores)) - 1)
+    return words.count(round(cores / 10**digits) * 10**digits)
+
+
+def _cores(size: Size, *, bare: bool = False) -> str:
+    return words.count(size.cores) if bare else words.plural(size.cores, "core")
+
+
+def _per(sizing: Sizing) -> str:
+    return f"a {sizing.unit}"
+
+
+def _cost(sizing: Sizing, size: Size) -> str:
+    return money.amount(size.cost, sizing.currency)
+
+
+def data(sizing: Sizing) -> dict[str, object]:
+    """The numbers behind it, for the JSON form."""
+    curve = sizing.curve
+    found: dict[str, object] = {
+        "unit": sizing.unit,
+        "bytes": sizing.bytes,
+        "currency": sizing.currency,
+        "fastest_cores": curve.fastest.cores,
+        "cheapest_cores": curve.cheapest.cores,
+        "sizes": [
+            {
+                "cores": size.cores,
+                "measured_seconds": list(curve.times[size.cores]) if size.measured else None,
+                "seconds": size.seconds,
+                "band_seconds": [size.band.low, size.band.high] if size.band else None,
+                "cost": size.cost,
+                "worth_it": curve.worth_it(size) if size.measured else None,
+            }
+            for size in (*curve.measured, *curve.predicted)
+        ],
+    }
+    if isinstance(curve.fit, NoFit):
+        return {**found, "law": None, "no_law_because": curve.fit.reason}
+    law, peak = curve.fit.law, curve.fit.law.peak_cores
+    return {
+        **found,
+        "law": {
+            "lambda_per_second": law.rate,
+            "sigma": law.contention,
+            "kappa": law.coherency,
+            "peak_cores": None if math.isinf(peak) else peak,
+            "divided_seconds": law.divided,
+            "undivided_seconds": law.undivided,
+            "added_seconds_per_core": law.added,
+        },
+    }

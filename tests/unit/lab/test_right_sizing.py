@@ -1,0 +1,158 @@
+"""Runs that differ only in size become a curve, and its page says first which size to choose."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.lab import pricefile, rightsizing
+from penstock.lab.records import Description, Run
+from penstock.lab.report import make, scale
+from penstock.lab.rightsizing import CORE_HOURS
+from penstock.lab.scaling import Law
+
+GIB = 1 << 30
+
+
+def run(cores: int, seconds: Sequence[float], *, executor_cores: int = 1, **changes: Any) -> Run:
+    """A TeraSort of 1 GB: the sort takes nine tenths of the time, the validation one tenth."""
+    samples: list[dict[str, Any]] = []
+    for repetition, value in enumerate(seconds, start=1):
+        at = {"repetition": repetition, "attempt": 1}
+        for name, share in (("sort", 0.9), ("validate", 0.1)):
+            samples.append({"kind": "measure", "name": name, "elapsed_ms": 1000 * value * share, "bytes": 10**9, **at})
+        samples.append({"kind": "repetition", "status": "ok", "elapsed_ms": 1000 * value + 5000, **at})
+    samples += changes.pop("more", [])
+    samples.append({"kind": "end", "outcome": changes.pop("outcome", "ok")})
+    size = {
+        "driver": {"cores": 1, "memory_bytes": GIB},
+        "executor": {"cores": executor_cores, "memory_bytes": 2 * GIB},
+        "executors": cores // executor_cores,
+    }
+    fields = {"options": {"size_bytes": 10**9}, "experiment": "e", "profile": "terasort", **changes}
+    description = Description(
+        id=f"run-{cores}",
+        workload="terasort",
+        arm=f"{cores} cores",
+        created_at="2026-01-01",
+        command="penstock lab scale terasort --cores 1,2,4,8",
+        size=size,
+        **fields,
+    )
+    return Run(description, tuple({"at_ms": 0, **sample} for sample in samples))
+
+
+def curve_of(law: Law, sizes: Sequence[int], *, noise: float = 0.01, repetitions: int = 3) -> list[Run]:
+    dice = random.Random(7)
+    return [run(n, [law.seconds(n) * dice.lognormvariate(0, noise) for _ in range(repetitions)]) for n in sizes]
+
+
+def test_the_seconds_of_a_run_are_those_of_all_its_timed_work() -> None:
+    done = rightsizing.work(run(2, [10.0, 12.0]))
+    assert done.seconds == pytest.approx((10.0, 12.0))
+    assert (done.unit, done.bytes) == ("run", 10**9)
+
+
+def test_a_repetition_that_failed_is_part_of_no_point() -> None:
+    half = {"kind": "measure", "name": "sort", "elapsed_ms": 1, "bytes": 1, "repetition": 3, "attempt": 1}
+    failed = {"kind": "repetition", "status": "failed", "error": "x", "elapsed_ms": 1, "repetition": 3, "attempt": 1}
+    assert rightsizing.work(run(2, [10.0, 12.0], more=[half, failed])).seconds == pytest.approx((10.0, 12.0))
+
+
+def test_work_of_a_set_time_is_counted_by_the_gigabyte() -> None:
+    ingest = {"kind": "measure", "name": "ingest", "basis": "rate", "elapsed_ms": 60_000, "bytes": 12e9}
+    description = run(2, []).description
+    done = rightsizing.work(Run(description, ({"at_ms": 0, "repetition": 1, **ingest},)))
+    assert (done.unit, done.bytes) == ("GB", 1e9)
+    assert done.seconds == pytest.approx((5.0,))
+
+
+def test_the_whole_cluster_is_paid_for() -> None:
+    four = run(4, [3600.0], executor_cores=2)
+    assert rightsizing.hourly(rightsizing.size_of(four), None) == 5
+    prices = pricefile.prices()
+    assert rightsizing.run_cost(four, prices).cost == pytest.approx(prices.compute_per_hour(5, 5))
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (run(4, [5.0]), True),
+        (run(2, [5.0]), False),
+        (run(4, [5.0], options={"size_bytes": 2}), False),
+        (run(4, [5.0], settings={"spark.x": "1"}), False),
+        (run(4, [5.0], launcher="plain"), False),
+    ],
+    ids=["another size", "one size twice", "other work", "other settings", "another launcher"],
+)
+def test_only_runs_that_differ_in_nothing_but_size_are_a_curve(other: Run, same: bool) -> None:
+    assert rightsizing.same_but_for_size([run(2, [10.0]), other]) is same
+
+
+def test_sizes_are_whole_executors() -> None:
+    size = rightsizing.size_of(run(4, [], executor_cores=2))
+    sizes = rightsizing.sizes_for([2, 6], size.executor, size.driver)
+    assert [found.executors for found in sizes] == [1, 3]
+    with pytest.raises(ValueError, match="3 cores are not a whole number of executors with 2 cores each"):
+        rightsizing.sizes_for([2, 3], size.executor, size.driver)
+
+
+def test_predicted_sizes_pay_for_their_executors_and_one_driver() -> None:
+    found = rightsizing.sizing(curve_of(Law(90, 10, 0.1), (1, 2, 4)))
+    first = found.curve.predicted[0]
+    assert first.cost == pytest.approx(9 * first.seconds / 3600)
+    assert found.currency == CORE_HOURS
+
+
+def test_the_page_says_first_which_size_is_fastest_and_which_cheapest() -> None:
+    page = make.document(curve_of(Law(90, 10, 1.5), (1, 2, 4, 8, 16)))
+    assert "is fastest on 8 cores (" in page.headline
+    assert "and cheapest on 1" in page.headline or "and cheapest on 2" in page.headline
+    assert "16 cores are slower again, by" in page.headline
+
+
+def test_what_is_only_predicted_is_said_to_be() -> None:
+    page = make.document(curve_of(Law(90, 10, 0.3), (1, 2, 4)))
+    assert "predicted, not measured: more than " in page.headline
+    table = next(part for section in page.sections if section.title == "Every size" for part in section.parts)
+    assert [row[-1] for row in table.rows[3:]] == ["predicted", "predicted"]
+
+
+def test_no_law_is_claimed_from_two_sizes() -> None:
+    page = scale.document(curve_of(Law(90, 10, 0.3), (1, 2)))
+    assert any("three unknowns" in section.note for section in page.sections)
+    assert page.data["law"] is None
+    assert "predicted" not in page.headline
+
+
+def test_a_law_that_misses_says_so() -> None:
+    # Something else than cores decides: 4 cores are much slower than both their neighbours.
+    page = scale.document([run(1, [100.0]), run(2, [50.0]), run(4, [90.0]), run(8, [15.0])])
+    law = next(section for section in page.sections if section.title == "The law")
+    assert "does not describe this workload well" in law.note
+
+
+def test_failed_work_and_wrong_results_come_first() -> None:
+    wrong = {"kind": "check", "name": "order", "right": False, "repetition": 1, "attempt": 1}
+    page = make.document([*curve_of(Law(90, 10, 0.3), (1, 2, 4)), run(8, [20.0], more=[wrong], outcome="wrong")])
+    assert page.headline.startswith("Results of 8 cores are wrong.")
+    assert not page.good
+
+
+def test_with_prices_the_costs_are_money() -> None:
+    runs = curve_of(Law(90, 10, 0.3), (1, 2, 4))
+    page = scale.document(runs, pricefile.prices())
+    assert "USD 0.000" in page.headline
+    assert any(section.title == "Prices used" for section in page.sections)
+
+
+def test_all_forms_can_be_made_and_read() -> None:
+    runs = curve_of(Law(90, 10, 0.3), (1, 2, 4, 8))
+    assert "“An hour saved”" in make.as_markdown(runs)
+    assert json.loads(make.as_json(runs))["law"]["sigma"] == pytest.approx(0.1, abs=0.05)
+    assert 'id="time-against-cost"' in make.as_html(runs)
+    assert make.as_html(runs) == make.as_html(runs)
