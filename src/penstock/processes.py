@@ -108,6 +108,17 @@ def processes_in(directory: Path) -> list[ProcessId]:
     return [process for pid in ids if (process := process_in(directory, pid))]
 
 
+def processes_below(directory: Path) -> list[ProcessId]:
+    """All processes we may look into whose working directory is `directory` or below it."""
+    top = directory.resolve()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):  # ended, or another user's
+            if path.readlink().is_relative_to(top) and (process := ProcessId.of(int(path.parent.name))):
+                found.append(process)
+    return found
+
+
 def _reap(pid: int) -> None:
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -18,26 +19,29 @@ from penstock.catalog.metastore import Metastore
 from penstock.clusters.jvm import find_java, penstock_jars, spark_jars
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import ClusterSize
-from penstock.errors import ClusterError
 from penstock.home import Home, write_atomically
 from penstock.lab.usage import SessionUsage, watching
 from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import CREDENTIALS_FILE, ENVIRONMENT, private_credentials_file, spark_settings
+from penstock.processes import ProcessId, end_process, processes_below
 
 _MIB = 1 << 20
+_PREFIX = "plain-"
 _LOOK_EVERY_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How one plain application went. Times are UTC, epoch milliseconds; `directory` is gone when its block ends."""
+    """How one plain application went. Times are UTC, epoch milliseconds."""
 
     submitted_ms: int
     ended_ms: int
     exit_code: int
     core_seconds: float
     peak_memory_bytes: int
+    first_task_ms: int | None
+    """When its first task was launched, by its event log; None where none was."""
     output: str
 
 
@@ -55,14 +59,13 @@ class PlainSpark:
     @contextmanager
     def prepared(home: Home, lake: Lake) -> Iterator[PlainSpark]:
         home.create()
-        with tempfile.TemporaryDirectory(prefix="plain-", dir=home.root) as name:
+        _sweep(home.root)
+        with tempfile.TemporaryDirectory(prefix=_prefix_of_this_process(), dir=home.root) as name:
             directory = Path(name)
             write_atomically(
                 directory / CREDENTIALS_FILE, private_credentials_file(Lakes(home).credentials_of(lake)), mode=0o600
             )
             write_atomically(directory / "hive-site.xml", Metastore(Database(home)).hive_site(), mode=0o600)
-            _spark_home(directory / "spark")
-            (directory / "events").mkdir()
             yield PlainSpark(directory, lake)
 
     def submit(
@@ -76,56 +79,55 @@ class PlainSpark:
         settings: Mapping[str, str],
         seen: Callable[[float], None],
     ) -> Ended:
-        """Run to the end. `seen` is told the seconds since submission now and then; if it raises, all is ended."""
-        properties = self.directory / "plain.conf"
-        write_atomically(properties, as_properties(self._settings(size, settings)))
-        command = [
-            str(self.directory / "spark" / "bin" / "spark-submit"),
-            *("--master", master),
-            *("--properties-file", str(properties)),
-            *("--class", main_class),
-            str(jar),
-            *arguments,
-        ]
-        log = self.directory / "output.log"
-        submitted = time.time()
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=self._environment(),
-                cwd=self.directory,
-                start_new_session=True,
-            )
-        with watching(process.pid) as usage:
-            _wait(process, submitted, seen)
-        return _ended(submitted, process.returncode, usage, log)
+        """Run to the end. `seen` is told the seconds since submission now and then; if it raises, all is ended.
 
-    def first_task_launched_ms(self) -> int:
-        """When the newest application's first task was launched, by its event log; `ClusterError` if none was."""
-        logs = sorted((self.directory / "events").iterdir(), key=lambda path: path.stat().st_mtime)
-        for line in logs[-1].read_text(encoding="utf-8").splitlines() if logs else ():
-            event = json.loads(line)
-            if event["Event"] == "SparkListenerTaskStart":
-                return int(event["Task Info"]["Launch Time"])
-        raise ClusterError("The plain application launched no task", fix="look at its output above")
+        May be called by several threads at once.
+        """
+        # Its own Spark home too: local clusters name their workers' directories there by the second they started in.
+        with tempfile.TemporaryDirectory(prefix="submission-", dir=self.directory) as name:
+            submission = Path(name)
+            _spark_home(submission / "spark")
+            (submission / "events").mkdir()
+            properties = submission / "plain.conf"
+            write_atomically(properties, as_properties(self._settings(submission, size, settings)))
+            command = [
+                str(submission / "spark" / "bin" / "spark-submit"),
+                *("--master", master),
+                *("--properties-file", str(properties)),
+                *("--class", main_class),
+                str(jar),
+                *arguments,
+            ]
+            log = submission / "output.log"
+            submitted = time.time()
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=self._environment(submission),
+                    cwd=submission,
+                    start_new_session=True,
+                )
+            with watching(process.pid) as usage:
+                _wait(process, submitted, seen)
+            return _ended(submitted, process.returncode, usage, submission)
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, submission: Path) -> dict[str, str]:
         own = {name: value.replace("{private}", str(self.directory)) for name, value in ENVIRONMENT.items()}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
         return {
             **kept,
             **own,
             "JAVA_HOME": str(find_java().home),
-            "SPARK_HOME": str(self.directory / "spark"),
+            "SPARK_HOME": str(submission / "spark"),
             "SPARK_CONF_DIR": str(self.directory),
-            "SPARK_LOCAL_DIRS": str(self.directory / "scratch"),
+            "SPARK_LOCAL_DIRS": str(submission / "scratch"),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
 
-    def _settings(self, size: ClusterSize, settings: Mapping[str, str]) -> dict[str, str]:
+    def _settings(self, submission: Path, size: ClusterSize, settings: Mapping[str, str]) -> dict[str, str]:
         s3a = os.pathsep.join(str(jar) for jar in sorted(penstock_jars().glob("*.jar")) if not _ours(jar))
         return {
             **spark_settings(self._lake),
@@ -139,7 +141,7 @@ class PlainSpark:
             "spark.sql.catalogImplementation": "hive",
             # Both arms write one, uncompressed and whole: it tells when the first task was launched.
             "spark.eventLog.enabled": "true",
-            "spark.eventLog.dir": (self.directory / "events").as_uri(),
+            "spark.eventLog.dir": (submission / "events").as_uri(),
             "spark.eventLog.compress": "false",
             "spark.eventLog.rolling.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -201,12 +203,39 @@ def _end_session(process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.05)
 
 
-def _ended(submitted: float, exit_code: int, usage: SessionUsage, log: Path) -> Ended:
+def _ended(submitted: float, exit_code: int, usage: SessionUsage, submission: Path) -> Ended:
+    output = (submission / "output.log").read_text(encoding="utf-8", errors="replace")
     return Ended(
         submitted_ms=int(submitted * 1000),
         ended_ms=int(time.time() * 1000),
         exit_code=exit_code,
         core_seconds=usage.core_seconds,
         peak_memory_bytes=usage.peak_memory_bytes,
-        output="\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]),
+        first_task_ms=_first_task_ms(submission / "events"),
+        output="\n".join(output.splitlines()[-20:]),
     )
+
+
+def _first_task_ms(event_logs: Path) -> int | None:
+    for log in event_logs.iterdir():
+        with log.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith('{"Event":"SparkListenerTaskStart"'):
+                    return int(json.loads(line)["Task Info"]["Launch Time"])
+    return None
+
+
+def _prefix_of_this_process() -> str:
+    process = ProcessId.of(os.getpid())
+    return f"{_PREFIX}{os.getpid()}-{process.started if process else 0}-"
+
+
+def _sweep(root: Path) -> None:
+    """Remove the directories of processes that were killed, and end what those had submitted."""
+    for directory in root.glob(f"{_PREFIX}*"):
+        _, pid, started, *_ = (*directory.name.split("-"), "", "")
+        if not (pid.isdigit() and started.isdigit()) or ProcessId(int(pid), int(started)).alive():
+            continue
+        for process in processes_below(directory):
+            end_process(process, grace_seconds=5)
+        shutil.rmtree(directory, ignore_errors=True)

@@ -75,8 +75,7 @@ def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, 
                 settings=settings,
                 seen=lambda _: None,
             )
-            _require_success(ended)
-            return ended.submitted_ms, plain.first_task_launched_ms()
+            return ended.submitted_ms, _first_task_ms(ended)
 
         ways: dict[str, Callable[[Path], tuple[int, int]]] = {
             PENSTOCK: lambda output: _through_penstock(bench, size, profile, jar, _arguments(statements, output)),
@@ -127,9 +126,10 @@ def _arguments(statements: Path, output: Path) -> tuple[str, ...]:
     return ("--statements-file", str(statements), "--output", output.as_uri())
 
 
-def _require_success(ended: Ended) -> None:
-    if ended.exit_code != 0:
+def _first_task_ms(ended: Ended) -> int:
+    if ended.exit_code != 0 or ended.first_task_ms is None:
         raise ClusterError(f"spark-submit ended with exit code {ended.exit_code}", why=ended.output)
+    return ended.first_task_ms
 
 
 def _jar_of(main_class: str) -> Path:

@@ -1,0 +1,106 @@
+"""Plain Spark is submitted by several at once, each on its own, and what a killed lab left of it is removed."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from penstock.clusters.jvm import Java
+from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.lab import plain
+from penstock.lab.plain import Ended, PlainSpark
+from penstock.lake.base import Lake
+from penstock.processes import ProcessId
+
+SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
+LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind="s3")
+
+SUBMIT = """#!/bin/sh
+for last in "$@"; do :; done
+touch "$PWD/left-$last"
+events=$PWD/events
+echo '{"Event":"SparkListenerApplicationStart"}' > "$events/app"
+echo "{\\"Event\\":\\"SparkListenerTaskStart\\",\\"Task Info\\":{\\"Launch Time\\":$last}}" >> "$events/app"
+sleep 0.3
+ls "$PWD" | grep left
+grep only plain.conf
+exit "$last"
+"""
+"""Stands for spark-submit: notes its last argument, is slow, shows what it finds in its directory and settings."""
+
+
+@pytest.fixture
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainSpark:
+    program = tmp_path / "installed" / "bin" / "spark-submit"
+    program.parent.mkdir(parents=True)
+    program.write_text(SUBMIT)
+    program.chmod(0o700)
+    monkeypatch.setattr(plain, "spark_jars", lambda: tmp_path / "installed" / "jars")
+    monkeypatch.setattr(plain, "find_java", lambda: Java(tmp_path, "17"))
+    directory = tmp_path / "plain"
+    directory.mkdir()
+    return PlainSpark(directory, LAKE)
+
+
+def submit(spark: PlainSpark, number: int) -> Ended:
+    return spark.submit(
+        master="local",
+        size=SIZE,
+        jar=Path("x.jar"),
+        main_class="X",
+        arguments=[str(number)],
+        settings={"spark.only": f"only-{number}"},
+        seen=lambda _: None,
+    )
+
+
+def test_submissions_at_once_see_nothing_of_each_other(spark: PlainSpark) -> None:
+    with ThreadPoolExecutor(4) as users:
+        ended = list(users.map(lambda number: submit(spark, number), range(4)))
+    for number, one in enumerate(ended):
+        shown = one.output.splitlines()
+        assert shown[0] == f"left-{number}"
+        assert len(shown) == 2
+        assert f"only-{number}" in shown[1]
+        assert (one.exit_code, one.first_task_ms) == (number, number)
+
+
+def test_nothing_is_left_of_a_submission(spark: PlainSpark) -> None:
+    submit(spark, 0)
+    assert list(spark.directory.iterdir()) == []
+
+
+def left_behind(root: Path, owner: ProcessId) -> Path:
+    directory = root / f"plain-{owner.pid}-{owner.started}-x4f_-2" / "submission-1"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def test_what_a_killed_lab_left_is_removed_and_ended(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as owner:
+        killed = ProcessId.of(owner.pid)
+        owner.kill()
+    assert killed is not None
+    directory = left_behind(tmp_path, killed)
+    with subprocess.Popen(["sleep", "60"], cwd=directory) as submitted:
+        plain._sweep(tmp_path)
+        assert submitted.wait(10) != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_belongs_to_a_living_process_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "plain-notes").mkdir()
+    with subprocess.Popen(["sleep", "60"]) as owner:
+        living = ProcessId.of(owner.pid)
+        assert living is not None
+        directory = left_behind(tmp_path, living)
+        with subprocess.Popen(["sleep", "60"], cwd=directory) as submitted:
+            plain._sweep(tmp_path)
+            assert submitted.poll() is None
+            submitted.kill()
+        owner.kill()
+    assert directory.exists()
+    assert (tmp_path / "plain-notes").exists()
