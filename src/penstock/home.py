@@ -97,6 +97,17 @@ class Home:
             file.flush()
             yield
 
+    def locked(self, name: str) -> bool:
+        """Whether a process holds that lock now. Whoever asks may delay one who takes it, for a moment."""
+        try:
+            with (self.root / f"{name}.lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
     """Replace `path` whole or not at all, also across a power cut."""

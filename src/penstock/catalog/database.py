@@ -23,6 +23,7 @@ from penstock.catalog.postgres import HOST, SUPERUSER, PostgresServer, disk_full
 from penstock.catalog.serveraccount import ServerAccount
 from penstock.errors import CatalogError
 from penstock.home import Home
+from penstock.processes import ProcessId
 
 RECORDS = "penstock"
 METASTORE = "metastore"
@@ -84,6 +85,10 @@ class Database:
             return False
         with self._turn():
             return self._existing_server().stop()
+
+    def process(self) -> ProcessId | None:
+        """The embedded server, where it runs; the others of its processes are its children."""
+        return None if self._external else self._existing_server().running()
 
     def status(self) -> DatabaseStatus:
         """What is, without changing it."""

@@ -21,8 +21,9 @@ LAUNCHERS = (PENSTOCK, PLAIN)
 
 @dataclass(frozen=True)
 class Job:
-    """One of the lab's Spark applications. `profile` and what it holds is nothing to plain Spark."""
+    """One of the lab's Spark applications, for one run. `profile` and what it holds is nothing to plain Spark."""
 
+    run: str
     role: str
     name: str
     main_class: str
@@ -64,7 +65,8 @@ class EngineLauncher:
             lake=self._bench.lake.name,
             settings=job.settings,
             arguments=tuple(job.arguments),
-            tags=("lab",),
+            # By its run, what a killed lab left running is found again.
+            tags=("lab", job.run),
         )
         application = self._bench.run(spec, lambda application, seen: doing(_doing(application, seen)))
         return Ran(

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from statistics import median
 from typing import Protocol
 
 from rich.console import Console
@@ -54,6 +55,18 @@ def seconds_left(order: Sequence[str], done: int, elapsed: float, past: Mapping[
     if done < _ENOUGH_TO_JUDGE:
         return None
     return elapsed / done * (len(order) - done)
+
+
+def repetitions_left(left: Sequence[str], done: Mapping[str, Mapping[int, float]]) -> float | None:
+    """An estimate in seconds for the repetitions that are left, given by their arms' names; None before one is done.
+
+    `done` has the seconds of each arm's repetitions. An arm takes the median of its own; one that was not measured yet,
+    the median of all.
+    """
+    everything = [seconds for timed in done.values() for seconds in timed.values()]
+    if not everything:
+        return None
+    return sum(median(done.get(arm, {}).values() or everything) for arm in left)
 
 
 class Terminal:

@@ -3,7 +3,8 @@
 `run.json` says what was measured, on what, with what; it is written once, before the first sample, and never changed.
 `samples.jsonl` is appended to, one JSON object a line, each with its `kind` and `at_ms` (UTC, epoch milliseconds). It
 can be read while the run goes on: a last line that a killed process left half-written is not there for a reader, and is
-cut off before the next append. A run that has no `end` sample was interrupted, or is still going on. A repetition that
+cut off before the next append. A run that has no `end` sample was interrupted, or is
+still going on: then a process holds its `measuring.lock`. A repetition that
 was interrupted is done again as another `attempt`; what earlier attempts left in the file no reader sees.
 
 The local directory is the original; `publish` copies it to the lake, where it outlives the machine.
@@ -16,6 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -45,6 +47,10 @@ class Description:
     command: str
     scale: float | None = None
     experiment: str | None = None
+    batch: str | None = None
+    """Shared by the runs of all experiments that one command began."""
+    place: int = 0
+    """Among the runs begun together, from 0: the order in which they take turns."""
     lake: Mapping[str, Any] = field(default_factory=dict)
     profile: str | None = None
     size: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +62,7 @@ class Description:
     """The suite's own choices, enough to make it again: queries, iterations, object size."""
     launcher: str = "penstock"
     plan: Mapping[str, Any] = field(default_factory=dict)
-    """How often it was to be measured: what an interrupted run needs to go on."""
+    """How often it was to be measured, and with what left in the caches: what an interrupted run needs to go on."""
     commit: str | None = None
     format: int = FORMAT
 
@@ -112,8 +118,15 @@ class Recorder:
     @staticmethod
     def resume(home: Home, run_id: str) -> Recorder:
         """Go on with a run that was interrupted."""
-        directory = _local_directory(home, run_id)
-        return Recorder(directory, load(directory).description)
+        return Recorder(_local_directory(home, run_id), describe(home, run_id))
+
+    @contextmanager
+    def claimed(self, home: Home) -> Iterator[None]:
+        """Nobody else may measure this run inside; `StateError` where somebody does. A killed process has no claim."""
+        busy = f"{self.description.id} is being measured by another process"
+        # Waited for: `in_progress` holds it for a moment.
+        with home.lock(_claim(self.description.id), busy=busy, wait_seconds=1.0):
+            yield
 
     def add(self, kind: str, **values: Any) -> None:
         line = json.dumps({"kind": kind, "at_ms": int(time.time() * 1000), **values}, ensure_ascii=False) + "\n"
@@ -135,6 +148,15 @@ class Recorder:
         return prefix
 
 
+def in_progress(home: Home, run_id: str) -> bool:
+    """Whether a process of this machine is measuring it. An unfinished run that none does was interrupted."""
+    return home.locked(_claim(run_id))
+
+
+def _claim(run_id: str) -> str:
+    return f"lab/{run_id}/measuring"
+
+
 def new_run_id(workload: str, arm: str, *, now: datetime | None = None) -> str:
     """Readable, sorted by time, unique on this machine: `20261121-101500-tpcds-penstock-4f2a`."""
     moment = now or datetime.now(timezone.utc)
@@ -143,13 +165,21 @@ def new_run_id(workload: str, arm: str, *, now: datetime | None = None) -> str:
 
 def load(directory: Path) -> Run:
     """Read a run; `NotFound` where there is none, `StateError` where a line of it is damaged."""
+    return Run(_described(directory), _latest(_samples(directory / "samples.jsonl")))
+
+
+def describe(home: Home, run_id: str) -> Description:
+    """What was measured, without the samples; errors as `load`."""
+    return _described(_local_directory(home, run_id))
+
+
+def _described(directory: Path) -> Description:
     try:
-        described = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+        return Description.from_json(json.loads((directory / "run.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise NotFound(f"{directory} holds no run", fix="list the runs: penstock lab runs") from None
     except ValueError as error:
         raise StateError(f"{directory / 'run.json'} is damaged", why=str(error), fix="measure again") from error
-    return Run(Description.from_json(described), _latest(_samples(directory / "samples.jsonl")))
 
 
 def runs(home: Home) -> list[str]:

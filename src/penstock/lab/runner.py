@@ -1,28 +1,29 @@
-"""Measures arms in turns, records everything, and goes on where it was interrupted.
+"""Measures arms in turns and records everything.
 
-Everything needed to go on is in the runs' own descriptions: an experiment is the runs that share its id.
+Everything needed to go on after an interruption is in the runs' own descriptions (`resuming`): an experiment is the
+runs that share its id, and a batch the runs of all experiments that one command began.
 """
 
 from __future__ import annotations
 
+import functools
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from penstock.engine.application import ClusterSize
-from penstock.errors import InvalidInput, MissingRequirement, PenstockError, StateError
-from penstock.home import Home
-from penstock.lab import launcher, matrix, records
+from penstock.errors import InvalidInput, MissingRequirement, PenstockError
+from penstock.lab import caches, launcher, matrix
 from penstock.lab.bench import Bench
-from penstock.lab.progress import Listener
+from penstock.lab.meter import metering
+from penstock.lab.progress import Listener, repetitions_left
 from penstock.lab.records import Recorder, Run, new_run_id
 from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
-from penstock.lab.suites.registry import restored
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,27 @@ class Arm:
 
 @dataclass(frozen=True)
 class Plan:
-    """How often each arm is measured. Warm-up repetitions are recorded and counted in nothing."""
+    """How often each arm is measured, and what a repetition finds in the caches (`caches.POLICIES`).
+
+    Warm-up repetitions are recorded and counted in nothing.
+    """
 
     repetitions: int = 1
     warmup: int = 0
+    caches: str = caches.KEEP
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Arms that are measured in turns, to be set against each other."""
+
+    arms: Sequence[Arm]
+    plan: Plan
+
+    def order(self) -> list[tuple[int, Arm]]:
+        """(repetition, arm) as they will be measured; 0 and below are warm-up."""
+        turns = matrix.turns(self.arms, self.plan.warmup + self.plan.repetitions)
+        return [(repetition - self.plan.warmup, arm) for repetition, arm in turns]
 
 
 OpenBench = Callable[[str | None], Bench]
@@ -56,143 +74,70 @@ def measure(open_bench: OpenBench, arms: Sequence[Arm], plan: Plan, listener: Li
     Raises `PenstockError` before anything is recorded where an option is impossible or the space does not suffice, and
     when the preparation of an arm fails.
     """
-    if not arms or plan.repetitions < 1:
-        raise InvalidInput("There is nothing to measure", fix="give at least one arm and one repetition")
-    if len({arm.name for arm in arms}) < len(arms):
-        raise InvalidInput("Two arms have one name", fix="give each arm a name of its own")
-    for arm in arms:
-        arm.suite.check_options()
-    benches = [open_bench(arm.lake) for arm in arms]
-    for arm, bench in zip(arms, benches, strict=True):
-        _require_space(bench, arm.suite)
-    experiment = new_run_id(arms[0].suite.workload, "experiment") if len(arms) > 1 else None
-    begun = [_Begun(arm, bench, _begin(bench, arm, plan, experiment)) for arm, bench in zip(arms, benches, strict=True)]
-    return _carry_out(begun, plan, listener)
+    (runs,) = measure_all(open_bench, [Experiment(arms, plan)], listener)
+    return runs
 
 
-def resume(home: Home, open_bench: OpenBench, name: str, listener: Listener) -> list[Run]:
-    """Go on with an interrupted run, and the runs measured together with it. What is done is not done again.
+def measure_all(open_bench: OpenBench, experiments: Sequence[Experiment], listener: Listener) -> list[list[Run]]:
+    """The runs of each experiment, one experiment after the other; as `measure` does it.
 
-    Raises `StateError` where all of them came to their end.
+    All are checked, and all are begun, before the first is measured. So what cannot work is refused at once, and an
+    interrupted batch can be gone on with to its end.
     """
-    found = records.find(home, name)
-    together = [found]
-    if experiment := found.description.experiment:
-        all_runs = (records.load(home.root / "lab" / run_id) for run_id in records.runs(home))
-        together = [run for run in all_runs if run.description.experiment == experiment]
-    if all(run.outcome != "unfinished" for run in together):
-        raise StateError(
-            f"{found.description.id} was not interrupted",
-            why=f"it ended as “{found.outcome}”",
-            fix=f"look at it: penstock lab report {found.description.id}",
-        )
-    arms = [_arm_of(run) for run in together]
-    begun = [
-        _Begun(arm, open_bench(arm.lake), Recorder.resume(home, run.description.id))
-        for arm, run in zip(arms, together, strict=True)
-    ]
-    return _carry_out(begun, Plan(**found.description.plan), listener)
+    for experiment in experiments:
+        _require_sense(experiment)
+    open_once = functools.cache(open_bench)
+    for arm in _arms(experiments):
+        _require_space(open_once(arm.lake), arm.suite)
+    begun = _begin_all(open_once, experiments)
+    with ExitStack() as stack:
+        for one in (one for ones in begun for one in ones):
+            stack.enter_context(one.recorder.claimed(one.bench.home))
+        return [carry_out(ones, experiment.plan, listener) for ones, experiment in zip(begun, experiments, strict=True)]
 
 
 @dataclass(frozen=True)
-class _Begun:
+class Begun:
+    """An arm and the run it has become."""
+
     arm: Arm
     bench: Bench
     recorder: Recorder
 
 
-def _arm_of(run: Run) -> Arm:
-    described = run.description
-    return Arm(
-        name=described.arm,
-        suite=restored(described.workload, described.options),
-        size=ClusterSize.from_json(described.size),
-        lake=described.lake["name"],
-        profile=described.profile,
-        settings=described.settings,
-        launcher=described.launcher,
-    )
-
-
-def _begin(bench: Bench, arm: Arm, plan: Plan, experiment: str | None) -> Recorder:
-    suite = arm.suite
-    description = bench.describe(
-        suite.workload,
-        arm.name,
-        size=arm.size,
-        scale=suite.description_scale,
-        profile=(arm.profile or suite.profile) if arm.launcher == launcher.PENSTOCK else None,
-        settings={**suite.meaning, **arm.settings},
-        launcher=arm.launcher,
-        experiment=experiment,
-        options=suite.options(),
-        plan={"repetitions": plan.repetitions, "warmup": plan.warmup},
-    )
-    return Recorder.begin(bench.home, description)
-
-
-def _carry_out(begun: Sequence[_Begun], plan: Plan, listener: Listener) -> list[Run]:
+def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Run]:
+    """What is still to do of an experiment. The caller has claimed its runs."""
+    order = Experiment([one.arm for one in begun], plan).order()
+    done = {one.arm.name: _durations(one.recorder.run()) for one in begun}
+    left = [(repetition, arm.name) for repetition, arm in order if repetition not in done[arm.name]]
     with ExitStack() as stack:
-        sessions = []
-        for one in begun:
-            session = _session(stack, one, listener)
+        sessions = {one.arm.name: (one.arm, _session(stack, one, listener)) for one in begun}
+        for name in dict.fromkeys(name for _, name in left):
+            arm, session = sessions[name]
             # The data is the same for all arms, and made the same way.
-            one.arm.suite.prepare(replace(session, launcher=launcher.EngineLauncher(one.bench)))
-            sessions.append((one.arm, session))
-        for repetition, (arm, session) in matrix.turns(sessions, plan.warmup + plan.repetitions):
-            _once(arm, session, repetition - plan.warmup, plan, alone=len(begun) == 1)
-    return [_conclude(session) for _, session in sessions]
+            arm.suite.prepare(replace(session, launcher=launcher.EngineLauncher(session.bench)))
+        for index, (repetition, name) in enumerate(left):
+            arm, session = sessions[name]
+            listener.step(_title(arm, repetition, plan, alone=len(begun) == 1))
+            if len(order) > 1:
+                estimate = repetitions_left([name for _, name in left[index:]], done)
+                listener.note(_position(len(order) - len(left) + index + 1, len(order), estimate))
+            done[name][repetition] = _once(arm.suite, session, repetition, plan)
+    return [_conclude(one) for one in begun]
 
 
-def _session(stack: ExitStack, begun: _Begun, listener: Listener) -> Session:
-    arm = begun.arm
-    return Session(
-        bench=begun.bench,
-        recorder=begun.recorder,
-        launcher=stack.enter_context(launcher.opened(arm.launcher, begun.bench)),
-        listener=listener,
-        size=arm.size,
-        profile=arm.profile or arm.suite.profile,
-        settings={**arm.suite.meaning, **arm.settings},
-    )
+def _arms(experiments: Sequence[Experiment]) -> list[Arm]:
+    return [arm for experiment in experiments for arm in experiment.arms]
 
 
-def _once(arm: Arm, session: Session, repetition: int, plan: Plan, *, alone: bool) -> None:
-    """One repetition of one arm, unless it was done before the interruption."""
-    run = session.recorder.run()
-    if any(sample["repetition"] == repetition for sample in run.of_kind("repetition")):
-        return
-    attempts = [sample["attempt"] for sample in run.samples if sample.get("repetition") == repetition]
-    session = session.in_repetition(repetition, max(attempts, default=0) + 1)
-    which = f"round {repetition} of {plan.repetitions}" if repetition > 0 else "warm-up"
-    session.listener.step(arm.suite.title if alone and plan == Plan() else f"{arm.name}, {which}")
-    started = time.monotonic()
-    ended: dict[str, Any] = {"status": "ok"}
-    try:
-        arm.suite.repetition(session)
-    except PenstockError as error:
-        ended = {"status": "failed", "error": str(error)}
-        session.listener.note(str(error))
-    session.record("repetition", elapsed_ms=round((time.monotonic() - started) * 1000), **ended)
-    session.recorder.publish(session.store)
-
-
-def _conclude(session: Session) -> Run:
-    run = session.recorder.run()
-    if run.outcome == "unfinished":
-        session.recorder.add("end", outcome=_outcome(run))
-        session.recorder.publish(session.store)
-    return session.recorder.run()
-
-
-def _outcome(run: Run) -> str:
-    if any(not sample["right"] for sample in run.of_kind("check")):
-        return "wrong"
-    if any(sample["verdict"] != "equal" for sample in run.of_kind("answer")):
-        return "wrong"
-    if any(sample["status"] != "ok" for kind in ("repetition", "query") for sample in run.of_kind(kind)):
-        return "failed"
-    return "ok"
+def _require_sense(experiment: Experiment) -> None:
+    if not experiment.arms or experiment.plan.repetitions < 1:
+        raise InvalidInput("There is nothing to measure", fix="give at least one arm and one repetition")
+    if len({arm.name for arm in experiment.arms}) < len(experiment.arms):
+        raise InvalidInput("Two arms have one name", fix="give each arm a name of its own")
+    caches.require(experiment.plan.caches)
+    for arm in experiment.arms:
+        arm.suite.check_options()
 
 
 def _require_space(bench: Bench, suite: Suite) -> None:
@@ -206,3 +151,108 @@ def _require_space(bench: Bench, suite: Suite) -> None:
             why=f"{words.size(free)} are free where {root} is",
             fix="choose a smaller size, free space, or use another state directory with PENSTOCK_HOME=/path",
         )
+
+
+def _begin_all(open_bench: OpenBench, experiments: Sequence[Experiment]) -> list[list[Begun]]:
+    first = experiments[0].arms[0].suite.workload
+    batch = new_run_id(first, "batch") if len(experiments) > 1 else None
+    begun: list[list[Begun]] = []
+    place = 0
+    for experiment in experiments:
+        workload, plan = experiment.arms[0].suite.workload, asdict(experiment.plan)
+        together = new_run_id(workload, "experiment") if len(experiment.arms) > 1 else None
+        begun.append([])
+        for arm in experiment.arms:
+            bench = open_bench(arm.lake)
+            shared = {"experiment": together, "batch": batch, "place": place, "plan": plan}
+            begun[-1].append(Begun(arm, bench, _begin(bench, arm, shared)))
+            place += 1
+    return begun
+
+
+def _begin(bench: Bench, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
+    suite = arm.suite
+    description = bench.describe(
+        suite.workload,
+        arm.name,
+        size=arm.size,
+        scale=suite.description_scale,
+        profile=(arm.profile or suite.profile) if arm.launcher == launcher.PENSTOCK else None,
+        settings={**suite.meaning, **arm.settings},
+        launcher=arm.launcher,
+        options=suite.options(),
+        **shared,
+    )
+    return Recorder.begin(bench.home, description)
+
+
+def _session(stack: ExitStack, begun: Begun, listener: Listener) -> Session:
+    arm = begun.arm
+    return Session(
+        bench=begun.bench,
+        recorder=begun.recorder,
+        launcher=stack.enter_context(launcher.opened(arm.launcher, begun.bench)),
+        listener=listener,
+        size=arm.size,
+        profile=arm.profile or arm.suite.profile,
+        settings={**arm.suite.meaning, **arm.settings},
+    )
+
+
+def _durations(run: Run) -> dict[int, float]:
+    """Seconds of each repetition that came to its end."""
+    return {sample["repetition"]: sample["elapsed_ms"] / 1000 for sample in run.of_kind("repetition")}
+
+
+def _title(arm: Arm, repetition: int, plan: Plan, *, alone: bool) -> str:
+    if alone and plan.repetitions + plan.warmup == 1:
+        return arm.suite.title
+    return f"{arm.name}, " + (f"round {repetition} of {plan.repetitions}" if repetition > 0 else "warm-up")
+
+
+def _position(number: int, total: int, seconds_left: float | None) -> str:
+    estimate = "" if seconds_left is None else f"; about {words.seconds(seconds_left)} left, this one included"
+    return f"{number} of {total}{estimate}"
+
+
+def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
+    """One repetition of one arm; returns its seconds."""
+    samples = session.recorder.run().samples
+    attempts = [sample["attempt"] for sample in samples if sample.get("repetition") == repetition]
+    attempt = max(attempts, default=0) + 1
+    session = session.in_repetition(repetition, attempt)
+    session.remove_earlier_attempts()
+    caches.prepare(plan.caches)
+    session.record("begin")
+    started = time.monotonic()
+    ended: dict[str, Any] = {"status": "ok"}
+    with metering(session.bench.home, session.bench.lake) as usage:
+        try:
+            suite.repetition(session)
+        except PenstockError as error:
+            ended = {"status": "failed", "error": str(error)}
+            session.listener.note(str(error))
+        seconds = time.monotonic() - started
+    session.record("usage", **usage.values)
+    # The last of a repetition: with it, it is done.
+    session.record("repetition", elapsed_ms=round(seconds * 1000), **ended)
+    session.recorder.publish(session.store)
+    return seconds
+
+
+def _conclude(begun: Begun) -> Run:
+    run = begun.recorder.run()
+    if run.outcome == "unfinished":
+        begun.recorder.add("end", outcome=_outcome(run))
+        begun.recorder.publish(begun.bench.store)
+    return begun.recorder.run()
+
+
+def _outcome(run: Run) -> str:
+    if any(not sample["right"] for sample in run.of_kind("check")):
+        return "wrong"
+    if any(sample["verdict"] != "equal" for sample in run.of_kind("answer")):
+        return "wrong"
+    if any(sample["status"] != "ok" for kind in ("repetition", "query") for sample in run.of_kind(kind)):
+        return "failed"
+    return "ok"

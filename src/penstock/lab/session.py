@@ -42,9 +42,13 @@ class Session:
         return replace(self, repetition=repetition, attempt=attempt)
 
     def key(self, name: str) -> str:
-        """A place in the lake that belongs to this repetition alone."""
-        again = f"-{self.attempt}" if self.attempt > 1 else ""
-        return f"{LAKE_PREFIX}/{self.recorder.description.id}/{name}-{self.repetition}{again}"
+        """A place in the lake that belongs to this repetition, and this attempt at it, alone."""
+        return f"{self._place(self.attempt)}/{name}"
+
+    def remove_earlier_attempts(self) -> None:
+        """What a killed attempt at this repetition left in the lake, nobody will ever look at."""
+        for attempt in range(1, self.attempt):
+            self.remove(self._place(attempt))
 
     def uri(self, key: str) -> str:
         """The address of a key for Spark."""
@@ -56,6 +60,11 @@ class Session:
     def remove(self, prefix: str) -> None:
         """Delete every object below `prefix`, a directory."""
         self.store.delete(*(found.key for found in self.store.list(f"{prefix.rstrip('/')}/")))
+
+    def _place(self, attempt: int) -> str:
+        part = "preparation" if self.repetition is None else f"repetition-{self.repetition}"
+        again = f".{attempt}" if attempt > 1 else ""
+        return f"{LAKE_PREFIX}/{self.recorder.description.id}/{part}{again}"
 
     def record(self, kind: str, **values: Any) -> None:
         """One raw sample, on disk when this returns. May be called by several threads at once."""
@@ -98,6 +107,7 @@ class Session:
         failed and `must_succeed`. May be called by several threads at once.
         """
         job = Job(
+            run=self.recorder.description.id,
             role=role,
             name=name,
             main_class=main_class,

@@ -1,15 +1,13 @@
-"""What the processes of one session have cost so far, read from proc(5)."""
+"""What the processes of one session have cost so far."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+from penstock.lab import proc
+
 _EVERY_SECONDS = 0.2
 
 
@@ -21,7 +19,7 @@ class SessionUsage:
 
     def __init__(self, session: int) -> None:
         self._session = session
-        self._seconds: dict[tuple[int, str], float] = {}
+        self._seconds: dict[tuple[int, int], float] = {}
         self.peak_memory_bytes = 0
 
     @property
@@ -29,32 +27,32 @@ class SessionUsage:
         return sum(self._seconds.values())
 
     def look(self) -> None:
-        memory = 0
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            except OSError:  # it ended between the listing and the reading
-                continue
-            if int(fields[3]) != self._session:
-                continue
-            self._seconds[int(stat.parent.name), fields[19]] = (int(fields[11]) + int(fields[12])) / _TICKS
-            memory += int(fields[21]) * _PAGE
-        self.peak_memory_bytes = max(self.peak_memory_bytes, memory)
+        members = [process for process in proc.processes() if process.session == self._session]
+        for process in members:
+            self._seconds[process.pid, process.started] = process.core_seconds
+        self.peak_memory_bytes = max(self.peak_memory_bytes, sum(process.resident_bytes for process in members))
 
 
 @contextmanager
 def watching(session: int) -> Iterator[SessionUsage]:
     usage = SessionUsage(session)
+    with repeatedly(usage.look, every_seconds=_EVERY_SECONDS):
+        yield usage
+
+
+@contextmanager
+def repeatedly(look: Callable[[], None], *, every_seconds: float) -> Iterator[None]:
+    """Have it called from another thread now and then, until the block ends."""
     done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(_EVERY_SECONDS):
-            usage.look()
+        while not done.wait(every_seconds):
+            look()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield usage
+        yield
     finally:
         done.set()
         thread.join()

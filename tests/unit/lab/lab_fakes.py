@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -53,6 +53,7 @@ class PretendingEngine:
         self._work = work
         self.submitted: list[ApplicationSpec] = []
         self.stopped: list[str] = []
+        self.strays: list[Application] = []
 
     def submit(self, spec: ApplicationSpec) -> Application:
         self.submitted.append(spec)
@@ -64,6 +65,10 @@ class PretendingEngine:
         on_change(running, None)
         return replace(running, state=self._work(spec), ended_at=NOW, summary={"processes": {}})
 
+    def list(self, *, states: Iterable[State], tags: Iterable[str]) -> list[Application]:
+        """What was left running of a killed command's."""
+        return [stray for stray in self.strays if stray.state in states and set(tags) <= set(stray.spec.tags)]
+
     def stop(self, application_id: str) -> None:
         self.stopped.append(application_id)
 
@@ -72,17 +77,19 @@ class PretendingEngine:
 
 
 class Silent:
-    """A listener that remembers the steps."""
+    """A listener that remembers the steps and notes."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
+        self.notes: list[str] = []
 
     def step(self, title: str) -> None:
         self.steps.append(title)
 
     def now(self, text: str) -> None: ...
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
     def elapsed(self) -> float:
         return 1.0

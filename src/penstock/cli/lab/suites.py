@@ -69,6 +69,7 @@ def _measure_and_show(
     *,
     repetitions: options.Repetitions = 1,
     warmup: options.Warmup = 0,
+    drop_caches: options.DropCaches = False,
     against_plain: options.AgainstPlain = False,
     lake: options.LakeName = None,
     profile: options.Profile = None,
@@ -78,12 +79,12 @@ def _measure_and_show(
     executor_cores: options.ExecutorCores = None,
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
-    from penstock.lab import launcher
+    from penstock.lab import caches, launcher
     from penstock.lab.runner import Arm, Plan
 
     size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory)
     ours = Arm("Penstock", suite, size, lake, profile, options.spark_settings(conf))
     plain = [Arm("plain Spark", suite, size, lake, launcher=launcher.PLAIN)] if against_plain else []
-    runs = run_arms([*plain, ours], Plan(repetitions, warmup))
+    runs = run_arms([*plain, ours], Plan(repetitions, warmup, caches.DROP if drop_caches else caches.KEEP))
     show(Console(), runs)
     end_as(runs)

@@ -1,0 +1,22 @@
+"""What the tests of the lab share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_world import Lab, Noted
+
+from penstock.home import Home
+from penstock.lab import bench as benches
+from penstock.lab.suites import registry
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab of its own, where every workload is the one that only notes what was done."""
+    made = Lab(Home(tmp_path / "home"))
+    monkeypatch.setattr(registry, "suite_class", lambda _: Noted)
+    monkeypatch.setattr(benches, "versions", dict)
+    monkeypatch.setattr(Noted, "lab", made, raising=False)
+    return made

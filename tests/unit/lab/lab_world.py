@@ -1,0 +1,93 @@
+"""A lake in memory and a suite that only notes what was done: for the runner, tested without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from lab_fakes import MemoryStore, PretendingEngine, Silent
+
+from penstock.engine.application import ClusterSize, ProcessSize, State
+from penstock.errors import ClusterError, InvalidInput
+from penstock.home import Home
+from penstock.lab import resuming, runner
+from penstock.lab.bench import Bench
+from penstock.lab.records import Run
+from penstock.lab.runner import Arm, Experiment, Plan
+from penstock.lab.session import Session
+from penstock.lab.suites.base import Suite
+from penstock.lake.base import Lake
+
+SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
+
+At = tuple[str, int]
+"""A suite's letter and a repetition."""
+
+
+@dataclass
+class Lab:
+    """Measures suites called by letters. What is done is in `done`; what is to go wrong is said before."""
+
+    home: Home
+    store: MemoryStore = field(default_factory=MemoryStore)
+    engine: PretendingEngine = field(default_factory=lambda: PretendingEngine(lambda _: State.FINISHED))
+    listener: Silent = field(default_factory=Silent)
+    lake_kind: str = "s3"
+    done: list[At] = field(default_factory=list)
+    failing: set[At] = field(default_factory=set)
+    wrong: set[At] = field(default_factory=set)
+    interrupted: set[At] = field(default_factory=set)
+    """Each once."""
+    during: Callable[[], object] = lambda: None
+    """What happens while a repetition goes on."""
+
+    def measure(self, letters: str, plan: Plan) -> list[Run]:
+        return runner.measure(self.open_bench, self.arms(letters), plan, self.listener)
+
+    def measure_all(self, *letters: str, plan: Plan) -> list[list[Run]]:
+        """An experiment for each group of letters."""
+        experiments = [Experiment(self.arms(group), plan) for group in letters]
+        return runner.measure_all(self.open_bench, experiments, self.listener)
+
+    def resume(self, name: str = "last") -> list[list[Run]]:
+        return resuming.resume(self.home, self.open_bench, name, self.listener)
+
+    def arms(self, letters: str, *, bytes_needed: int = 0) -> list[Arm]:
+        return [Arm(letter, Noted(letter, bytes_needed), SIZE) for letter in letters]
+
+    def open_bench(self, _: str | None) -> Bench:
+        lake = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind=self.lake_kind)
+        self.home.create()
+        return Bench(self.home, lake, self.store, self.engine)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Noted(Suite):
+    workload: ClassVar[str] = "noted"
+    title: ClassVar[str] = "Noted"
+    profile: ClassVar[str] = "default"
+    lab: ClassVar[Lab]
+    letter: str = "a"
+    bytes_needed: int = 0
+
+    def check_options(self) -> None:
+        if self.letter == "?":
+            raise InvalidInput("no such letter")
+
+    def needs_bytes(self) -> int:
+        return self.bytes_needed
+
+    def repetition(self, session: Session) -> None:
+        assert session.repetition is not None
+        at, lab = (self.letter, session.repetition), self.lab
+        lab.done.append(at)
+        session.measure("work", elapsed_ms=len(lab.done))
+        lab.store.put(f"{session.key('output')}/part-0", b"rows")
+        lab.during()
+        if at in lab.interrupted:
+            lab.interrupted.remove(at)
+            raise KeyboardInterrupt
+        if at in lab.failing:
+            raise ClusterError("it broke")
+        session.check("result", at not in lab.wrong)

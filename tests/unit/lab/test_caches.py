@@ -1,0 +1,44 @@
+"""Caches are dropped as the plan says, and refused before the work where that is not allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import InvalidInput, MissingRequirement
+from penstock.lab import caches
+
+
+@pytest.fixture
+def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "drop_caches"
+    monkeypatch.setattr(caches, "_SWITCH", path)
+    return path
+
+
+def test_dropping_tells_the_kernel_to_forget_pages_and_names(switch: Path) -> None:
+    switch.touch()
+    caches.require(caches.DROP)
+    assert switch.read_text() == "", "asking whether it may be done does nothing"
+    caches.prepare(caches.DROP)
+    assert switch.read_text() == "3\n"
+
+
+def test_keeping_needs_no_permission_and_does_nothing(switch: Path) -> None:
+    caches.require(caches.KEEP)
+    caches.prepare(caches.KEEP)
+    assert not switch.exists()
+
+
+def test_without_permission_it_is_refused_with_a_way_out(switch: Path) -> None:
+    with pytest.raises(MissingRequirement, match="cannot be dropped here") as raised:
+        caches.require(caches.DROP)
+    assert str(switch) in raised.value.why
+    assert "root" in raised.value.fix
+
+
+def test_another_policy_is_refused_with_those_there_are(switch: Path) -> None:
+    with pytest.raises(InvalidInput, match="“flush”") as raised:
+        caches.require("flush")
+    assert "keep, drop" in raised.value.fix

@@ -1,0 +1,121 @@
+"""What a repetition costs the machine is read from the kernel's counters, and is never more than was used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.home import Home
+from penstock.lab import meter, proc
+from penstock.lab.meter import Reading
+from penstock.lake.base import Lake
+from penstock.processes import ProcessId
+
+DISK = proc.Disk("sda", read_bytes=1000, written_bytes=2000, busy_ms=100)
+START = Reading(10.0, 50.0, {"store": 5.0, "catalog": 1.0}, DISK, 700)
+FOREIGN = Lake("far", ("https://s3.example.com",), "bucket", "environment", kind="s3")
+BUSY_CHILD = """
+import os, sys, time
+if os.fork() == 0:
+    while time.process_time() < 0.3: pass
+    os._exit(0)
+os.wait()
+print("ended", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_usage_is_the_difference_of_two_readings() -> None:
+    disk = proc.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600)
+    used = meter.between(START, Reading(12.0, 53.5, {"store": 6.25, "catalog": 1.5}, disk, 1000))
+    assert used == {
+        "elapsed_ms": 2000,
+        "machine_core_seconds": 3.5,
+        "store_core_seconds": 1.25,
+        "catalog_core_seconds": 0.5,
+        "disk": "sda",
+        "disk_busy_share": 0.25,
+        "disk_read_bytes": 500,
+        "disk_written_bytes": 750,
+        "loopback_bytes": 300,
+    }
+
+
+def test_a_server_that_ended_in_between_is_left_out_rather_than_guessed() -> None:
+    used = meter.between(START, replace(START, seconds=12.0, servers={"catalog": 1.0}))
+    assert "store_core_seconds" not in used
+    assert used["catalog_core_seconds"] == 0
+
+
+def test_a_device_is_never_busier_than_always() -> None:
+    """The kernel counts in its own ticks, which may reach over the end of a short repetition."""
+    used = meter.between(START, replace(START, seconds=10.1, disk=replace(DISK, busy_ms=210)))
+    assert used["disk_busy_share"] == 1.0
+
+
+def test_what_is_on_no_device_has_no_utilisation() -> None:
+    assert "disk_busy_share" not in meter.between(replace(START, disk=None), replace(START, seconds=11.0, disk=None))
+
+
+def test_a_process_is_read_whatever_it_calls_itself() -> None:
+    stat = "42 (a) b) (c) S 7 42 41 0 -1 4194560 1 2 3 4 150 50 30 20 20 0 1 0 99 1000 25 18446744073709551615"
+    found = proc.Process.parse(stat)
+    assert (found.pid, found.parent, found.session, found.started) == (42, 7, 41, 99)
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert (found.core_seconds, found.ended_children_core_seconds) == (200 / ticks, 50 / ticks)
+    assert found.resident_bytes == 25 * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_family_is_a_process_and_all_its_descendants() -> None:
+    def process(pid: int, parent: int) -> proc.Process:
+        return proc.Process(pid, parent, 1, 1, 1.0, 0.0, 0)
+
+    everybody = [process(4, 3), process(3, 2), process(2, 1), process(1, 0), process(5, 2)]
+    assert sorted(member.pid for member in proc.family(2, everybody)) == [2, 3, 4, 5]
+    assert proc.family(9, everybody) == []
+
+
+def test_what_a_child_used_is_not_lost_when_it_ends() -> None:
+    command = [sys.executable, "-c", BUSY_CHILD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        found = proc.family(parent.pid, proc.processes())
+        parent.communicate()
+    assert len(found) == 1, "the child has ended"
+    assert proc.core_seconds(found) >= 0.25
+
+
+def test_the_machine_worked_at_least_as_much_as_this_process(tmp_path: Path) -> None:
+    with meter.metering(Home(tmp_path), FOREIGN) as usage:
+        own = time.process_time()
+        while time.process_time() - own < 0.3:
+            pass
+    assert usage.values["machine_core_seconds"] >= 0.25
+    assert "store_core_seconds" not in usage.values, "somebody else's store is not on this machine"
+
+
+def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    this = ProcessId.of(os.getpid())
+    monkeypatch.setattr(meter, "_servers", lambda *_: {"store": this})
+    monkeypatch.setattr(meter, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
+    with meter.metering(Home(tmp_path), FOREIGN) as usage:
+        before = proc.memory_bytes(proc.family(os.getpid(), proc.processes()))
+        held = bytearray(os.urandom(1)) * (64 << 20)
+        time.sleep(0.3)
+        del held
+    assert usage.values["store_peak_memory_bytes"] >= before + (60 << 20)
+
+
+def test_the_block_may_fail_and_is_metered_all_the_same(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), meter.metering(Home(tmp_path), FOREIGN) as usage:
+        raise KeyError
+    assert "elapsed_ms" in usage.values
