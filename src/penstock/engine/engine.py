@@ -57,11 +57,7 @@ class Engine:
         `MissingRequirement`, `ClusterError` (a cluster that could never fit). Submitting an idempotency key again
         returns the application it belongs to.
         """
-        spec = validation.checked(spec)
-        refuse(self._problems(spec))
-        jvm.find_java()
-        if too_large := admission.refuse(spec.size, self._backend.capacity()):
-            raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
+        spec = self.checked(spec)
         preparation = Preparation(self.home, self._database, spec.lake)
         # The default lake may be another one when the application is run again, or looked at.
         spec = replace(spec, lake=preparation.lake.name)
@@ -69,6 +65,15 @@ class Engine:
         application = self._records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
         self._preparations[application.id] = preparation
         return application
+
+    def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
+        """The same with what follows filled in; raises what `submit` would, and starts and records nothing."""
+        spec = validation.checked(spec)
+        refuse(self._problems(spec))
+        jvm.find_java()
+        if too_large := admission.refuse(spec.size, self._backend.capacity()):
+            raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
+        return spec
 
     def warnings(self, spec: ApplicationSpec) -> Sequence[str]:
         """What in the settings likely does not do what was meant, though it can run."""

@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from penstock.engine.application import ClusterSize
+from penstock.clusters.plan import BUILT_IN
+from penstock.engine.application import ApplicationSpec, ClusterSize
 from penstock.errors import InvalidInput, MissingRequirement, PenstockError
 from penstock.lab import caches, launcher, matrix
 from penstock.lab.bench import Bench
@@ -87,8 +88,8 @@ def measure_all(open_bench: OpenBench, experiments: Sequence[Experiment], listen
     for experiment in experiments:
         _require_sense(experiment)
     open_once = functools.cache(open_bench)
-    for arm in _arms(experiments):
-        _require_space(open_once(arm.lake), arm.suite)
+    for arm in (arm for experiment in experiments for arm in experiment.arms):
+        _require_room(open_once(arm.lake), arm)
     begun = _begin_all(open_once, experiments)
     with ExitStack() as stack:
         for one in (one for ones in begun for one in ones):
@@ -126,10 +127,6 @@ def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Ru
     return [_conclude(one) for one in begun]
 
 
-def _arms(experiments: Sequence[Experiment]) -> list[Arm]:
-    return [arm for experiment in experiments for arm in experiment.arms]
-
-
 def _require_sense(experiment: Experiment) -> None:
     if not experiment.arms or experiment.plan.repetitions < 1:
         raise InvalidInput("There is nothing to measure", fix="give at least one arm and one repetition")
@@ -140,14 +137,20 @@ def _require_sense(experiment: Experiment) -> None:
         arm.suite.check_options()
 
 
-def _require_space(bench: Bench, suite: Suite) -> None:
-    """Only of the embedded lake is it known what is free: it is on the home's own disk."""
+def _require_room(bench: Bench, arm: Arm) -> None:
+    """Refuse settings and a size that no cluster could be started with here, and data that the disk has no room for.
+
+    Only of the embedded lake is it known what is free: it is on the home's own disk.
+    """
+    settings = {**arm.suite.meaning, **arm.settings}
+    profile = arm.profile or arm.suite.profile
+    bench.engine.checked(ApplicationSpec(BUILT_IN, arm.size, arm.name, profile=profile, settings=settings))
     root = bench.home.root
-    needed = suite.needs_bytes() if bench.lake.kind == "embedded" else 0
+    needed = arm.suite.needs_bytes() if bench.lake.kind == "embedded" else 0
     free = shutil.disk_usage(root).free if needed else 0
     if needed > free:
         raise MissingRequirement(
-            f"{suite.title} of this size needs about {words.size(needed)} of disk",
+            f"{arm.suite.title} of this size needs about {words.size(needed)} of disk",
             why=f"{words.size(free)} are free where {root} is",
             fix="choose a smaller size, free space, or use another state directory with PENSTOCK_HOME=/path",
         )

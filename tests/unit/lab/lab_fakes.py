@@ -55,6 +55,9 @@ class PretendingEngine:
         self.stopped: list[str] = []
         self.strays: list[Application] = []
 
+    def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
+        return spec
+
     def submit(self, spec: ApplicationSpec) -> Application:
         self.submitted.append(spec)
         return Application(f"app-{len(self.submitted)}", spec, State.ACCEPTED, NOW)
