@@ -25,11 +25,15 @@ Section = TypeVar("Section")
 
 def prices(path: Path | None = None) -> Prices:
     """The packaged prices, with what `path` gives in their place. `InvalidInput` names its line and key."""
-    own = resources.files("penstock.lab").joinpath(PACKAGED).read_text(encoding="utf-8")
-    entries = [yamlfile.parse(own, PACKAGED)]
+    entries = [yamlfile.parse(packaged(), PACKAGED)]
     if path is not None:
         entries.append(yamlfile.parse(_read(path), str(path)))
     return _build(entries)
+
+
+def packaged() -> str:
+    """The packaged file, with its comments."""
+    return resources.files("penstock.lab").joinpath(PACKAGED).read_text(encoding="utf-8")
 
 
 def _read(path: Path) -> str:
@@ -39,7 +43,7 @@ def _read(path: Path) -> str:
         raise InvalidInput(
             f"The prices in {path} cannot be read",
             why=str(error),
-            fix="give a YAML file; see penstock lab price --help",
+            fix="give a YAML file; start from penstock lab price --template",
         ) from error
 
 

@@ -31,6 +31,14 @@ AgainstPlain = Annotated[
 ObjectSize = Annotated[str, typer.Option(help="Size of the objects, e.g. 32m.")]
 Reload = Annotated[bool, typer.Option("--reload", help="Generate the data again even where the lake has it.")]
 Output = Annotated[Optional[Path], typer.Option("--output", "-o", help="Where to write; else standard output.")]  # noqa: UP045
+Page = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--output", "-o", help="Write the page there; .md and .json give Markdown and JSON."),
+]
+PriceFile = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--prices", help="A YAML file of your own prices; see penstock lab price --template."),
+]
 
 
 def cluster_size(

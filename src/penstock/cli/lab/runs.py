@@ -51,7 +51,7 @@ def report_command(
     chosen = form or (suffix if suffix in make.FORMS else "html")
     if chosen not in make.FORMS:
         raise InvalidInput(f"There is no format {chosen}", fix=f"choose one of {', '.join(make.FORMS)}")
-    text = make.FORMS[chosen](_find(runs))
+    text = make.FORMS[chosen](find(runs))
     if output is None and browse:
         output = Path("penstock-report.html")
     if output is None:
@@ -72,7 +72,7 @@ def compare_command(
     """Compare two runs of one workload: medians, ratio, its interval, and what is only noise."""
     from penstock.lab.report import make
 
-    runs = _find([baseline, candidate])
+    runs = find([baseline, candidate])
     if output is not None:
         form = output.suffix.lstrip(".")
         write_report(output, make.FORMS.get(form, make.as_html)(runs))
@@ -80,7 +80,7 @@ def compare_command(
     show(Console(), runs)
 
 
-def _find(names: list[str]) -> list[Run]:
+def find(names: list[str]) -> list[Run]:
     """From this machine, else from the default lake where there is one."""
     from penstock.lab import records
     from penstock.lake.objects import open_store

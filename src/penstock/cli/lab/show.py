@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,22 +15,30 @@ from penstock.errors import InvalidInput, ValidationFailed
 
 if TYPE_CHECKING:
     from penstock.lab.records import Run
+    from penstock.lab.report.document import Document
     from penstock.lab.report.document import Table as Rows
+
+_HEADING = 12
+"""Characters of a numeric column's heading in a line."""
 
 
 def show(console: Console, runs: Sequence[Run]) -> None:
     """The tables of the runs' report, its headline, and how to have all of it."""
     from penstock.lab.report import make
+
+    show_document(console, make.document(runs))
+    names = " ".join(run.description.id for run in runs)
+    console.print(f"Report: penstock lab report {names} -o report.html", highlight=False, soft_wrap=True)
+
+
+def show_document(console: Console, document: Document) -> None:
     from penstock.lab.report.document import brief
 
-    document = make.document(runs)
     console.print()
     for part in brief(document):
         console.print(_table(part))
         console.print()
     console.print(f"[bold {'green' if document.good else 'red'}]{document.headline}[/]", highlight=False)
-    names = " ".join(run.description.id for run in runs)
-    console.print(f"Report: penstock lab report {names} -o report.html", highlight=False, soft_wrap=True)
 
 
 def end_as(runs: Sequence[Run]) -> None:
@@ -50,10 +59,21 @@ def end_as(runs: Sequence[Run]) -> None:
 def _table(part: Rows) -> Table:
     made = Table(box=None, pad_edge=False, header_style="dim")
     for index, column in enumerate(part.columns):
-        made.add_column(column, justify="right" if index in part.numeric else "left", no_wrap=index in part.numeric)
+        numeric = index in part.numeric
+        # Numbers are never broken, so the words above them are.
+        heading = "\n".join(textwrap.wrap(column, _HEADING)) if numeric else column
+        made.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, vertical="bottom")
     for row in part.rows:
         made.add_row(*(f"[green]{c}[/]" if c == "✓" else f"[red]{c}[/]" if c.startswith("✗") else c for c in row))
     return made
+
+
+def save(path: Path, document: Document, runs: Sequence[Run]) -> None:
+    """In the form that the file's name asks for, else as a page."""
+    from penstock.lab.report import make
+
+    form = path.suffix.lstrip(".")
+    write_report(path, make.write(document, runs, form if form in make.FORMS else "html"))
 
 
 def write_report(path: Path, text: str) -> None:

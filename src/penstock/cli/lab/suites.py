@@ -5,44 +5,51 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from rich.console import Console
 
-from penstock.cli.lab import options
+from penstock.cli.lab import options, scale
 from penstock.cli.lab.app import app
+from penstock.cli.lab.measuring import run_arms
 from penstock.cli.lab.show import end_as, show
-from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.lab.records import Run
-    from penstock.lab.runner import Arm, Plan
     from penstock.lab.suites.base import Suite
 
 
-def suite_command(name: str) -> Callable[[Callable[..., Suite]], Callable[..., None]]:
+def suite_command(name: str, *, scales: bool = True) -> Callable[[Callable[..., Suite]], Callable[..., None]]:
     """Make a command of a function that turns a workload's own options into its suite.
 
     The command has the shared options too: how often, against what, on which lake and size of cluster. It measures,
-    shows what came of it, and exits with 0, 1 (something failed) or 9 (a result was wrong).
+    shows what came of it, and exits with 0, 1 (something failed) or 9 (a result was wrong). A workload that runs on a
+    cluster, and so `scales` with its cores, has a command of `penstock lab scale` as well.
     """
 
     def decorate(to_suite: Callable[..., Suite]) -> Callable[..., None]:
-        own, shared = _parameters(to_suite), _parameters(_measure_and_show, but="suite")
-
-        @functools.wraps(to_suite)
-        def command(**given: Any) -> None:
-            suite = to_suite(**{p.name: given.pop(p.name) for p in own})
-            _measure_and_show(suite, **given)
-
-        parameters = [*own, *shared]
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        command = _combined(to_suite, _measure_and_show)
         app.command(name)(command)
+        if scales:
+            scale.app.command(name)(_combined(to_suite, scale.measure_curve))
         return command
 
     return decorate
+
+
+def _combined(to_suite: Callable[..., Suite], carry_out: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of both, that gives the suite of the one to the other."""
+    own, shared = _parameters(to_suite), _parameters(carry_out, but="suite")
+
+    @functools.wraps(to_suite)
+    def command(**given: Any) -> None:
+        suite = to_suite(**{p.name: given.pop(p.name) for p in own})
+        carry_out(suite, **given)
+
+    parameters = [*own, *shared]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
 
 
 def _parameters(function: Callable[..., Any], *, but: str = "") -> list[inspect.Parameter]:
@@ -51,17 +58,6 @@ def _parameters(function: Callable[..., Any], *, but: str = "") -> list[inspect.
     only = types.SimpleNamespace(__annotations__={p.name: p.annotation for p in wanted})
     hints = get_type_hints(only, globalns=function.__globals__, include_extras=True)
     return [p.replace(annotation=hints[p.name]) for p in wanted]
-
-
-def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
-    """Measure with progress on the terminal."""
-    from penstock.lab import runner
-    from penstock.lab.bench import Bench
-    from penstock.lab.progress import Terminal
-
-    home = Home.default()
-    with Terminal(Console()).showing() as listener:
-        return runner.measure(functools.partial(Bench.open, home), arms, plan, listener)
 
 
 def _measure_and_show(

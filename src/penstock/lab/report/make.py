@@ -44,18 +44,26 @@ def document(runs: Sequence[Run]) -> Document:
 
 
 def as_html(runs: Sequence[Run]) -> str:
-    return html.render(document(runs))
+    return write(document(runs), runs, "html")
 
 
 def as_markdown(runs: Sequence[Run]) -> str:
-    return markdown.render(document(runs))
+    return write(document(runs), runs, "md")
 
 
 def as_json(runs: Sequence[Run]) -> str:
-    found = document(runs)
-    described = [asdict(run.description) for run in runs]
-    value = {"headline": found.headline, "good": found.good, "runs": described, **found.data}
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return write(document(runs), runs, "json")
 
 
 FORMS: dict[str, Callable[[Sequence[Run]], str]] = {"html": as_html, "md": as_markdown, "json": as_json}
+
+
+def write(found: Document, runs: Sequence[Run], form: str) -> str:
+    """A document of these runs in one of `FORMS`."""
+    if form == "html":
+        return html.render(found)
+    if form == "md":
+        return markdown.render(found)
+    described = [asdict(run.description) for run in runs]
+    value = {"headline": found.headline, "good": found.good, "runs": described, **found.data}
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

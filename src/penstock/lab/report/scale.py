@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from penstock.lab import rightsizing
-from penstock.lab.analysis import Interval
+from penstock.lab.analysis import Interval, gb_per_core_hour
 from penstock.lab.price import Prices
 from penstock.lab.records import Run
 from penstock.lab.report import again, checks, money, plots, words
@@ -138,10 +138,9 @@ def _sizes(sizing: Sizing) -> Section:
         "cores",
         f"seconds {_per(sizing)}",
         "range",
-        *(["GB per core and hour"] if sizing.bytes else []),
-        "speed-up",
+        "GB per core and hour" if sizing.bytes else "speed-up",
         f"{sizing.currency} {_per(sizing)}",
-        "an hour saved costs",
+        f"{sizing.currency} an hour saved",
         "verdict",
     )
     rows = [_row(sizing, size) for size in (*curve.measured, *curve.predicted)]
@@ -149,7 +148,8 @@ def _sizes(sizing: Sizing) -> Section:
     left_out = f" Left out, as not every size completed it: {words.some(sizing.left_out)}." if sizing.left_out else ""
     note = (
         f"Medians; the cost is that of the whole cluster while the work went on, without its start. “An hour saved” "
-        f"is what it costs to be that much faster than with the next cheaper size worth having.{left_out}"
+        f"is what it costs to be that much faster than with the next cheaper size worth having. What is beaten is "
+        f"neither faster nor cheaper than another size; what is as fast is so within the noise.{left_out}"
     )
     return Section("Every size", note, [table], brief=True)
 
@@ -161,17 +161,21 @@ def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
     else:
         ranged = f"{words.digits(size.measured.low)}–{words.digits(size.measured.high)}"
     saved = curve.hour_saved(size) if size.measured else None
-    first = curve.measured[0]
     return (
         words.count(size.cores),
         words.digits(size.seconds),
         ranged,
-        *([words.number(sizing.bytes / 1e9 / size.cores / size.seconds * 3600)] if sizing.bytes else []),
-        f"{words.number(first.seconds / size.seconds)}×",
+        _pace(sizing, size),
         money.digits(size.cost),
-        "" if saved is None else money.amount(saved, sizing.currency),
+        "" if saved is None else money.digits(saved),
         _verdict(sizing, size),
     )
+
+
+def _pace(sizing: Sizing, size: Size) -> str:
+    if sizing.bytes:
+        return words.number(gb_per_core_hour(sizing.bytes, size.seconds, size.cores))
+    return f"{words.number(sizing.curve.measured[0].seconds / size.seconds)}×"
 
 
 def _verdict(sizing: Sizing, size: Size) -> str:
@@ -182,12 +186,12 @@ def _verdict(sizing: Sizing, size: Size) -> str:
     if size.cores == curve.fastest.cores:
         said.append("fastest")
     elif size.cores == curve.as_fast.cores:
-        said.append("as fast as the fastest, within the noise")
+        said.append("as fast")
     if size.cores == curve.cheapest.cores:
         said.append("cheapest")
     if not curve.worth_it(size):
         better = next(other for other in curve.measured if other.beats(size))
-        said.append(f"beaten by {words.plural(better.cores, 'core')} in time and cost")
+        said.append(f"beaten by {better.cores}")
     return ", ".join(said)
 
 

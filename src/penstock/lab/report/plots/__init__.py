@@ -4,6 +4,7 @@ from penstock.lab.report.plots.base import BAD, QUIET, SERIES, Figure, axis, box
 from penstock.lab.report.plots.boxes import starts
 from penstock.lab.report.plots.latency import percentiles, phase
 from penstock.lab.report.plots.measures import Write, bars, boxes, curves
+from penstock.lab.report.plots.price import stacked_costs
 from penstock.lab.report.plots.queries import cumulative, distribution, query_bars, shares
 from penstock.lab.report.plots.rates import over_time
 from penstock.lab.report.plots.ratios import ratio_groups, ratios
@@ -31,6 +32,7 @@ __all__ = [
     "ratio_groups",
     "ratios",
     "shares",
+    "stacked_costs",
     "starts",
     "throughput",
     "time_against_cost",
