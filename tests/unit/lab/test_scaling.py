@@ -54,14 +54,18 @@ def test_a_law_without_noise_is_found_exactly(law: Law) -> None:
         assert found.seconds(cores) == pytest.approx(law.seconds(cores), rel=1e-6)
 
 
-@given(laws, st.integers(0, 1000))
-@settings(max_examples=25, deadline=None)
+@given(
+    st.builds(Law, divided=st.floats(50, 100), undivided=st.floats(0, 20), added=st.floats(0, 0.5)),
+    st.integers(0, 1000),
+)
+@settings(max_examples=25, deadline=None, derandomize=True)  # noise: some seed must fail some day
 def test_noisy_constants_are_recovered_within_their_noise(law: Law, seed: int) -> None:
     found = fitted(times(law, noise=0.02, repetitions=5, seed=seed)).law
     for cores in SIZES:
-        assert found.seconds(cores) == pytest.approx(law.seconds(cores), rel=0.08)
-    assert found.rate == pytest.approx(law.rate, rel=0.08)
-    assert found.contention == pytest.approx(law.contention, abs=0.08)
+        assert found.seconds(cores) == pytest.approx(law.seconds(cores), rel=0.05)
+    assert found.rate == pytest.approx(law.rate, rel=0.05)
+    assert found.contention == pytest.approx(law.contention, abs=0.04)
+    assert found.coherency == pytest.approx(law.coherency, abs=0.003)
 
 
 @given(laws)
