@@ -11,6 +11,7 @@ from penstock.lab.suites.base import Suite
 
 _SUITES = {
     "blocks": "blocks:Blocks",
+    "objects": "objects:Objects",
     "tpcds": "tpcds:Tpcds",
 }
 

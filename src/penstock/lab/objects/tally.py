@@ -1,0 +1,91 @@
+"""What was counted of one operation of one work: by a worker, a process, or all of them. Tallies add up."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+
+from penstock.lab.objects.histogram import Histogram
+
+_SLOWEST = 10
+WRONG_CONTENT = "wrong content"
+WRONG_LENGTH = "wrong length"
+UNFINISHED = "cut off at the end"
+
+
+@dataclass(frozen=True, order=True)
+class Slow:
+    """One of the slowest requests: how long it took, when (seconds since the counted time began), and for what."""
+
+    total_us: int
+    second: float
+    name: str
+    gateway: str
+
+
+@dataclass
+class Tally:
+    """Requests that succeeded, and the errors by kind.
+
+    `operations`, `bytes` and `seconds` are of the counted time; `late` ones began in it and ended after it: they are in
+    the latencies, so that slow requests are not lost, but in no rate. `elapsed` is the last end seen, in seconds.
+    """
+
+    operations: int = 0
+    bytes: int = 0
+    late: int = 0
+    elapsed: float = 0.0
+    verified_bytes: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    first_error: dict[str, str] = field(default_factory=dict)
+    seconds: dict[int, list[int]] = field(default_factory=dict)
+    first_byte: Histogram = field(default_factory=Histogram)
+    total: Histogram = field(default_factory=Histogram)
+    slowest: list[Slow] = field(default_factory=list)
+
+    def succeeded(self, transferred: int, end: float) -> None:
+        self.operations += 1
+        self.bytes += transferred
+        self.elapsed = max(self.elapsed, end)
+        second = self.seconds.setdefault(int(end), [0, 0])
+        second[0] += 1
+        second[1] += transferred
+
+    def failed(self, kind: str, detail: str) -> None:
+        self.errors[kind] += 1
+        self.first_error.setdefault(kind, detail)
+
+    def timed(self, total_us: int, first_byte_us: int | None, end: float, name: str, gateway: str) -> None:
+        self.total.add(total_us)
+        if first_byte_us is not None:
+            self.first_byte.add(first_byte_us)
+        if len(self.slowest) < _SLOWEST or total_us >= self.slowest[0].total_us:
+            self._keep(Slow(total_us, round(end, 3), name, gateway))
+
+    def merge(self, other: Tally) -> None:
+        self.operations += other.operations
+        self.bytes += other.bytes
+        self.late += other.late
+        self.elapsed = max(self.elapsed, other.elapsed)
+        self.verified_bytes += other.verified_bytes
+        self.errors.update(other.errors)
+        self.first_error = {**other.first_error, **self.first_error}
+        for number, (operations, count) in other.seconds.items():
+            second = self.seconds.setdefault(number, [0, 0])
+            second[0] += operations
+            second[1] += count
+        self.first_byte.merge(other.first_byte)
+        self.total.merge(other.total)
+        for slow in other.slowest:
+            self._keep(slow)
+
+    @property
+    def wrong(self) -> int:
+        """Requests that the store answered with success and something else than was written."""
+        return self.errors[WRONG_CONTENT] + self.errors[WRONG_LENGTH]
+
+    def _keep(self, slow: Slow) -> None:
+        heapq.heappush(self.slowest, slow)
+        if len(self.slowest) > _SLOWEST:
+            heapq.heappop(self.slowest)

@@ -1,0 +1,201 @@
+"""One process of the generator: many connections, one thread, driven by libcurl's multi interface.
+
+It is told what to do over a pipe from the coordinator (credentials too, so they are in no argument list and no
+environment), and ends when that pipe does, however the coordinator ended.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pycurl
+
+from penstock.lab.objects.content import Content
+from penstock.lab.objects.plan import Request
+from penstock.lab.objects.slot import Slot
+from penstock.lab.objects.tally import Tally
+from penstock.lab.objects.transfer import Address, Transfer
+from penstock.lab.objects.workload import Stage
+from penstock.lake.base import Credentials, Lake
+
+_REPORT_SECONDS = 0.5
+_LONGEST_WAIT_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a process needs to know once: it is number `process` of `processes`."""
+
+    lake: Lake
+    credentials: Credentials
+    prefix: str
+    seed: int
+    process: int
+    processes: int
+    grace_seconds: float = 10.0
+    """How long requests that are in flight when a stage's time is over may still take."""
+
+
+@dataclass(frozen=True)
+class Go:
+    """Start the stage at this time of CLOCK_MONOTONIC, which all processes of a machine share."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Counted since the stage began."""
+
+    operations: int
+    bytes: int
+    errors: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """A stage's tallies, per work and operation, and the processor time it took this process."""
+
+    tallies: list[list[Tally]]
+    ran_out: list[bool]
+    """Per work: whether each worker here had nothing left to do before its time was over."""
+    core_seconds: float
+
+
+def main(pipe: Connection, setup: Setup) -> None:
+    """Serve stages until the pipe ends: Stage → "ready", Go → Progress …, Report."""
+    content = Content(setup.seed)
+    try:
+        while True:
+            stage: Stage = pipe.recv()
+            running = Running(pipe, setup, content, stage)
+            pipe.send("ready")
+            go: Go = pipe.recv()
+            pipe.send(running.run(go.at))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        # No clean-up: libcurl's handles may be in the midst of transfers that nobody waits for.
+        os._exit(0)
+
+
+class Running:
+    """This process's part of one stage."""
+
+    def __init__(self, pipe: Connection, setup: Setup, content: Content, stage: Stage) -> None:
+        self._pipe = pipe
+        self._grace_seconds = setup.grace_seconds
+        self._multi = pycurl.CurlMulti()
+        self._active: dict[Any, tuple[Slot, Request, float]] = {}
+        self._slots: list[list[Slot]] = []
+        self._transfers: dict[Slot, Transfer] = {}
+        self._slot_of: dict[Any, Slot] = {}
+        self._waiting: list[Slot] = []
+        self._start = 0.0
+        endpoints = setup.lake.endpoints
+        worker = 0
+        for work in stage.works:
+            mine = []
+            for index in range(work.workers):
+                if worker % setup.processes == setup.process:
+                    # Not by the worker's number alone: each process would then know some gateways only.
+                    endpoint = endpoints[(worker // setup.processes + setup.process) % len(endpoints)]
+                    slot = Slot(work, index, setup.seed, endpoint)
+                    address = Address(setup.lake, setup.credentials, endpoint, setup.prefix)
+                    self._transfers[slot] = Transfer(address, content)
+                    self._slot_of[self._transfers[slot].curl] = slot
+                    mine.append(slot)
+                worker += 1
+            self._slots.append(mine)
+            self._waiting += mine
+
+    def run(self, at: float) -> Report:
+        self._start = at
+        time.sleep(max(0.0, at - time.monotonic()))
+        before = time.process_time()
+        reported = 0.0
+        while self._waiting or self._active:
+            now = self._now()
+            if now - reported >= _REPORT_SECONDS:
+                reported = now
+                self._tell()
+            self._start_due(now)
+            self._multi.perform()
+            if not self._collect():
+                if now > self._deadline():
+                    self._cut_off()
+                else:
+                    self._wait(now)
+        for transfer in self._transfers.values():
+            transfer.close()
+        self._multi.close()
+        ran_out = [all(slot.ran_out for slot in slots) for slots in self._slots]
+        return Report([_merged(slots) for slots in self._slots], ran_out, time.process_time() - before)
+
+    def _start_due(self, now: float) -> None:
+        still: list[Slot] = []
+        for slot in self._waiting:
+            if slot.due > now and slot.due < slot.end():
+                still.append(slot)
+            elif (request := slot.next(max(now, slot.due))) is not None:
+                transfer = self._transfers[slot]
+                transfer.start(request)
+                self._active[transfer.curl] = (slot, request, self._now())
+                self._multi.add_handle(transfer.curl)
+        self._waiting = still
+
+    def _collect(self) -> bool:
+        """Count what has ended; whether anything has."""
+        any_ended = False
+        while True:
+            left, well, broken = self._multi.info_read()
+            for curl in well:
+                self._ended(curl, None, "")
+            for curl, number, why in broken:
+                self._ended(curl, number, why)
+            any_ended = any_ended or bool(well or broken)
+            if not left:
+                return any_ended
+
+    def _ended(self, curl: Any, broken: int | None, why: str) -> None:
+        slot, request, started = self._active.pop(curl)
+        outcome = self._transfers[slot].finish(broken, why)
+        self._multi.remove_handle(curl)
+        slot.completed(request, outcome, started, self._now())
+        self._waiting.append(slot)
+
+    def _deadline(self) -> float:
+        return max((slot.end() for slot, _, _ in self._active.values()), default=0.0) + self._grace_seconds
+
+    def _cut_off(self) -> None:
+        for curl, (slot, request, started) in self._active.items():
+            self._multi.remove_handle(curl)
+            slot.cut_off(request, started)
+        self._active.clear()
+
+    def _wait(self, now: float) -> None:
+        due = min((slot.due for slot in self._waiting), default=now + _LONGEST_WAIT_SECONDS)
+        seconds = min(max(0.0, due - now), _LONGEST_WAIT_SECONDS)
+        if self._multi.select(seconds) < 0:  # nothing to wait for yet, as while a name is resolved
+            time.sleep(min(seconds, 0.005))
+
+    def _tell(self) -> None:
+        tallies = [tally for slots in self._slots for slot in slots for tally in slot.tallies]
+        errors = sum(tally.errors.total() for tally in tallies)
+        self._pipe.send(Progress(sum(t.operations for t in tallies), sum(t.bytes for t in tallies), errors))
+
+    def _now(self) -> float:
+        return time.monotonic() - self._start
+
+
+def _merged(slots: list[Slot]) -> list[Tally]:
+    """The tallies of a work's workers, per operation; empty where this process has none of them."""
+    if not slots:
+        return []
+    merged = slots[0].tallies
+    for slot in slots[1:]:
+        for tally, other in zip(merged, slot.tallies, strict=True):
+            tally.merge(other)
+    return merged
