@@ -1,9 +1,19 @@
 """What the samples say: medians, spreads, comparisons, percentiles. Pure functions; no file or clock is read here."""
 
-from penstock.lab.analysis.comparison import Comparison, compare
-from penstock.lab.analysis.effort import Role, core_seconds, core_seconds_per_gb, peak_memory, roles, usage
+from penstock.lab.analysis.comparison import Comparison, compare, compare_all
+from penstock.lab.analysis.effort import (
+    Role,
+    core_seconds,
+    core_seconds_per_gb,
+    cores,
+    main_measure,
+    peak_memory,
+    roles,
+    usage,
+)
 from penstock.lab.analysis.latency import Latency, latencies
 from penstock.lab.analysis.measures import (
+    GB,
     Measure,
     Work,
     executor_cores,
@@ -28,6 +38,7 @@ from penstock.lab.analysis.samples import (
 from penstock.lab.analysis.spread import Interval, Ratio, Spread, ratio, ratio_interval, spread
 
 __all__ = [
+    "GB",
     "Comparison",
     "Interval",
     "Latency",
@@ -41,13 +52,16 @@ __all__ = [
     "answer_verdicts",
     "checks",
     "compare",
+    "compare_all",
     "core_seconds",
     "core_seconds_per_gb",
+    "cores",
     "counted",
     "executor_cores",
     "failed_queries",
     "gb_per_core_hour",
     "latencies",
+    "main_measure",
     "measured",
     "measures",
     "natural",

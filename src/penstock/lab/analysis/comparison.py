@@ -1,10 +1,10 @@
-"""Two runs of one workload, set against each other."""
+"""Runs of one workload, set against the first of them."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.lab.analysis.measures import PER_1000_OPERATIONS, PER_GB, SECONDS, Measure, cost, measured
@@ -24,56 +24,77 @@ class Comparison:
     """Over all parts: their sum in each round; the geometric mean of their costs where an amount is the basis."""
     parts: tuple[Ratio, ...]
     only_in_one: tuple[str, ...]
-    """What one arm measured and the other did not, or not with success; counted in no total."""
+    """What one arm measured and another did not, or not with success; counted in no total."""
 
 
 def compare(baseline: Run, candidate: Run) -> Comparison:
     """Raises `ValueError` when the two runs have nothing in common to compare."""
-    before, after = measured(baseline), measured(candidate)
-    failed = failed_queries(baseline) | failed_queries(candidate)
-    names = [name for name in before if name in after and name not in failed]
+    return compare_all((baseline, candidate))[0]
+
+
+def compare_all(runs: Sequence[Run]) -> list[Comparison]:
+    """Each run but the first against the first, by what all of them measured with success and on one basis.
+
+    Raises `ValueError` where there is no such thing.
+    """
+    baseline, *candidates = runs
+    by_run = [measured(run) for run in runs]
+    failed = {query for run in runs for query in failed_queries(run)}
+    names = [name for name in by_run[0] if all(name in found for found in by_run) and name not in failed]
     if not names:
-        raise ValueError("nothing was measured with success in both runs")
+        raise ValueError("nothing was measured with success in " + ("both runs" if len(runs) == 2 else "all runs"))
     if baseline.of_kind("query"):
         names.sort(key=natural)
-    bases = {name: basis(before[name], after[name]) for name in names}
-    parts = tuple(ratio(name, before[name].costs(unit), after[name].costs(unit), unit) for name, unit in bases.items())
-    others = sorted((before.keys() | after.keys() | failed) - set(names), key=natural)
-    return Comparison(baseline, candidate, _total(parts, bases, before, after), parts, tuple(others))
+    bases = {name: basis([found[name] for found in by_run]) for name in names}
+    everything = {name for found in by_run for name in found} | failed
+    others = tuple(sorted(everything - set(names), key=natural))
+    before = by_run[0]
+    return [
+        Comparison(
+            baseline,
+            candidate,
+            total=_total(bases, before, after),
+            parts=_parts(bases, before, after),
+            only_in_one=others,
+        )
+        for candidate, after in zip(candidates, by_run[1:], strict=True)
+    ]
 
 
-def basis(before: Measure, after: Measure) -> str:
-    """Seconds where both did the same amount of work; else seconds for a fixed amount of it, where that is known.
+def basis(sides: Sequence[Measure]) -> str:
+    """Seconds where all did the same amount of work; else seconds for a fixed amount of it, where that is known.
 
     Work that went on for a set time is compared by what it did, and so are arms of different scales.
     """
-    if not (before.fixed_time or after.fixed_time) and _same(before.bytes, after.bytes):
+    if not any(side.fixed_time for side in sides) and _same([side.bytes for side in sides]):
         return SECONDS
-    if _all_known(before, after, "bytes"):
+    if _all_known(sides, "bytes"):
         return PER_GB
-    return PER_1000_OPERATIONS if _all_known(before, after, "operations") else SECONDS
+    return PER_1000_OPERATIONS if _all_known(sides, "operations") else SECONDS
 
 
-def _all_known(before: Measure, after: Measure, amount: str) -> bool:
-    return all(getattr(work, amount) > 0 for work in (*before.works, *after.works))
+def _all_known(sides: Sequence[Measure], amount: str) -> bool:
+    return all(getattr(work, amount) > 0 for side in sides for work in side.works)
 
 
-def _same(one: float, other: float) -> bool:
-    return abs(one - other) <= _SAME_AMOUNT * max(one, other)
+def _same(amounts: Sequence[float]) -> bool:
+    return max(amounts) - min(amounts) <= _SAME_AMOUNT * max(amounts)
 
 
-def _total(
-    parts: tuple[Ratio, ...], bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]
-) -> Ratio:
-    if len(parts) == 1:
-        return parts[0]
+def _parts(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> tuple[Ratio, ...]:
+    return tuple(ratio(name, before[name].costs(unit), after[name].costs(unit), unit) for name, unit in bases.items())
+
+
+def _total(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> Ratio:
+    if len(bases) == 1:
+        return _parts(bases, before, after)[0]
     rounds = _rounds(before, bases), _rounds(after, bases)
     if not all(rounds):
         raise ValueError("no round of one run completed everything that both measured")
-    by_time = set(bases.values()) == {SECONDS}
-    name, over = ("total", math.fsum) if by_time else ("geometric mean", statistics.geometric_mean)
+    units = set(bases.values())
+    name, over = ("total", math.fsum) if units == {SECONDS} else ("geometric mean", statistics.geometric_mean)
     totals_before, totals_after = ([over(costs) for costs in side] for side in rounds)
-    return ratio(name, totals_before, totals_after)
+    return ratio(name, totals_before, totals_after, units.pop() if len(units) == 1 else "")
 
 
 def _rounds(measures: Mapping[str, Measure], bases: Mapping[str, str]) -> list[list[float]]:

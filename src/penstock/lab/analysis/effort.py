@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.lab.analysis.measures import GB, Measure
+from penstock.lab.analysis.measures import GB, Measure, executor_cores
 from penstock.lab.analysis.samples import counted
 from penstock.lab.records import Run, Sample
 
@@ -53,14 +53,26 @@ def core_seconds(run: Run) -> float | None:
 
 
 def core_seconds_per_gb(run: Run, measure: Measure) -> float | None:
-    """Of the application that did the measure's work (its role is called as the measure is), else of all of them."""
+    """Of what did the measure's work: measured by itself, or the application whose role is called as the measure is."""
     if not measure.bytes:
         return None
     own = measure.core_seconds
     if own is None:
-        same = [role for role in roles(run) if role.name == measure.name]
-        own = same[0].median("core_seconds") if same else core_seconds(run)
+        own = next((role.median("core_seconds") for role in roles(run) if role.name == measure.name), None)
     return None if own is None else own / measure.bytes * GB
+
+
+def cores(run: Run) -> int:
+    """Those of the executors; 0 where no application was part of what counts, or its size is not known."""
+    return executor_cores(run.description.size) if roles(run) else 0
+
+
+def main_measure(run: Run, found: Sequence[Measure]) -> Measure | None:
+    """What the price of a run is told by: the longest work on data, of a whole application where there is such."""
+    names = {role.name for role in roles(run)}
+    with_data = [measure for measure in found if measure.bytes]
+    whole = [measure for measure in with_data if measure.name in names]
+    return max(whole or with_data, key=lambda measure: (measure.median, measure.bytes), default=None)
 
 
 def peak_memory(run: Run) -> float | None:

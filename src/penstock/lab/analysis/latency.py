@@ -41,19 +41,28 @@ class Latency:
     maximum: float
     """Its bucket's upper bound, in seconds."""
 
+    @property
+    def error(self) -> float:
+        """By what share of itself a percentile may be too high, at the most."""
+        return max((1 - found.above / found.value for found in self.percentiles if found.value), default=0.0)
+
 
 def latencies(run: Run) -> list[Latency]:
     """A line per operation and phase, in the order they were recorded."""
     merged: dict[tuple[str, str], list[Histogram]] = {}
+    errors: dict[tuple[str, str], float] = {}
     for sample in counted(run, "latency"):
         histogram = {float(bound): int(count) for bound, count in sample["histogram"]}
-        merged.setdefault((str(sample["name"]), str(sample["phase"])), []).append(histogram)
+        key = (str(sample["name"]), str(sample["phase"]))
+        merged.setdefault(key, []).append(histogram)
+        errors[key] = max(errors.get(key, 0.0), float(sample.get("relative_error", 1.0)))
     found = []
     for (name, phase), histograms in merged.items():
         whole = merge(histograms)
         total = sum(whole.values())
         if total:
-            found.append(Latency(name, phase, total, percentiles(whole), max(whole) / 1e6))
+            told = percentiles(whole, relative_error=errors[name, phase])
+            found.append(Latency(name, phase, total, told, max(whole) / 1e6))
     return found
 
 
@@ -67,10 +76,13 @@ def merge(histograms: Iterable[Histogram]) -> dict[float, int]:
     return found
 
 
-def percentiles(histogram: Histogram, wanted: Sequence[float] = PERCENTILES) -> tuple[Percentile, ...]:
+def percentiles(
+    histogram: Histogram, wanted: Sequence[float] = PERCENTILES, *, relative_error: float = 1.0
+) -> tuple[Percentile, ...]:
     """Those of `wanted` (0 < percent ≤ 100) that are told by at least one sample above them; always the median.
 
-    The error is that of the buckets: where the scale's next lower bound had no sample, the next lower one that had.
+    The error is that of the buckets. `relative_error` is the scale's: a sample is above its bucket's upper bound × (1 -
+    it). Where it is not known, a sample is only known to be above the next lower bound that had one.
     """
     bounds = sorted(bound for bound, count in histogram.items() if count)
     if not bounds:
@@ -84,6 +96,6 @@ def percentiles(histogram: Histogram, wanted: Sequence[float] = PERCENTILES) -> 
         if rank == total and percent > 50:
             continue
         index = next(index for index, cumulative in enumerate(up_to) if cumulative >= rank)
-        above = bounds[index - 1] if index else 0.0
+        above = max(bounds[index - 1] if index else 0.0, bounds[index] * (1 - relative_error))
         found.append(Percentile(percent, bounds[index] / 1e6, above / 1e6))
     return tuple(found)

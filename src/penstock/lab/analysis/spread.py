@@ -46,7 +46,7 @@ class Ratio:
     ratio: float
     interval: Interval | None
     unit: str = "s"
-    """What both sides are in; less is better."""
+    """What both sides are in; less is better. Empty for a mean over different units."""
 
     @property
     def verdict(self) -> str:

@@ -9,7 +9,7 @@ from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Spread
 from penstock.lab.records import Run
 from penstock.lab.report import again, checks, comparison, plots, words
-from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
+from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 
 
@@ -21,9 +21,10 @@ class _Arm:
 
 
 def document(runs: Sequence[Run]) -> Document:
-    """The first run is the baseline. Raises `ValueError` when an arm has nothing in common with it."""
+    """The first run is the baseline. Raises `ValueError` when the arms have nothing in common."""
     names = comparison.arm_names(runs)
-    arms = [_Arm(name, run, analysis.compare(runs[0], run)) for name, run in zip(names[1:], runs[1:], strict=True)]
+    found = analysis.compare_all(runs)
+    arms = [_Arm(name, one.candidate, one) for name, one in zip(names[1:], found, strict=True)]
     doubts = checks.doubts(runs, names)
     return Document(
         kicker=f"Penstock lab · {title(runs[0].description)} · {words.plural(len(runs), 'arm')}",
@@ -85,19 +86,8 @@ def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
     spreads |= {arm.name: total.candidate for arm, total in zip(arms, totals, strict=True)}
     unit = totals[0].unit
     text = "; ".join(f"{name} {comparison.cost(found.median, totals[0])}" for name, found in spreads.items())
-    parts: list[Part] = []
-    # Bars of one axis need one unit and one set of parts; ratios against the first arm need neither.
-    if (
-        len(
-            {
-                (total.name, total.unit, tuple(p.name for p in a.against_first.parts))
-                for a, total in zip(arms, totals, strict=True)
-            }
-        )
-        == 1
-    ):
-        bars = plots.bars(spreads, unit, lambda value: comparison.cost(value, totals[0]))
-        parts.append(Plot("arms", bars, f"{text}.", height=64 + 34 * len(spreads)))
+    bars = plots.bars(spreads, "seconds" if unit == "s" else unit, lambda value: comparison.cost(value, totals[0]))
+    plot = Plot("arms", bars, f"{text}.", height=64 + 34 * len(spreads))
     rows = [_row(baseline, first, spreads[baseline], ("", "", "baseline"))]
     rows += [
         _row(
@@ -108,10 +98,19 @@ def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
         )
         for arm, total in zip(arms, totals, strict=True)
     ]
-    columns = ("arm", "repetitions", f"median, {unit}", "range", "ratio", "95 % interval", "verdict", "core-seconds")
+    columns = (
+        "arm",
+        "repetitions",
+        f"median, {unit}".rstrip(", "),
+        "range",
+        "ratio",
+        "95 % interval",
+        "verdict",
+        "core-seconds",
+    )
     table = Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5, 7}))
     note = f"Each arm over {baseline}: medians with their 95 % bootstrap interval. Below 1 is faster."
-    return Section("Arms", note, [*parts, table], brief=True)
+    return Section("Arms", note, [plot, table], brief=True)
 
 
 def _row(name: str, run: Run, found: Spread, verdict: tuple[str, str, str]) -> tuple[str, ...]:

@@ -70,13 +70,15 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
     baseline, candidate = names
     total = found.total
     one, many = nouns(found.baseline)
-    over = f" over {words.plural(len(found.parts), one, many)}" if len(found.parts) > 1 else f" for {total.name}"
-    against = f"{cost(total.candidate.median, total)} against {cost(total.baseline.median, total)}"
-    if total.verdict == "inside the noise":
-        return f"No difference beyond the noise: {candidate} took {against} of {baseline}{over}."
-    sentence = (
-        f"{words.capitalised(candidate)} took {words.number(total.ratio)}× the time of {baseline}{over}: {against}"
+    parts = f" over {words.plural(len(found.parts), one, many)}" if len(found.parts) > 1 else f" for {total.name}"
+    over = f" in the geometric mean{parts}" if total.name == "geometric mean" else parts
+    # A mean over several units says something as a ratio only.
+    sides = (
+        f": {cost(total.candidate.median, total)} against {cost(total.baseline.median, total)}" if total.unit else ""
     )
+    if total.verdict == "inside the noise":
+        return f"No difference beyond the noise: {candidate} against {baseline}{over}{sides}."
+    sentence = f"{words.capitalised(candidate)} took {words.number(total.ratio)}× the time of {baseline}{over}{sides}"
     if total.interval is None:
         return f"{sentence}. One sample each, so the noise is unknown."
     if len(found.parts) == 1:

@@ -60,13 +60,15 @@ def latency(found: Sequence[Latency]) -> list[Section]:
         + ", ".join(f"{p.percent:g} % within {words.latency(p.value)}" for p in line.percentiles)
         for line in found
     )
-    note = (
-        "From sending a request. Each figure is the upper bound of its histogram bucket: the truth is at or below it."
-    )
-    if widest := max((p.value / p.above for line in found for p in line.percentiles if p.above), default=0):
-        note += f" At the most it is {widest - 1:.0%} lower."
+    error = max(line.error for line in found)
+    note = "From sending a request. Each figure is the upper bound of its histogram bucket: the truth is at or below it"
+    note += f", by {_percent(error)} at the most." if error else "."
     plot = Plot("latency", plots.percentiles(found), f"{text}.", height=380)
     return [Section("Latency", note, [plot, table], brief=True)]
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.{0 if share >= 0.1 else 1}f} %"
 
 
 def _told(line: Seconds) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any
@@ -19,6 +20,7 @@ def render(document: Document) -> str:
         part.name: part.figure for section in document.sections for part in section.parts if isinstance(part, Plot)
     }
     environment = jinja2.Environment(autoescape=True, trim_blocks=False)
+    environment.filters["unbroken"] = _unbroken
     return environment.from_string(_own("page.html.j2")).render(
         document=document,
         kind=lambda part: type(part).__name__,
@@ -28,6 +30,11 @@ def render(document: Document) -> str:
         plots=_inline_json(plots) if plots else "",
         version=penstock.__version__,
     )
+
+
+def _unbroken(text: str) -> str:
+    """No line ends between a number and its unit."""
+    return re.sub(r"(?<=\d) (?=[^\W\d])", "\u00a0", text)
 
 
 def _own(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.lab import analysis
 from penstock.lab.analysis import Measure
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, flow, resources, words, work
+from penstock.lab.report import again, checks, flow, load, resources, surroundings, words, work
 from penstock.lab.report.document import Document, KeyFigure
 from penstock.lab.report.titles import title
 
@@ -25,11 +25,13 @@ def document(run: Run) -> Document:
         sections=[
             *checks.wrong(run),
             *checks.failed_repetitions(run),
-            *work.sections(found, analysis.executor_cores(run.description.size), per_gb),
+            *work.sections(found, analysis.cores(run), per_gb),
             *flow.over_time(analysis.seconds(run)),
             *flow.latency(analysis.latencies(run)),
             *checks.section(run),
+            *load.sections(run),
             *resources.sections(run),
+            *surroundings.sections(run),
             again.section([run.description]),
         ],
         data=_data(run, found),
@@ -37,7 +39,7 @@ def document(run: Run) -> Document:
 
 
 def _headline(run: Run, found: list[Measure]) -> str:
-    cores = analysis.executor_cores(run.description.size)
+    cores = analysis.cores(run)
     where = f" on {words.plural(cores, 'core')}" if cores else ""
     sentence = f"{words.capitalised(title(run.description))}{where}: {_did(found)}"
     repetitions = analysis.repetitions(run)
@@ -75,8 +77,8 @@ def _did(found: list[Measure]) -> str:
 
 def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
     figures = [work.key_figure(measure) for measure in _prominent(found)]
-    if with_bytes := [measure for measure in found if measure.bytes]:
-        figures += _price(run, max(with_bytes, key=lambda measure: (measure.median, measure.bytes)))
+    if main := analysis.main_measure(run, found):
+        figures += _price(run, main)
     if (cores := analysis.core_seconds(run)) is not None:
         figures.append(KeyFigure("Core-seconds", words.number(cores), "drivers and executors, per repetition"))
     if store := analysis.usage(run, "store_core_seconds"):
@@ -98,11 +100,14 @@ def _prominent(found: list[Measure]) -> list[Measure]:
 
 def _price(run: Run, main: Measure) -> list[KeyFigure]:
     figures = []
-    if cores := analysis.executor_cores(run.description.size):
+    if cores := analysis.cores(run):
         rate = analysis.gb_per_core_hour(main.bytes, main.median, cores)
         figures.append(KeyFigure("GB per core and hour", words.number(rate), main.name))
-    if (cost := analysis.core_seconds_per_gb(run, main)) is not None:
-        figures.append(KeyFigure("Core-seconds per GB", words.number(cost), main.name))
+    if (own := analysis.core_seconds_per_gb(run, main)) is not None:
+        figures.append(KeyFigure("Core-seconds per GB", words.number(own), main.name))
+    elif (whole := analysis.core_seconds(run)) is not None:
+        per_gb = whole / main.bytes * analysis.GB
+        figures.append(KeyFigure("Core-seconds per GB", words.number(per_gb), f"all applications, GB of {main.name}"))
     return figures
 
 

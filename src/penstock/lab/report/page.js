@@ -7,7 +7,7 @@ function coloured(value, style) {
   return value;
 }
 
-function draw() {
+function draw(width) {
   const style = getComputedStyle(document.documentElement);
   const ink = style.getPropertyValue("--ink").trim();
   const muted = style.getPropertyValue("--muted").trim();
@@ -23,7 +23,7 @@ function draw() {
     }
     Plotly.react(name, data, {
       ...layout,
-      autosize: true,
+      ...(width ? { width, autosize: false } : { width: undefined, autosize: true }),
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: font, size: 12, color: ink },
@@ -33,7 +33,23 @@ function draw() {
 }
 
 draw();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-const print = matchMedia("print");
-print.addEventListener("change", draw);
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => (part.open = true)));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+
+// A printer does not lay a plot out anew: before printing it is drawn in ink, as wide as both A4 and Letter have room.
+const PAPER_WIDTH = 660;
+addEventListener("beforeprint", () => {
+  document.documentElement.classList.add("printing");
+  for (const part of document.querySelectorAll("details:not([open])")) {
+    part.open = true;
+    part.dataset.folded = "";
+  }
+  draw(PAPER_WIDTH);
+});
+addEventListener("afterprint", () => {
+  document.documentElement.classList.remove("printing");
+  for (const part of document.querySelectorAll("details[data-folded]")) {
+    part.open = false;
+    delete part.dataset.folded;
+  }
+  draw();
+});

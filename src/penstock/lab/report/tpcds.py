@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.lab import analysis
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import again, plots, words
+from penstock.lab.report import again, checks, plots, resources, surroundings, words
 from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
 
 
@@ -19,19 +19,17 @@ def document(run: Run) -> Document:
     verdicts = analysis.answer_verdicts(run)
     failed = sorted(analysis.failed_queries(run), key=analysis.natural)
     different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=analysis.natural)
-    sections = [*_times(run, medians), _queries(run, seconds, verdicts)]
+    sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
     if different:
         sections.insert(0, _differences(run))
-    applications = [sample for sample in run.of_kind("application") if sample.get("summary")]
-    if applications:
-        sections.append(_resources(applications))
+    sections += [*resources.sections(run), *surroundings.sections(run)]
     if manifests := run.of_kind("dataset"):
         sections.append(_dataset(manifests[-1]["manifest"]))
     sections.append(again.section([run.description]))
     return Document(
         kicker=f"Penstock lab · TPC-DS, scale {words.number(run.description.scale or 0)} · {run.description.arm}",
         headline=_headline(run, medians, verdicts, failed, different),
-        good=not failed and not different and run.outcome == "ok",
+        good=not failed and not different and run.outcome == "ok" and not analysis.repetitions(run).failed,
         key_figures=_key_figures(run, medians, verdicts),
         sections=sections,
         data={
@@ -50,9 +48,10 @@ def _headline(
     where = f" on {words.plural(cores, 'core')}" if cores else ""
     took = f"{words.plural(len(medians), 'query', 'queries')} ran in {words.seconds(sum(medians.values()))}{where}"
     if different:
-        return f"{words.plural(len(different), 'answer')} differ: {_some(different)}. {took[0].upper()}{took[1:]}."
+        differ = words.plural(len(different), "answer differs", "answers differ")
+        return f"{differ}: {words.some(different)}. {words.capitalised(took)}."
     if failed:
-        return f"{words.plural(len(failed), 'query', 'queries')} failed: {_some(failed)}. The other {took}."
+        return f"{words.plural(len(failed), 'query', 'queries')} failed: {words.some(failed)}. The other {took}."
     if run.outcome == "unfinished":
         return f"Unfinished: so far {took}."
     if not verdicts:
@@ -72,7 +71,7 @@ def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, 
     if verdicts:
         right = sum(verdict == "equal" for verdict in verdicts.values())
         figures.append(KeyFigure("Right answers", f"{right} of {len(verdicts)}", "checked with DuckDB"))
-    power = [sample for sample in run.of_kind("application") if sample["role"] == "power"]
+    power = [sample for sample in analysis.counted(run, "application") if sample["role"] == "power"]
     if power and power[-1].get("core_seconds"):
         cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
         figures.append(KeyFigure("Core-seconds", words.count(cores), "driver and executors"))
@@ -121,8 +120,8 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
 
 def _planning(run: Run) -> dict[str, float]:
     found: dict[str, list[float]] = {}
-    for sample in run.of_kind("query"):
-        if sample["status"] == "ok" and sample.get("planning_ms") is not None and not sample.get("warmup", False):
+    for sample in analysis.counted(run, "query"):
+        if sample["status"] == "ok" and sample.get("planning_ms") is not None:
             found.setdefault(sample["query"], []).append(sample["planning_ms"] / 1000)
     return {name: statistics.median(values) for name, values in found.items()}
 
@@ -151,7 +150,9 @@ def _where_note(run: Run, medians: Mapping[str, float], planning: Mapping[str, f
 
 def _core_seconds(run: Run) -> dict[str, float]:
     """Of the processors' time in the power run: what tasks used, what the collector used, and the rest."""
-    power = [sample for sample in run.of_kind("application") if sample["role"] == "power" and sample.get("summary")]
+    power = [
+        sample for sample in analysis.counted(run, "application") if sample["role"] == "power" and sample.get("summary")
+    ]
     whole = sum(sample.get("core_seconds") or 0 for sample in power)
     tasks = sum(sample["summary"].get("executor_cpu_ms", 0) for sample in power) / 1000
     if not whole or not tasks:
@@ -206,32 +207,6 @@ def _differences(run: Run) -> Section:
     )
 
 
-def _resources(applications: list[Sample]) -> Section:
-    def row(label: str, key: str, form: Any) -> tuple[str, ...]:
-        return (label, *[form(sample["summary"].get(key) or 0) for sample in applications])
-
-    def milliseconds(value: float) -> str:
-        return words.seconds(value / 1000)
-
-    rows = [
-        ("core-seconds", *[words.count(sample.get("core_seconds") or 0) for sample in applications]),
-        row("task time", "task_ms", milliseconds),
-        row("garbage collection", "gc_ms", milliseconds),
-        row("read", "bytes_read", words.size),
-        row("written", "bytes_written", words.size),
-        row("shuffled", "shuffle_write_bytes", words.size),
-        row("spilled to disk", "spill_disk_bytes", words.size),
-        row("tasks", "tasks", words.count),
-        ("S3 requests", *[_requests(sample["summary"].get("s3_requests") or {}) for sample in applications]),
-    ]
-    columns = ("", *[f"{sample['role']} {sample.get('repetition', '')}".strip() for sample in applications])
-    return Section("Resources", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns))))])
-
-
-def _requests(kinds: Mapping[str, int]) -> str:
-    return ", ".join(f"{words.count(many)} {kind}" for kind, many in sorted(kinds.items(), key=lambda item: -item[1]))
-
-
 def _dataset(manifest: Mapping[str, Any]) -> Section:
     tables = manifest["tables"]
     rows = [
@@ -247,7 +222,3 @@ def _dataset(manifest: Mapping[str, Any]) -> Section:
     columns = ("table", "rows", "bytes", "objects", "layout")
     table = Table(columns, rows, numeric=frozenset({1, 2, 3}), folded=words.plural(len(rows), "table"))
     return Section("Data", "Generated by a Spark application; the same scale always gives the same rows.", [table])
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

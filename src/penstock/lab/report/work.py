@@ -78,6 +78,8 @@ def _time_sections(found: Sequence[Measure]) -> list[Section]:
         *_plots("operations", others, "operations/s", words.operations),
     ]
     note = "Medians of the repetitions; the whiskers are their range." if _repeated(found) else ""
+    if any(len(measure.works) >= _FOR_A_BOX for measure in found):
+        note += " Below, every repetition against the median of its measure."
     return [Section("Time per measure" if timed else "Throughput", note, parts)]
 
 
@@ -90,8 +92,8 @@ def _plots(name: str, values: dict[str, list[float]], unit: str, write: plots.Wr
     made: list[Part] = [Plot(f"{name}-bars", plots.bars(spreads, unit, write), text, height=height)]
     if max(found.count for found in spreads.values()) >= _FOR_A_BOX:
         ranges = "; ".join(f"{measure} {write(s.low)} to {write(s.high)}" for measure, s in spreads.items())
-        boxes = plots.boxes(values, unit, write)
-        made.append(Plot(f"{name}-boxes", boxes, f"Every repetition. {ranges}.", height=64 + 48 * len(values)))
+        boxes = plots.deviations(values, write)
+        made.append(Plot(f"{name}-boxes", boxes, f"Every repetition. {ranges}.", height=64 + 44 * len(values)))
     return made
 
 

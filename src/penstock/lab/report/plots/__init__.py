@@ -3,7 +3,7 @@
 from penstock.lab.report.plots.base import BAD, QUIET, SERIES, Figure, axis, box, layout, log_axis
 from penstock.lab.report.plots.boxes import starts
 from penstock.lab.report.plots.latency import percentiles, phase
-from penstock.lab.report.plots.measures import Write, bars, boxes, curves
+from penstock.lab.report.plots.measures import Write, bars, curves, deviations
 from penstock.lab.report.plots.price import stacked_costs
 from penstock.lab.report.plots.queries import cumulative, distribution, query_bars, shares
 from penstock.lab.report.plots.rates import over_time
@@ -19,9 +19,9 @@ __all__ = [
     "axis",
     "bars",
     "box",
-    "boxes",
     "cumulative",
     "curves",
+    "deviations",
     "distribution",
     "layout",
     "log_axis",

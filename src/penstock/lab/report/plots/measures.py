@@ -1,20 +1,19 @@
-"""Plots of timed work: a bar per measure with its spread, every repetition in a box, and curves against clients."""
+"""Plots of timed work: a bar per measure with its range, repetitions against their median, curves against clients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.lab.analysis import Spread
+from penstock.lab.analysis import Spread, spread
 from penstock.lab.report.plots.base import DASHES, QUIET, SERIES, SYMBOLS, Figure, axis, box, layout
 
 Write = Callable[[float], str]
 
 
 def bars(values: Mapping[str, Spread], unit: str, write: Write) -> Figure:
-    """Medians from zero; the whisker is the range over the repetitions."""
+    """Medians from zero, written beside them; the whisker is the range over the repetitions."""
     names = list(values)
     spreads = list(values.values())
-    repeated = any(found.count > 1 for found in spreads)
     return {
         "data": [
             {
@@ -22,62 +21,48 @@ def bars(values: Mapping[str, Spread], unit: str, write: Write) -> Figure:
                 "orientation": "h",
                 "y": names,
                 "x": [found.median for found in spreads],
-                "width": 0.62,
+                "width": 0.6,
                 "marker": {"color": SERIES[0]},
-                "text": [write(found.median) for found in spreads],
-                "textposition": "outside",
-                "cliponaxis": False,
+                "error_x": _range(spreads, "var(--ink)"),
                 "hovertext": [_text(name, found, write) for name, found in values.items()],
                 "hoverinfo": "text",
             },
-            *(
-                [
-                    {
-                        "type": "scatter",
-                        "mode": "markers",
-                        "y": names,
-                        "x": [found.median for found in spreads],
-                        "marker": {"size": 1, "color": "var(--ink)"},
-                        "error_x": {
-                            "type": "data",
-                            "symmetric": False,
-                            "array": [found.high - found.median for found in spreads],
-                            "arrayminus": [found.median - found.low for found in spreads],
-                            "color": "var(--ink)",
-                            "thickness": 1.2,
-                            "width": 4,
-                        },
-                        "hoverinfo": "skip",
-                    }
-                ]
-                if repeated
-                else []
-            ),
+            {
+                "type": "scatter",
+                "mode": "text",
+                "y": names,
+                "x": [found.high for found in spreads],
+                "text": [f"\u00a0\u00a0{write(found.median)}" for found in spreads],
+                "textposition": "middle right",
+                "cliponaxis": False,
+                "hoverinfo": "skip",
+            },
         ],
         "layout": layout(
-            margin={"l": 48, "r": 96, "t": 8, "b": 44},
+            margin={"l": 48, "r": 112, "t": 8, "b": 44},
             xaxis=axis(unit, rangemode="tozero"),
             yaxis=axis(type="category", autorange="reversed", showgrid=False, dtick=1),
         ),
     }
 
 
-def boxes(values: Mapping[str, Sequence[float]], unit: str, write: Write) -> Figure:
-    """A box a row, with a dot for every repetition."""
+def deviations(values: Mapping[str, Sequence[float]], write: Write) -> Figure:
+    """A box a row with a dot for every repetition, each against the median of its row, in percent.
+
+    Against the median, since on one axis of seconds the box of a short measure is a line.
+    """
+    data = []
+    for name, found in values.items():
+        median = spread(found).median
+        labelled = {
+            f"<b>{name}</b>, {number} of {len(found)}: {write(value)}": (value / median - 1) * 100
+            for number, value in enumerate(found, start=1)
+        }
+        data.append(box(0, name, labelled, jitter=0.4, size=6, opacity=0.75))
     return {
-        "data": [
-            box(
-                0,
-                name,
-                {f"<b>{name}</b>, {number} of {len(found)}: {write(v)}": v for number, v in enumerate(found, start=1)},
-                jitter=0.4,
-                size=6,
-                opacity=0.75,
-            )
-            for name, found in values.items()
-        ],
+        "data": data,
         "layout": layout(
-            xaxis=axis(unit, rangemode="tozero"),
+            xaxis=axis("percent above the median", ticksuffix=" %", zeroline=True, zerolinecolor=QUIET),
             yaxis=axis(type="category", showgrid=False, autorange="reversed", dtick=1),
         ),
     }
@@ -96,15 +81,7 @@ def curves(series: Mapping[str, Mapping[int, Spread]], title: str, unit: str, wr
                 "y": [found.median for found in points.values()],
                 "line": {"color": SERIES[index % len(SERIES)], "width": 2, "dash": DASHES[index % len(DASHES)]},
                 "marker": {"size": 7, "symbol": SYMBOLS[index % len(SYMBOLS)]},
-                "error_y": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [found.high - found.median for found in points.values()],
-                    "arrayminus": [found.median - found.low for found in points.values()],
-                    "color": QUIET,
-                    "thickness": 1,
-                    "width": 3,
-                },
+                "error_y": _range(list(points.values()), QUIET),
                 "hovertext": [_text(f"{name}, {title} {clients}", found, write) for clients, found in points.items()],
                 "hoverinfo": "text",
             }
@@ -116,6 +93,19 @@ def curves(series: Mapping[str, Mapping[int, Spread]], title: str, unit: str, wr
             xaxis=axis(title, tickvals=ticks, ticktext=[str(tick) for tick in ticks], rangemode="tozero"),
             yaxis=axis(unit, rangemode="tozero"),
         ),
+    }
+
+
+def _range(spreads: Sequence[Spread], colour: str) -> Figure:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [found.high - found.median for found in spreads],
+        "arrayminus": [found.median - found.low for found in spreads],
+        "color": colour,
+        "thickness": 1.2,
+        "width": 4,
+        "visible": any(found.count > 1 for found in spreads),
     }
 
 

@@ -1,0 +1,62 @@
+"""What a load generator says of the requests that failed, and of itself: how near it was to its own ceiling."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from penstock.lab import analysis
+from penstock.lab.records import Run
+from penstock.lab.report import words
+from penstock.lab.report.document import Section, Table
+
+_BUSY = 0.8
+"""Of its ceiling: above, the generator and not the store may be what was measured."""
+
+
+def sections(run: Run) -> list[Section]:
+    """Nothing for a workload that has no generator."""
+    return [*_errors(run), *_generator(run)]
+
+
+def _errors(run: Run) -> list[Section]:
+    counts: dict[str, Counter[str]] = {}
+    first: dict[tuple[str, str], str] = {}
+    for sample in analysis.counted(run, "errors"):
+        name = str(sample["name"])
+        counts.setdefault(name, Counter()).update(sample["errors"])
+        for kind, text in (sample.get("first") or {}).items():
+            first.setdefault((name, kind), str(text))
+    rows = [
+        (name, kind, words.count(many), f"✗ {first.get((name, kind), '')}".rstrip())
+        for name, kinds in counts.items()
+        for kind, many in kinds.most_common()
+    ]
+    if not rows:
+        return []
+    columns = ("operation", "error", "times", "the first")
+    note = "Requests that failed are in no throughput and in no latency."
+    return [Section("Errors", note, [Table(columns, rows, numeric=frozenset({2}))], brief=True)]
+
+
+def _generator(run: Run) -> list[Section]:
+    shares: dict[str, list[float]] = {}
+    for sample in analysis.counted(run, "measure"):
+        if sample.get("of_ceiling") is not None:
+            shares.setdefault(str(sample["name"]), []).append(float(sample["of_ceiling"]))
+    spent = [
+        sample["core_seconds"] / sample["operations"] * 1e6
+        for sample in analysis.counted(run, "generator")
+        if sample["operations"]
+    ]
+    if not shares:
+        return []
+    rows = []
+    for name, found in shares.items():
+        share = analysis.spread(found).median
+        verdict = "✗ the generator may be the limit" if share > _BUSY else "✓"
+        rows.append((name, f"{share * 100:.0f} %", verdict))
+    note = "The generator's own ceiling was measured against a store that does nothing."
+    if spent:
+        note += f" It took {words.count(analysis.spread(spent).median)} µs of a core per request."
+    table = Table(("operation", "of its ceiling", "limited by the store"), rows, numeric=frozenset({1}))
+    return [Section("The generator", note, [table])]

@@ -1,0 +1,38 @@
+"""What a repetition cost beside its applications: the local store and catalog, the shuffle disk, the whole machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.lab import analysis
+from penstock.lab.records import Run
+from penstock.lab.report import words
+from penstock.lab.report.document import Section, Table
+
+_FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("store, core-seconds", "store_core_seconds", words.number),
+    ("store, peak memory", "store_peak_memory_bytes", words.size),
+    ("catalog, core-seconds", "catalog_core_seconds", words.number),
+    ("catalog, peak memory", "catalog_peak_memory_bytes", words.size),
+    ("shuffle disk, busy", "disk_busy_share", lambda share: f"{share:.0%}".replace("%", " %")),
+    ("shuffle disk, read", "disk_read_bytes", words.data),
+    ("shuffle disk, written", "disk_written_bytes", words.data),
+    ("loopback network", "loopback_bytes", words.data),
+    ("whole machine, core-seconds", "machine_core_seconds", words.number),
+)
+
+
+def sections(run: Run) -> list[Section]:
+    """Nothing for a run that was not metered."""
+    rows = []
+    for label, key, write in _FIGURES:
+        values = analysis.usage(run, key)
+        if values:
+            found = analysis.spread(values)
+            ranged = f"{write(found.low)} to {write(found.high)}" if found.count > 1 else ""
+            rows.append((label, write(found.median), ranged))
+    if not rows:
+        return []
+    columns = ("", "median", "range")
+    note = "Per repetition, from the kernel's own counters. Only what runs on this machine is known."
+    return [Section("Store, disk and machine", note, [Table(columns, rows, numeric=frozenset({1, 2}))])]
