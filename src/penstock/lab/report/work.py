@@ -117,7 +117,7 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
         for name, curve in series.items()
     )
     plot = Plot("clients", plots.curves(series, "clients", unit, write), f"{text}.", height=360)
-    note = "All clients together. "
+    note = "All clients together; "
     note += "; ".join(
         f"{name} is highest with {words.plural(max(curve, key=lambda clients: curve[clients].median), 'client')}"
         for name, curve in series.items()
