@@ -1,0 +1,77 @@
+package io.penstock.workloads.terasort
+
+import scala.util.Using
+
+import org.apache.hadoop.fs.FileStatus
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.util.SerializableConfiguration
+
+import io.penstock.workloads.{Application, Arguments, Manifest, Report}
+
+/**
+ * TeraValidate: whether what is at `--output` is in order, within its files and from each to the next, and is the very
+ * records that the manifest at `--input` is of. Exit code 9 where it is not.
+ */
+object Validate extends Application {
+
+  private val usage = "Validate --input URI --output URI --report URI"
+  private val known = Set("input", "output", "report")
+
+  /** A split is read once from its start to its end and never held. */
+  private val splitBytes = 512L << 20
+
+  override def run(arguments: Seq[String]): Int = {
+    val options = Arguments.parse(arguments, known, usage)
+    val (input, output) = (options.required("input"), options.required("output"))
+    val report = options.required("report")
+
+    val spark = SparkSession.builder().appName(s"TeraValidate of $output").getOrCreate()
+    val configuration = spark.sparkContext.hadoopConfiguration
+    val wrong = Report.to(report, configuration) { report =>
+      val expected = new Manifest(input, configuration).read[DataSet]()
+      val files = Splits.files(output, configuration)
+      val (stretches, elapsed) = report.timed(read(spark.sparkContext, files))
+      val found = stretches.map(_.tally).foldLeft(Tally.Empty)(_ + _)
+      for (check <- Verdict.of(expected, found, Stretch.disorder(stretches), torn(files)))
+        report.check(check.name, check.right, check.note)
+      if (report.wrongChecks == 0) report.measure("validate", elapsed, found.records * Record.Bytes, found.records)
+      report.wrongChecks
+    }
+    spark.stop()
+    if (wrong == 0) 0 else 9
+  }
+
+  /** In the order of the data. */
+  private def read(context: SparkContext, files: Seq[FileStatus]): Seq[Stretch] = {
+    val hadoop = context.broadcast(new SerializableConfiguration(context.hadoopConfiguration))
+    Splits
+      .distribute(context, Splits.of(files, splitBytes))
+      .map(split => Using.resource(split.open(hadoop.value.value))(Stretch.read(split, _)))
+      .collect()
+      .toSeq
+  }
+
+  /** Files that end within a record. */
+  private def torn(files: Seq[FileStatus]): Seq[String] =
+    files.filter(_.getLen % Record.Bytes != 0).map(file => s"${file.getPath} has ${file.getLen} bytes")
+}
+
+/** One check, with what was expected and what was found. */
+final case class Verdict(name: String, right: Boolean, note: String)
+
+object Verdict {
+  def of(expected: DataSet, found: Tally, disorder: Option[Disorder], torn: Seq[String]): Seq[Verdict] = Seq(
+    Verdict("order", disorder.isEmpty, disorder.fold(s"${found.records} records ascend")(_.toString)),
+    Verdict(
+      "count",
+      expected.records == found.records && torn.isEmpty,
+      (s"${expected.records} records were generated, ${found.records} are there" +: torn).mkString("; ")
+    ),
+    Verdict(
+      "checksum",
+      expected.checksum == found.checksum.toString,
+      s"${expected.checksum} was generated, ${found.checksum} is there"
+    )
+  )
+}
