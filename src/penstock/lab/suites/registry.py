@@ -12,6 +12,7 @@ from penstock.lab.suites.base import Suite
 _SUITES = {
     "blocks": "blocks:Blocks",
     "objects": "objects:Objects",
+    "terasort": "terasort:TeraSort",
     "tpcds": "tpcds:Tpcds",
 }
 

@@ -1,0 +1,206 @@
+"""TeraSort: generate records, sort them on a cluster of its own, and validate every byte of what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.errors import InvalidInput, NotFound
+from penstock.lab.launcher import Ran
+from penstock.lab.report import words
+from penstock.lab.session import Session
+from penstock.lab.suites import localsort
+from penstock.lab.suites.base import Suite
+
+_MAIN = "io.penstock.workloads.terasort"
+_MIB = 1 << 20
+RECORD_BYTES = 100
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Records of the sort benchmark in objects of one size; another size or distribution is another data set."""
+
+    records: int
+    object_size_bytes: int
+    skewed: bool
+
+    @property
+    def bytes(self) -> int:
+        return self.records * RECORD_BYTES
+
+    @property
+    def prefix(self) -> str:
+        skewed = "-skewed" if self.skewed else ""
+        return f"terasort/{self.records}-{self.object_size_bytes // _MIB}m{skewed}"
+
+    def manifest(self, session: Session) -> dict[str, Any] | None:
+        """What its generation wrote last; None where there is none of these very records."""
+        try:
+            found: dict[str, Any] = json.loads(session.store.get(f"{self.prefix}/_manifest.json"))
+        except NotFound:
+            return None
+        same = {"records": self.records, "object_size": self.object_size_bytes, "skewed": self.skewed}
+        return found if {key: found.get(key) for key in same} == same else None
+
+    def ensure(self, session: Session, *, reload: bool) -> None:
+        session.listener.step(f"TeraGen, {words.size(self.bytes)}")
+        found = None if reload else self.manifest(session)
+        if found is not None:
+            session.listener.note("The lake has it already.")
+        else:
+            found = self._generate(session)
+        session.record("dataset", manifest=found)
+
+    def _generate(self, session: Session) -> dict[str, Any]:
+        report = session.key("generate") + ".jsonl"
+        session.application(
+            "generate",
+            f"{_MAIN}.Generate",
+            (
+                *("--records", str(self.records)),
+                *("--location", session.uri(self.prefix)),
+                *("--object-size", f"{self.object_size_bytes}b"),
+                *("--skewed", str(self.skewed).lower()),
+                *("--report", session.uri(report)),
+            ),
+            name=f"TeraGen of {words.size(self.bytes)}",
+        )
+        session.replay(report)
+        made = self.manifest(session)
+        if made is None:
+            raise NotFound(
+                f"The records were generated but {self.prefix}/_manifest.json is not in the lake",
+                fix="generate them again: penstock lab terasort --reload",
+            )
+        return made
+
+
+@dataclass(frozen=True)
+class TeraSort(Suite):
+    """A repetition sorts and validates; with `concurrent`, so many applications sort the same data at once."""
+
+    workload: ClassVar[str] = "terasort"
+    title: ClassVar[str] = "TeraSort"
+    profile: ClassVar[str] = "terasort"
+
+    size_bytes: int = 1024 * _MIB
+    object_size_bytes: int = 128 * _MIB
+    """Of the generated objects, and of the sorted ones where `partitions` does not say otherwise."""
+    partitions: int = 0
+    """How many objects the sorted data has; 0 for as many as `object_size_bytes` makes it."""
+    skewed: bool = False
+    concurrent: int = 1
+    limit: bool = False
+    """Sort the same records in one local process too."""
+    reload: bool = False
+
+    @property
+    def data(self) -> DataSet:
+        return DataSet(self.size_bytes // RECORD_BYTES, self.object_size_bytes, self.skewed)
+
+    def check_options(self) -> None:
+        if self.size_bytes < RECORD_BYTES:
+            raise InvalidInput(f"{self.size_bytes} bytes are less than one record", fix="--size 1g")
+        if self.object_size_bytes < _MIB or self.object_size_bytes % _MIB:
+            raise InvalidInput(
+                f"Objects cannot be of {self.object_size_bytes} bytes",
+                why="the size is whole MiB",
+                fix="--object-size 128m",
+            )
+        if self.limit:
+            localsort.require_memory(self.data.bytes)
+
+    def needs_bytes(self) -> int:
+        """The records, what each sort shuffles (uncompressed) and writes, and what the local sort reads and writes."""
+        copies = 1 + 2 * self.concurrent + (2 if self.limit else 0)
+        return copies * self.data.bytes
+
+    def prepare(self, session: Session) -> None:
+        self.data.ensure(session, reload=self.reload)
+
+    def repetition(self, session: Session) -> None:
+        outputs = [session.key(f"sorted-{user}") for user in range(1, self.concurrent + 1)]
+        try:
+            self._sort_all(session, outputs)
+            for user, output in enumerate(outputs, start=1):
+                self._validate(session, user, output)
+        finally:
+            for output in outputs:
+                session.remove(output)
+        if self.limit:
+            session.listener.now("sorting in one local process")
+            localsort.measure(session, self.data.prefix)
+
+    def _sort_all(self, session: Session, outputs: list[str]) -> None:
+        started = time.monotonic()
+        with ThreadPoolExecutor(max_workers=self.concurrent) as users:
+            waiting = [users.submit(self._sort, session, user, output) for user, output in enumerate(outputs, start=1)]
+        elapsed_ms = (time.monotonic() - started) * 1000
+        ran = [one.result() for one in waiting]
+        if self.concurrent > 1:
+            core_seconds = [one.sample["core_seconds"] for one in ran]
+            session.measure(
+                f"{self.concurrent} sorts at once, start to end",
+                elapsed_ms=elapsed_ms,
+                bytes=self.concurrent * self.data.bytes,
+                rows=self.concurrent * self.data.records,
+                core_seconds=sum(core_seconds) if all(core_seconds) else None,
+            )
+
+    def _sort(self, session: Session, user: int, output: str) -> Ran:
+        report = f"{output}.jsonl"
+        size = (
+            ("--partitions", str(self.partitions))
+            if self.partitions
+            else ("--object-size", f"{self.object_size_bytes}b")
+        )
+        ran = session.application(
+            "sort",
+            f"{_MAIN}.Sort",
+            (
+                *("--input", session.uri(self.data.prefix)),
+                *("--output", session.uri(output)),
+                *("--report", session.uri(report)),
+                *size,
+            ),
+            name=f"TeraSort of {words.size(self.data.bytes)}{self._of(user)}",
+            **self._user(user),
+        )
+        for sample in session.json_lines(report):
+            session.record(**sample, **self._user(user))
+        return ran
+
+    def _validate(self, session: Session, user: int, output: str) -> None:
+        report = f"{output}-validated.jsonl"
+        ran = session.application(
+            "validate",
+            f"{_MAIN}.Validate",
+            (
+                *("--input", session.uri(self.data.prefix)),
+                *("--output", session.uri(output)),
+                *("--report", session.uri(report)),
+            ),
+            name=f"TeraValidate of {words.size(self.data.bytes)}{self._of(user)}",
+            must_succeed=False,
+            **self._user(user),
+        )
+        try:
+            samples = session.json_lines(report)
+        except NotFound:
+            ran.explain()
+            raise
+        for sample in samples:
+            session.record(**sample, **self._user(user))
+        if all(sample.get("right", True) for sample in samples):
+            ran.explain()
+
+    def _of(self, user: int) -> str:
+        return f", {user} of {self.concurrent}" if self.concurrent > 1 else ""
+
+    def _user(self, user: int) -> Mapping[str, int]:
+        return {"user": user} if self.concurrent > 1 else {}
