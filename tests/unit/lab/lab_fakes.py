@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -47,23 +48,28 @@ class MemoryStore(ObjectStore):
 
 
 class PretendingEngine:
-    """Ends every application at once, after `work` did what the application would have done to the lake."""
+    """Ends every application at once, after `work` did what the application would have done to the lake.
+
+    May be called by several threads at once, as the real one.
+    """
 
     def __init__(self, work: Callable[[ApplicationSpec], State]) -> None:
         self._work = work
         self.submitted: list[ApplicationSpec] = []
         self.stopped: list[str] = []
         self.strays: list[Application] = []
+        self._turn = threading.Lock()
 
     def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
         return spec
 
     def submit(self, spec: ApplicationSpec) -> Application:
-        self.submitted.append(spec)
-        return Application(f"app-{len(self.submitted)}", spec, State.ACCEPTED, NOW)
+        with self._turn:
+            self.submitted.append(spec)
+            return Application(f"app-{len(self.submitted)}", spec, State.ACCEPTED, NOW)
 
     def supervise(self, application_id: str, *, on_change: Callable[..., None]) -> Application:
-        spec = self.submitted[-1]
+        spec = self.submitted[int(application_id.removeprefix("app-")) - 1]
         running = Application(application_id, spec, State.RUNNING, NOW)
         on_change(running, None)
         return replace(running, state=self._work(spec), ended_at=NOW, summary={"processes": {}})

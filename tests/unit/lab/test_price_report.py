@@ -36,7 +36,7 @@ def asked(*, capacity_tb: float | None = None) -> Question:
 def test_the_cheapest_run_is_named_first() -> None:
     runs = [named("HDFS", run(4, [100.0, 101.0])), named("Ceph", run(4, [137.0, 138.0]))]
     document = report.document(runs, asked())
-    assert document.headline.startswith("Terasort costs least with HDFS: USD 0.000")
+    assert document.headline.startswith("TeraSort costs least with HDFS: USD 0.000")
     assert document.headline.endswith("with Ceph it costs 1.37×.")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -202,5 +201,5 @@ class TeraSort(Suite):
     def _of(self, user: int) -> str:
         return f", {user} of {self.concurrent}" if self.concurrent > 1 else ""
 
-    def _user(self, user: int) -> Mapping[str, int]:
+    def _user(self, user: int) -> dict[str, Any]:
         return {"user": user} if self.concurrent > 1 else {}
