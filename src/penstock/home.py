@@ -66,7 +66,14 @@ class Home:
             ) from error
 
     @contextlib.contextmanager
-    def lock(self, name: str, *, busy: str, wait_seconds: float = 0.0) -> Iterator[None]:
+    def lock(
+        self,
+        name: str,
+        *,
+        busy: str,
+        wait_seconds: float = 0.0,
+        fix: str = "wait for it to end, or choose another state directory with PENSTOCK_HOME=/path",
+    ) -> Iterator[None]:
         """Hold the named lock of this home; raises `StateError(busy)` if another process keeps it `wait_seconds`.
 
         The lock ends with the process, however it ends.
@@ -89,7 +96,7 @@ class Home:
                 raise StateError(
                     busy,
                     why=f"process {holder} holds {file.name}",
-                    fix="wait for it to end, or choose another state directory with PENSTOCK_HOME=/path",
+                    fix=fix,
                 ) from error
             file.seek(0)
             file.truncate()

@@ -8,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from penstock.errors import InvalidInput
 from penstock.lab import yamlfile
 from penstock.lab.price import Amortisation, Compute, Medium, Power, Prices, Source, Storage
 from penstock.lab.yamlfile import Entry
@@ -27,24 +26,13 @@ def prices(path: Path | None = None) -> Prices:
     """The packaged prices, with what `path` gives in their place. `InvalidInput` names its line and key."""
     entries = [yamlfile.parse(packaged(), PACKAGED)]
     if path is not None:
-        entries.append(yamlfile.parse(_read(path), str(path)))
+        entries.append(yamlfile.read(path, fix="give a YAML file; see penstock lab price --help"))
     return _build(entries)
 
 
 def packaged() -> str:
     """The packaged file, with its comments."""
     return resources.files("penstock.lab").joinpath(PACKAGED).read_text(encoding="utf-8")
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"The prices in {path} cannot be read",
-            why=str(error),
-            fix="give a YAML file; start from penstock lab price --template",
-        ) from error
 
 
 def _build(files: list[Entry]) -> Prices:

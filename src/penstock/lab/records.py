@@ -125,7 +125,7 @@ class Recorder:
         """Nobody else may measure this run inside; `StateError` where somebody does. A killed process has no claim."""
         busy = f"{self.description.id} is being measured by another process"
         # Waited for: `in_progress` holds it for a moment.
-        with home.lock(_claim(self.description.id), busy=busy, wait_seconds=1.0):
+        with home.lock(_claim(self.description.id), busy=busy, wait_seconds=1.0, fix="wait for it to end"):
             yield
 
     def add(self, kind: str, **values: Any) -> None:

@@ -27,7 +27,7 @@ def resume(home: Home, open_bench: OpenBench, name: str, listener: Listener) -> 
     `last` is the newest run that was interrupted. Raises `NotFound` where there is none, and `StateError` where the run
     came to its end, is being measured by another process, or is of a kind that is only measured in one go.
     """
-    together = _begun_with(home, _interrupted(home, name))
+    together = _begun_with(home, _named(home, name))
     open_once = functools.cache(open_bench)
     with ExitStack() as stack:
         for description in together:
@@ -43,25 +43,31 @@ def resume(home: Home, open_bench: OpenBench, name: str, listener: Listener) -> 
         return [_go_on(home, open_once, experiment, listener) for experiment in _experiments(runs)]
 
 
-def _interrupted(home: Home, name: str) -> Description:
+def interrupted(home: Home) -> list[str]:
+    """The runs that were begun, came to no end, and are measured by nobody now; oldest first."""
+    return [
+        run_id
+        for run_id in records.runs(home)
+        if not records.in_progress(home, run_id)
+        and records.load(home.root / "lab" / run_id).outcome == "unfinished"
+        and records.describe(home, run_id).plan
+    ]
+
+
+def _named(home: Home, name: str) -> Description:
     if name == LAST:
-        for run_id in reversed(records.runs(home)):
-            if (
-                not records.in_progress(home, run_id)
-                and records.load(home.root / "lab" / run_id).outcome == "unfinished"
-            ):
-                name = run_id
-                break
-        else:
+        found = interrupted(home)
+        if not found:
             raise StateError("No run on this machine was interrupted", fix="penstock lab runs shows what was measured")
-    found = records.find(home, name).description
-    if not found.plan:
+        name = found[-1]
+    description = records.find(home, name).description
+    if not description.plan:
         raise StateError(
-            f"{found.id} cannot be gone on with",
-            why=f"the workload {found.workload} is only measured in one go",
-            fix=f"measure it again: {found.command}",
+            f"{description.id} cannot be gone on with",
+            why=f"the workload {description.workload} is only measured in one go",
+            fix=f"measure it again: {description.command}",
         )
-    return found
+    return description
 
 
 def _begun_with(home: Home, one: Description) -> list[Description]:

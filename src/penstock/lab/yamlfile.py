@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
 from penstock.errors import InvalidInput
+
+_MOST_BYTES = 256 << 10
+_DEEPEST = 20
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,7 @@ class Entry:
     value: Any
     source: str
     line: int
+    """Of its key, where it has one."""
     key: str
     """The keys that lead to it, with dots; empty for the file's whole content."""
 
@@ -34,6 +40,11 @@ class Entry:
     def items(self) -> Iterator[tuple[str, Entry]]:
         yield from self.mapping().items()
 
+    def unknown(self, name: str, known: Collection[str]) -> NoReturn:
+        """Complain about the name of this entry, which is none of the `known` ones; tells the closest of them."""
+        near = get_close_matches(name, known, n=1)
+        self.wrong("is not known", fix=f"did you mean {near[0]}?" if near else f"it can be {', '.join(known)}")
+
     def plain(self) -> Any:
         """The value without its places, as `yaml.safe_load` gives it."""
         if isinstance(self.value, dict):
@@ -43,38 +54,75 @@ class Entry:
         return self.value
 
 
-def parse(text: str, source: str) -> Entry:
-    """`source` names the file in complaints. Raises `InvalidInput` for what is no YAML, and for a key given twice."""
-    loader = yaml.SafeLoader(text)
+def read(path: Path, *, fix: str) -> Entry:
+    """The content of a file; `InvalidInput` where it cannot be read, is too large for one, or is no YAML."""
     try:
-        node = loader.get_single_node()
-        if node is None:
-            return Entry({}, source, 1, "")
-        return _entry(loader, node, source, "")
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise InvalidInput(f"{path} is too large", why=f"it has more than {_MOST_BYTES >> 10} KiB", fix=fix)
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read", why=error.strerror or str(error), fix=fix) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not text in UTF-8", why=str(error), fix=fix) from error
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str) -> Entry:
+    """`source` names the file in complaints.
+
+    Raises `InvalidInput` for what is no YAML, for a key given twice, and for what a file could grow beyond all bounds
+    with: aliases, and nesting deeper than a person writes.
+    """
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            return Entry({}, source, 1, "") if node is None else _entry(loader, node, source, "", 1)
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}, line {mark.line + 1}" if mark else source
         raise InvalidInput(f"{where}: this is not YAML", why=str(error.problem or error.context)) from error
     except yaml.YAMLError as error:
         raise InvalidInput(f"{source}: this is not YAML", why=str(error)) from error
-    finally:
-        loader.dispose()
 
 
-def _entry(loader: yaml.SafeLoader, node: yaml.Node, source: str, key: str) -> Entry:
-    line = node.start_mark.line + 1
+class _Loader(yaml.SafeLoader):
+    """Of the safe one's, only what is bounded by the size of the text."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases are not understood here: write it out", mark)
+        if self._depth == _DEEPEST:
+            raise yaml.composer.ComposerError(None, None, f"it is nested more than {_DEEPEST} deep", mark)
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+
+def _entry(loader: yaml.SafeLoader, node: yaml.Node, source: str, key: str, line: int) -> Entry:
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Entry] = {}
         for name_node, value_node in node.value:
-            name = str(name_node.value)
-            inner = _entry(loader, value_node, source, f"{key}.{name}" if key else name)
+            name, at = str(name_node.value), name_node.start_mark.line + 1
+            inner = _entry(loader, value_node, source, f"{key}.{name}" if key else name, at)
             if name in found:
-                again = Entry(None, source, name_node.start_mark.line + 1, inner.key)
-                again.wrong(f"was given on line {found[name].line} already")
+                inner.wrong(f"was given on line {found[name].line} already")
             found[name] = inner
         return Entry(found, source, line, key)
     if isinstance(node, yaml.SequenceNode):
-        inner_entries = [_entry(loader, inner, source, f"{key}[{index}]") for index, inner in enumerate(node.value)]
+        inner_entries = [
+            _entry(loader, inner, source, f"{key}[{index}]", inner.start_mark.line + 1)
+            for index, inner in enumerate(node.value)
+        ]
         return Entry(inner_entries, source, line, key)
     try:
         return Entry(loader.construct_object(node), source, line, key)

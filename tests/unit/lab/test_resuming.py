@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from lab_fakes import NOW
@@ -105,6 +109,42 @@ def test_a_run_that_is_being_measured_is_not_taken_for_an_interrupted_one(lab: L
     (run,) = lab.measure("a", Plan())
     assert seen == [True]
     assert not records.in_progress(lab.home, run.description.id)
+
+
+MEASURE_AND_HANG = """
+import os, sys, time
+from pathlib import Path
+from lab_world import Lab, Noted
+from penstock.home import Home
+from penstock.lab import bench
+from penstock.lab.runner import Plan
+
+bench.versions = dict
+lab = Noted.lab = Lab(Home(Path(sys.argv[1])))
+
+def during():
+    if len(lab.done) == 2:
+        print("measuring", flush=True)
+        time.sleep(60)
+
+lab.during = during
+lab.measure("ab", Plan(repetitions=2))
+"""
+
+
+def test_killed_in_the_middle_of_a_repetition_it_goes_on(lab: Lab) -> None:
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    command = [sys.executable, "-c", MEASURE_AND_HANG, str(lab.home.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"measuring\n"
+        with pytest.raises(StateError, match="No run on this machine was interrupted"):
+            lab.resume()
+        process.kill()
+    ((first, second),) = lab.resume()
+    assert lab.done == [("b", 1), ("b", 2), ("a", 2)], "a's first repetition was done before the kill"
+    assert (first.outcome, second.outcome) == ("ok", "ok")
+    assert [repetition for repetition, _ in measured(second)] == [1, 2]
 
 
 def test_what_came_to_its_end_is_not_resumed(lab: Lab) -> None:

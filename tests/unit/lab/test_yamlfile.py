@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given
@@ -57,3 +59,31 @@ values = st.recursive(
 def test_plain_is_what_yaml_itself_reads(value: dict[str, object]) -> None:
     text = yaml.safe_dump(value, allow_unicode=True)
     assert yamlfile.parse(text, "x.yaml").plain() == yaml.safe_load(text)
+
+
+def test_a_small_file_cannot_grow_when_it_is_read() -> None:
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]
+    with pytest.raises(InvalidInput, match="line 2: this is not YAML") as raised:
+        yamlfile.parse("\n".join(lines), "x.yaml")
+    assert "aliases" in raised.value.why
+
+
+def test_nesting_without_end_is_refused_and_not_followed() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        yamlfile.parse("[" * 100_000, "x.yaml")
+    assert "deep" in raised.value.why
+
+
+def test_a_file_that_cannot_be_one_of_settings_is_refused_unread(tmp_path: Path) -> None:
+    large, binary = tmp_path / "large", tmp_path / "binary"
+    large.write_bytes(b"#" * (1 << 20))
+    binary.write_bytes(b"a: \xff\xfe")
+    for path, problem in [(large, "too large"), (binary, "not text"), (tmp_path / "none", "cannot be read")]:
+        with pytest.raises(InvalidInput, match=problem) as raised:
+            yamlfile.read(path, fix="see the example")
+        assert raised.value.fix == "see the example"
+
+
+def test_a_complaint_about_a_block_points_at_its_key() -> None:
+    root = yamlfile.parse("first: 1\nblock:\n\n  inner: 2\n", "x.yaml")
+    assert root.mapping()["block"].line == 2

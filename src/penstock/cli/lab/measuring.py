@@ -1,26 +1,62 @@
-"""Measuring with progress on the terminal."""
+"""Measuring with progress on the terminal, and what to type where that was interrupted."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from penstock.errors import PenstockError
 from penstock.home import Home
 
 if TYPE_CHECKING:
+    from penstock.lab.progress import Terminal
     from penstock.lab.records import Run
-    from penstock.lab.runner import Arm, Plan
+    from penstock.lab.runner import Arm, Experiment, Plan
 
 
 def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
     """As `runner.measure` does it."""
+    from penstock.lab.runner import Experiment
+
+    (runs,) = measure_all([Experiment(arms, plan)])
+    return runs
+
+
+def measure_all(experiments: Sequence[Experiment]) -> list[list[Run]]:
+    """As `runner.measure_all` does it."""
     from penstock.lab import runner
     from penstock.lab.bench import Bench
-    from penstock.lab.progress import Terminal
 
     home = Home.default()
-    with Terminal(Console()).showing() as listener:
-        return runner.measure(functools.partial(Bench.open, home), arms, plan, listener)
+    with _shown(home) as listener:
+        return runner.measure_all(functools.partial(Bench.open, home), experiments, listener)
+
+
+def resume(name: str) -> list[list[Run]]:
+    """As `resuming.resume` does it."""
+    from penstock.lab import resuming
+    from penstock.lab.bench import Bench
+
+    home = Home.default()
+    with _shown(home) as listener:
+        return resuming.resume(home, functools.partial(Bench.open, home), name, listener)
+
+
+@contextmanager
+def _shown(home: Home) -> Iterator[Terminal]:
+    from penstock.lab import resuming
+    from penstock.lab.progress import Terminal
+
+    before = set(resuming.interrupted(home))
+    try:
+        with Terminal(Console()).showing() as listener:
+            yield listener
+    except (PenstockError, KeyboardInterrupt):
+        if left := [run for run in resuming.interrupted(home) if run not in before]:
+            print(f"\nWhat was measured so far is kept. Go on with: penstock lab resume {left[-1]}", file=sys.stderr)
+        raise

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli import options as shared
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
 from penstock.cli.lab.show import show, write_report
@@ -20,21 +22,56 @@ from penstock.home import Home
 if TYPE_CHECKING:
     from penstock.lab.records import Run
 
+_WIDEST = 1000
+
 
 @app.command("runs")
-def runs_command() -> None:
-    """List the runs recorded on this machine, oldest first."""
+def runs_command(as_json: shared.Json = False) -> None:
+    """List the runs recorded on this machine, oldest first, and how to go on with interrupted ones."""
     from penstock.lab import records
 
     home = Home.default()
+    found = [_told(home, records.load(home.root / "lab" / run_id)) for run_id in records.runs(home)]
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("run", "workload", "arm", "scale", "outcome"):
         table.add_column(column, no_wrap=True)
-    for run_id in records.runs(home):
-        run = records.load(home.root / "lab" / run_id)
-        scale = f"{run.description.scale:g}" if run.description.scale else ""
-        table.add_row(run_id, run.description.workload, run.description.arm, scale, run.outcome)
-    Console().print(table)
+    for run in found:
+        scale = f"{run['scale']:g}" if run["scale"] else ""
+        done = "" if run["ended"] else f", {run['repetitions_done']} of {run['repetitions']} done"
+        table.add_row(run["run"], run["workload"], run["arm"], scale, run["outcome"] + done)
+    console = Console()
+    # An id that is cut off can be copied by nobody.
+    console.width = max(console.width, Console(width=_WIDEST).measure(table).maximum)
+    console.print(table)
+    if left := [run["run"] for run in found if run["outcome"] == "interrupted" and run["repetitions"]]:
+        console.print(
+            f"\nGo on where it was interrupted: penstock lab resume {left[-1]}", highlight=False, soft_wrap=True
+        )
+
+
+def _told(home: Home, run: Run) -> dict[str, Any]:
+    """A run in the list. One without an end is `running` while a process measures it, else `interrupted`."""
+    from penstock.lab import records
+
+    described, plan = run.description, run.description.plan
+    ended = run.outcome != "unfinished"
+    unfinished = "running" if records.in_progress(home, described.id) else "interrupted"
+    return {
+        "run": described.id,
+        "workload": described.workload,
+        "arm": described.arm,
+        "scale": described.scale,
+        "created_at": described.created_at,
+        "experiment": described.experiment,
+        "batch": described.batch,
+        "ended": ended,
+        "outcome": run.outcome if ended else unfinished,
+        "repetitions": plan["repetitions"] + plan["warmup"] if plan else None,
+        "repetitions_done": len(run.of_kind("repetition")),
+    }
 
 
 @app.command("report")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from penstock.lab.suites.base import Suite
 
 
+TO_SUITE: dict[str, Callable[..., Suite]] = {}
+"""For each workload that is a command, a function with its own options alone."""
+
+
 def suite_command(name: str, *, scales: bool = True) -> Callable[[Callable[..., Suite]], Callable[..., None]]:
     """Make a command of a function that turns a workload's own options into its suite.
 
@@ -32,19 +36,20 @@ def suite_command(name: str, *, scales: bool = True) -> Callable[[Callable[..., 
         app.command(name)(command)
         if scales:
             scale.app.command(name)(_combined(to_suite, scale.measure_curve))
+        TO_SUITE[name] = _combined(to_suite, lambda suite: suite)
         return command
 
     return decorate
 
 
-def _combined(to_suite: Callable[..., Suite], carry_out: Callable[..., None]) -> Callable[..., None]:
+def _combined(to_suite: Callable[..., Suite], carry_out: Callable[..., Any]) -> Callable[..., Any]:
     """A command with the options of both, that gives the suite of the one to the other."""
     own, shared = _parameters(to_suite), _parameters(carry_out, but="suite")
 
     @functools.wraps(to_suite)
-    def command(**given: Any) -> None:
+    def command(**given: Any) -> Any:
         suite = to_suite(**{p.name: given.pop(p.name) for p in own})
-        carry_out(suite, **given)
+        return carry_out(suite, **given)
 
     parameters = [*own, *shared]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

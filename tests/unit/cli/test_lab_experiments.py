@@ -1,0 +1,129 @@
+"""`penstock lab run|resume|runs`: files are read as the commands read their options, and nothing starts by mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main
+from penstock.cli.lab.workloads import CommandWorkloads
+from penstock.clusters import machine
+from penstock.errors import InvalidInput, StateError
+from penstock.home import Home
+from penstock.lab import labfile, yamlfile
+from penstock.lab.records import Description, Recorder
+from penstock.lab.suites.tpcds import Tpcds
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main.main(["lab", *arguments])
+    return ended.value.code  # type: ignore[return-value]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
+    return Home(tmp_path / "home")
+
+
+def test_the_example_is_a_file_that_can_be_measured(
+    tmp_path: Path, home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("run", "--example")
+    file = tmp_path / "lab.yaml"
+    file.write_text(capsys.readouterr().out)
+    assert run("run", str(file), "--dry-run") == 0
+    told = capsys.readouterr().out
+    assert "4 arms, 3 repetitions after 1 to warm up, caches: keep" in told
+    assert "order: warm-up: 1 2 3 4; round 1: 2 3 4 1; round 2: 3 4 1 2; round 3: 4 1 2 3" in told
+    assert "16 repetitions in all. Nothing was started." in told
+    assert not home.root.exists(), "nothing was started indeed"
+
+
+def test_what_the_example_shows_as_comments_is_right_too() -> None:
+    """Each block of commented lines, in the place of what it is an alternative to."""
+    example = resources.files("penstock.lab").joinpath("example.yaml").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?:^# (?:[a-z]\w*:|  ).*\n)+", example, flags=re.MULTILINE)
+    assert len(blocks) == 4
+    arms, each, choices, several = (re.sub("^# ", "", block, flags=re.MULTILINE) for block in blocks)
+    usual = machine.default_size(machine.capacity())
+    for text in (f"workload: tpcds\n{arms}", f"workload: tpcds\n{each}{choices}", several):
+        assert labfile.experiments(yamlfile.parse(text, "example"), CommandWorkloads(), usual)
+
+
+def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:
+    options = {"scale": 0.5, "object_size": "128m", "queries": ["q3", "q7"], "validate": False}
+    made = CommandWorkloads().suite("tpcds", options)
+    assert made == Tpcds(scale=0.5, object_size_bytes=128 << 20, queries=("q3", "q7"), validate=False)
+    assert CommandWorkloads().suite("tpcds", {"set": "nine"}).options()["queries"][0] == "q19"
+    assert CommandWorkloads().suite("tpcds", {}) == Tpcds()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"scale": 0}, "Invalid value for '--scale'"),
+        ({"scale": "large"}, "Invalid value for '--scale'"),
+        ({"scale": [1, 2]}, "Invalid value for '--scale'"),
+        ({"scale": None}, "scale cannot be None"),
+        ({"scale": True}, "scale cannot be True"),
+        ({"scale": {"a": 1}}, "scale cannot be"),
+        ({"validate": "maybe"}, "validate is not true or false but 'maybe'"),
+        ({"queries": "q3,q14"}, "TPC-DS has no query q14"),
+        ({"object_size": 32}, "--object-size"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(options: dict[str, object], problem: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        CommandWorkloads().suite("tpcds", options)
+    assert problem in raised.value.problem
+
+
+def test_a_malformed_file_is_refused_with_its_line_and_without_a_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("workload: tpcds\noptions:\n  scael: 1\n")
+    assert run("run", str(file)) == InvalidInput.exit_code
+    said = capsys.readouterr().err
+    assert f"{file}, line 3: options.scael is not known" in said
+    assert "did you mean scale?" in said
+
+
+def recorded(home: Home, name: str, *, repetitions: int, done: int, outcome: str | None = None) -> Recorder:
+    plan = {"repetitions": repetitions, "warmup": 1, "caches": "keep"}
+    description = Description(name, "tpcds", "Penstock", "2026-11-21 10:00:00 UTC", "penstock lab tpcds", plan=plan)
+    recorder = Recorder.begin(home, description)
+    for repetition in range(done):
+        recorder.add("repetition", repetition=repetition, attempt=1, status="ok", elapsed_ms=1)
+    if outcome:
+        recorder.add("end", outcome=outcome)
+    return recorder
+
+
+def test_runs_tells_the_interrupted_from_the_running(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(home, "20260101-a", repetitions=1, done=2, outcome="ok")
+    recorded(home, "20260102-b", repetitions=3, done=2)
+    with recorded(home, "20260103-c", repetitions=1, done=0).claimed(home):
+        run("runs")
+        table = capsys.readouterr().out
+        run("runs", "--json")
+        listed = json.loads(capsys.readouterr().out)
+    assert "interrupted, 2 of 4 done" in table
+    assert "running, 0 of 2 done" in table
+    assert "penstock lab resume 20260102-b" in table
+    assert [one["outcome"] for one in listed] == ["ok", "interrupted", "running"]
+    assert (listed[1]["repetitions"], listed[1]["repetitions_done"]) == (4, 2)
+
+
+def test_where_nothing_was_interrupted_there_is_nothing_to_resume(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(home, "20260101-a", repetitions=1, done=2, outcome="ok")
+    assert run("resume") == StateError.exit_code
+    assert "No run on this machine was interrupted" in capsys.readouterr().err
