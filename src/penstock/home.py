@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -119,7 +120,8 @@ class Home:
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
     """Replace `path` whole or not at all, also across a power cut."""
     data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # A thread's id is no other's on this machine, whichever process it belongs to.
+    temporary = path.with_name(f".{path.name}.{threading.get_native_id()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)

@@ -50,8 +50,18 @@ class Never:
 Decision = Start | Wait | Never
 
 
-def decide(size: ClusterSize, *, capacity: Capacity, running: Iterable[ClusterSize], ahead: int) -> Decision:
-    """May a cluster of `size` start beside the `running` ones, with `ahead` applications before it in the queue?"""
+def decide(
+    size: ClusterSize,
+    *,
+    capacity: Capacity,
+    running: Iterable[ClusterSize],
+    ahead: int,
+    cores_per_core: float = CORES_PER_CORE,
+) -> Decision:
+    """May a cluster of `size` start beside the `running` ones, with `ahead` applications before it in the queue?
+
+    `cores_per_core` is how often a core may be promised; more than usual only to measure what a crowd does to itself.
+    """
     if refusal := refuse(size, capacity):
         return Never(refusal)
     if ahead:
@@ -59,7 +69,7 @@ def decide(size: ClusterSize, *, capacity: Capacity, running: Iterable[ClusterSi
     taken = [promised(other) for other in running]
     wanted = promised(size)
     free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken)
-    free_cores = int(capacity.cores * CORES_PER_CORE) - sum(other.cores for other in taken)
+    free_cores = int(capacity.cores * cores_per_core) - sum(other.cores for other in taken)
     if wanted.memory_bytes > free_memory:
         return Wait(
             Reason("memory", f"it needs {gibibytes(wanted.memory_bytes)}, {gibibytes(max(free_memory, 0))} are free")

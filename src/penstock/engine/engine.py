@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ _BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
 class Engine:
     """One engine over one home. Its records, and so its applications, are shared with every other process of the home.
 
-    Making one is free; the embedded database and lake are started when first needed.
+    Making one is free; the embedded database and lake are started when first needed. Every method may be called by
+    several threads at once.
     """
 
     def __init__(self, home: Home) -> None:
@@ -44,11 +45,16 @@ class Engine:
         self._database = Database(home)
         self._backend: ClusterBackend = LocalBackend(home)
         self._preparations: dict[str, Preparation] = {}
-        self._supervisors: dict[str, Supervisor] = {}
+        self._opening_records = threading.Lock()
+        self._opened_records: Records | None = None
 
-    @cached_property
+    @property
     def _records(self) -> Records:
-        return Records(self._database.engine("penstock"), f"{socket.gethostname()}:{self.home.root}")
+        with self._opening_records:
+            if self._opened_records is None:
+                owner = f"{socket.gethostname()}:{self.home.root}"
+                self._opened_records = Records(self._database.engine("penstock"), owner)
+            return self._opened_records
 
     def submit(self, spec: ApplicationSpec) -> Application:
         """Record an application, to be looked after by `supervise` or `detach`.
@@ -79,12 +85,18 @@ class Engine:
         """What in the settings likely does not do what was meant, though it can run."""
         return [str(problem) for problem in self._problems(spec) if problem.severity is Severity.WARNING]
 
-    def supervise(self, application_id: str, on_change: OnChange = lambda *_: None) -> Application:
+    def supervise(
+        self,
+        application_id: str,
+        on_change: OnChange = lambda *_: None,
+        *,
+        cores_per_core: float = admission.CORES_PER_CORE,
+    ) -> Application:
         """Drive the application to its end in this process; returns it as it ended. See `Supervisor.run`."""
-        return self.supervisor(application_id).run(application_id, on_change)
+        return self.supervisor(application_id, cores_per_core=cores_per_core).run(application_id, on_change)
 
-    def supervisor(self, application_id: str) -> Supervisor:
-        """For a client that wants to stop or insist while `run` goes on."""
+    def supervisor(self, application_id: str, *, cores_per_core: float = admission.CORES_PER_CORE) -> Supervisor:
+        """For a client that wants to stop or insist while `run` goes on. `cores_per_core`: see `admission.decide`."""
         preparation = self._preparations.pop(application_id, None)
 
         def prepare(application: Application) -> Launch:
@@ -104,6 +116,7 @@ class Engine:
             keep=keep,
             check=lambda application: check_reachable(self.home, application.spec.lake),
             restore=self._database.up,
+            cores_per_core=cores_per_core,
         )
 
     def detach(self, application_id: str) -> None:

@@ -57,6 +57,7 @@ class Supervisor:
         check: Callable[[Application], None] = lambda _: None,
         restore: Callable[[], object] = lambda: None,
         grace_seconds: float = GRACE_SECONDS,
+        cores_per_core: float = admission.CORES_PER_CORE,
     ) -> None:
         self._records = records
         self._backend = backend
@@ -65,6 +66,7 @@ class Supervisor:
         self._check = check
         self._restore = restore
         self._grace = grace_seconds
+        self._cores_per_core = cores_per_core
         self._end_request: Reason | None = None
         self._insisted = threading.Event()
         self._launched_at: datetime | None = None
@@ -80,8 +82,9 @@ class Supervisor:
     def run(self, application_id: str, on_change: OnChange) -> Application:
         """Drive the application to its end and release its cluster; returns it as it ended.
 
-        `on_change` sees every state and, while it runs, every observation; with the final state it is called while the
-        cluster's own files are still there. Raises `StateError` where somebody else looks after it.
+        `on_change` sees every state and, while it runs, every observation; while it waits for room it is called every
+        other second. With the final state it is called while the cluster's own files are still there. What it raises
+        ends the supervision, not the application. Raises `StateError` where somebody else looks after it.
         """
         for _ in range(_DATABASE_ATTEMPTS):
             # The cluster goes on meanwhile, and everything that was done is done: this is a resumption like any.
@@ -107,7 +110,7 @@ class Supervisor:
                 else:
                     application, more = self._watch(application, claim, on_change)
                 due.extend(more)
-                if application.state is not before.state:
+                if application.state is not before.state or application.state is State.WAITING:
                     on_change(application, None)
             return application
 
@@ -154,7 +157,9 @@ class Supervisor:
         capacity = self._backend.capacity()
 
         def decide(size: ClusterSize, running: list[ClusterSize], ahead: int) -> Event | None:
-            decision = admission.decide(size, capacity=capacity, running=running, ahead=ahead)
+            decision = admission.decide(
+                size, capacity=capacity, running=running, ahead=ahead, cores_per_core=self._cores_per_core
+            )
             if isinstance(decision, admission.Start):
                 return lifecycle.Admitted(now(), self._backend.handle(application.id))
             if isinstance(decision, admission.Never):

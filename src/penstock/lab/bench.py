@@ -19,6 +19,7 @@ import penstock
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters.jvm import find_java, penstock_jars
+from penstock.engine import admission
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import OnChange
@@ -44,11 +45,13 @@ class Bench:
         found = engine.lake(lake)
         return Bench(home, found, open_store(home, found), engine)
 
-    def run(self, spec: ApplicationSpec, on_change: OnChange) -> Application:
-        """Run an application to its end on a cluster of its own. Ending this process early stops the application."""
+    def run(
+        self, spec: ApplicationSpec, on_change: OnChange, *, cores_per_core: float = admission.CORES_PER_CORE
+    ) -> Application:
+        """Run an application to its end on a cluster of its own. What `on_change` raises stops the application."""
         application = self.engine.submit(spec)
         try:
-            return self.engine.supervise(application.id, on_change=on_change)
+            return self.engine.supervise(application.id, on_change=on_change, cores_per_core=cores_per_core)
         except BaseException:
             self.engine.stop(application.id)
             raise

@@ -71,11 +71,13 @@ class AnswerKey:
 def check_all(
     key: AnswerKey, lines: Iterable[Mapping[str, Any]], texts: Mapping[str, str], now: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """A sample of kind `answer` for each line of an application's `answers.jsonl`."""
+    """A sample of kind `answer` for each line of an application's `answers.jsonl`, with `whose` it was if it says."""
     found = list(lines)
     for index, line in enumerate(found, start=1):
         now(f"{line['query']} ({index} of {len(found)})")
         answer = Answer.from_json(line)
         verdict = key.check(answer, texts[answer.query])
         sample = {"query": answer.query, "verdict": "equal" if verdict.same else "different", "note": verdict.note}
+        if "whose" in line:
+            sample["whose"] = line["whose"]
         yield sample if verdict.same else {**sample, "lines": side_by_side(verdict, answer.columns)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.clusters.base import Observation
+from penstock.engine import admission
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.errors import ClusterError
 from penstock.lab.bench import Bench, application_sample, require_finished, workloads_jar
@@ -31,6 +32,8 @@ class Job:
     size: ClusterSize
     profile: str
     settings: Mapping[str, str]
+    cores_per_core: float = admission.CORES_PER_CORE
+    """How often the engine may have promised a core to start it; plain Spark asks nobody."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,10 @@ class Ran:
 
 class Launcher(Protocol):
     def run(self, job: Job, doing: Callable[[str], None]) -> Ran:
-        """Run it to its end; `doing` is told now and then what it is at. May be called by several threads at once."""
+        """Run it to its end; `doing` is told now and then what it is at, and what it raises ends the application.
+
+        May be called by several threads at once.
+        """
         ...
 
 
@@ -68,7 +74,11 @@ class EngineLauncher:
             # By its run, what a killed lab left running is found again.
             tags=("lab", job.run),
         )
-        application = self._bench.run(spec, lambda application, seen: doing(_doing(application, seen)))
+        application = self._bench.run(
+            spec,
+            lambda application, seen: doing(_doing(application, seen)),
+            cores_per_core=job.cores_per_core,
+        )
         return Ran(
             application_sample(application, job.role),
             application.state is State.FINISHED,

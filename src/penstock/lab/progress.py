@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -70,7 +71,10 @@ def repetitions_left(left: Sequence[str], done: Mapping[str, Mapping[int, float]
 
 
 class Terminal:
-    """Numbered steps with their times; on a terminal the current one is live, elsewhere there are plain lines."""
+    """Numbered steps with their times; on a terminal the current one is live, elsewhere there are plain lines.
+
+    May be told by several threads at once.
+    """
 
     def __init__(
         self, console: Console, *, steps: int | None = None, clock: Callable[[], float] = time.monotonic
@@ -84,24 +88,27 @@ class Terminal:
         self._status: Status | None = None
         self._last_line = 0.0
         self._shown = ""
+        self._turn = threading.Lock()
 
     def step(self, title: str) -> None:
-        self._finish("✓")
-        self._count += 1
-        self._title, self._since, self._last_line = title, self._clock(), self._clock()
-        if self._console.is_terminal:
-            self._status = self._console.status(f"{self._label()}")
-            self._status.start()
-        else:
-            self._console.print(f"{self._label()} …", highlight=False)
+        with self._turn:
+            self._finish("✓")
+            self._count += 1
+            self._title, self._since, self._last_line = title, self._clock(), self._clock()
+            if self._console.is_terminal:
+                self._status = self._console.status(f"{self._label()}")
+                self._status.start()
+            else:
+                self._console.print(f"{self._label()} …", highlight=False)
 
     def now(self, text: str) -> None:
-        if self._status is not None:
-            taken = words.seconds(self.elapsed())
-            self._status.update(f"{self._label()}  [dim]{taken}  {text}[/dim]")
-        elif text != self._shown and self._clock() - self._last_line >= 15:  # a log, not a film
-            self._last_line, self._shown = self._clock(), text
-            self._console.print(f"    {text}", highlight=False, markup=False, soft_wrap=True)
+        with self._turn:
+            if self._status is not None:
+                taken = words.seconds(self.elapsed())
+                self._status.update(f"{self._label()}  [dim]{taken}  {text}[/dim]")
+            elif text != self._shown and self._clock() - self._last_line >= 15:  # a log, not a film
+                self._last_line, self._shown = self._clock(), text
+                self._console.print(f"    {text}", highlight=False, markup=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         self._console.print(f"    {text}", highlight=False, markup=False, soft_wrap=True)

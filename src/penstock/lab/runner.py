@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from penstock.clusters import machine
 from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec, ClusterSize
 from penstock.errors import InvalidInput, MissingRequirement, PenstockError
@@ -144,6 +145,7 @@ def _require_room(bench: Bench, arm: Arm) -> None:
     """
     settings = {**arm.suite.meaning, **arm.settings}
     profile = arm.profile or arm.suite.profile
+    arm.suite.check_size(arm.size, machine.capacity())
     bench.engine.checked(ApplicationSpec(BUILT_IN, arm.size, arm.name, profile=profile, settings=settings))
     root = bench.home.root
     needed = arm.suite.needs_bytes() if bench.lake.kind == "embedded" else 0

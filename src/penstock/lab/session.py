@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.engine import admission
 from penstock.engine.application import ClusterSize
 from penstock.lab.bench import Bench
 from penstock.lab.launcher import Job, Launcher, Ran
 from penstock.lab.progress import Listener
 from penstock.lab.records import LAKE_PREFIX, Recorder
 from penstock.lake.base import ObjectStore
+
+
+class Stopped(Exception):
+    """An application was ended because what it belonged to failed elsewhere; that failure is the one to tell of."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,12 @@ class Session:
     repetition: int | None = None
     attempt: int = 1
     """Counts from 1; above it where an interrupted repetition is done again."""
+    tags: Mapping[str, Any] = field(default_factory=dict)
+    """Recorded with every sample: which user of several it was of, how many were at work."""
+    cores_per_core: float = admission.CORES_PER_CORE
+    """How often its applications may be promised a core; more than usual where they are to crowd each other."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set when what its applications belong to has failed elsewhere: they end, and `application` raises `Stopped`."""
 
     @property
     def store(self) -> ObjectStore:
@@ -40,6 +52,10 @@ class Session:
 
     def in_repetition(self, repetition: int, attempt: int) -> Session:
         return replace(self, repetition=repetition, attempt=attempt)
+
+    def tagged(self, **tags: Any) -> Session:
+        """The same session, whose samples have these values too."""
+        return replace(self, tags={**self.tags, **tags})
 
     def key(self, name: str) -> str:
         """A place in the lake that belongs to this repetition, and this attempt at it, alone."""
@@ -70,7 +86,7 @@ class Session:
         """One raw sample, on disk when this returns. May be called by several threads at once."""
         at = {} if self.repetition is None else {"repetition": self.repetition, "attempt": self.attempt}
         warmup = {"warmup": True} if self.warmup else {}
-        self.recorder.add(kind, **at, **warmup, **values)
+        self.recorder.add(kind, **{**at, **warmup, **self.tags, **values})
 
     def measure(self, name: str, *, elapsed_ms: float, **more: Any) -> None:
         """A timed piece of work, done right. `bytes` and `rows` are what it worked on."""
@@ -115,8 +131,16 @@ class Session:
             size=size or self.size,
             profile=profile or self.profile,
             settings={**self.settings, **(settings or {})},
+            cores_per_core=self.cores_per_core,
         )
-        ran = self.launcher.run(job, doing or self.listener.now)
+        told = doing or self.listener.now
+
+        def unless_stopping(text: str) -> None:
+            if self.stopping.is_set():
+                raise Stopped
+            told(text)
+
+        ran = self.launcher.run(job, unless_stopping)
         self.record("application", **ran.sample, **more)
         if must_succeed:
             ran.explain()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,7 +98,7 @@ class S3ObjectStore(ObjectStore):
 
     def download(self, key: str, target: Path) -> None:
         """Write the object to `target`, which is replaced whole or left as it was."""
-        partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+        partial = target.with_name(f".{target.name}.{threading.get_native_id()}.part")
         try:
             self._request(lambda s3: s3.download_file(self._lake.bucket, _checked(key), str(partial)), key)
             partial.replace(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -50,13 +51,14 @@ class MemoryStore(ObjectStore):
 class PretendingEngine:
     """Ends every application at once, after `work` did what the application would have done to the lake.
 
-    May be called by several threads at once, as the real one.
+    Where `work` returns None the application goes on, and is asked again. May be called by several threads at once.
     """
 
-    def __init__(self, work: Callable[[ApplicationSpec], State]) -> None:
+    def __init__(self, work: Callable[[ApplicationSpec], State | None]) -> None:
         self._work = work
         self.submitted: list[ApplicationSpec] = []
         self.stopped: list[str] = []
+        self.cores_per_core: dict[str, float] = {}
         self.strays: list[Application] = []
         self._turn = threading.Lock()
 
@@ -68,11 +70,17 @@ class PretendingEngine:
             self.submitted.append(spec)
             return Application(f"app-{len(self.submitted)}", spec, State.ACCEPTED, NOW)
 
-    def supervise(self, application_id: str, *, on_change: Callable[..., None]) -> Application:
+    def supervise(self, application_id: str, *, on_change: Callable[..., None], cores_per_core: float) -> Application:
         spec = self.submitted[int(application_id.removeprefix("app-")) - 1]
+        self.cores_per_core[application_id] = cores_per_core
         running = Application(application_id, spec, State.RUNNING, NOW)
         on_change(running, None)
-        return replace(running, state=self._work(spec), ended_at=NOW, summary={"processes": {}})
+        deadline = time.monotonic() + 20
+        while (ended := self._work(spec)) is None:
+            assert time.monotonic() < deadline, f"nobody stopped {spec.name}"
+            on_change(running, None)
+            time.sleep(0.01)
+        return replace(running, state=ended, ended_at=NOW, summary={"processes": {}})
 
     def list(self, *, states: Iterable[State], tags: Iterable[str]) -> list[Application]:
         """What was left running of a killed command's."""

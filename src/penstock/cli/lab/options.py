@@ -46,12 +46,14 @@ def cluster_size(
     executors: int | None = None,
     executor_cores: int | None = None,
     executor_memory: str | None = None,
+    *,
+    default: ClusterSize | None = None,
 ) -> ClusterSize:
-    """What was asked for; the rest as any application gets it on this machine."""
+    """What was asked for; the rest as `default` has it, or as any application gets it on this machine."""
     from penstock.clusters import machine
     from penstock.engine.application import ClusterSize, ProcessSize
 
-    default = machine.default_size(machine.capacity())
+    default = default or machine.default_size(machine.capacity())
     driver, executor = default.driver.memory_bytes, default.executor.memory_bytes
     return ClusterSize(
         driver=ProcessSize(

@@ -80,10 +80,12 @@ def _measure_and_show(
     executor_cores: options.ExecutorCores = None,
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
+    from penstock.clusters import machine
     from penstock.lab import caches, launcher
     from penstock.lab.runner import Arm, Plan
 
-    size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory)
+    default = suite.default_size(machine.capacity())
+    size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
     ours = Arm("Penstock", suite, size, lake, profile, options.spark_settings(conf))
     plain = [Arm("plain Spark", suite, size, lake, launcher=launcher.PLAIN)] if against_plain else []
     runs = run_arms([*plain, ours], Plan(repetitions, warmup, caches.DROP if drop_caches else caches.KEEP))

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.clusters import machine
+from penstock.clusters.base import Capacity
+from penstock.engine.application import ClusterSize
+
 if TYPE_CHECKING:
     from penstock.lab.session import Session
 
@@ -41,6 +45,14 @@ class Suite(ABC):
 
     def check_options(self) -> None:
         """Raise `InvalidInput` for what could never run. Nothing was started yet."""
+        return
+
+    def default_size(self, capacity: Capacity) -> ClusterSize:
+        """The cluster of each of its applications where the user asked for none."""
+        return machine.default_size(capacity)
+
+    def check_size(self, size: ClusterSize, capacity: Capacity) -> None:  # noqa: ARG002 - one cluster the engine checks
+        """Raise `InvalidInput` where clusters of that size cannot do it on what there is. Nothing was started yet."""
         return
 
     def needs_bytes(self) -> int:

@@ -14,6 +14,7 @@ _SUITES = {
     "objects": "objects:Objects",
     "terasort": "terasort:TeraSort",
     "tpcds": "tpcds:Tpcds",
+    "streams": "streams:Streams",
 }
 
 NAMES = tuple(_SUITES)

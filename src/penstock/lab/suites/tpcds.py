@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.errors import NotFound
 from penstock.lab import checking
 from penstock.lab.bench import Bench, workloads_jar
+from penstock.lab.launcher import Ran
 from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites import queries
@@ -18,7 +19,7 @@ from penstock.lab.suites.queryprogress import query_progress
 
 _MAIN = "io.penstock.workloads.tpcds"
 _MIB = 1 << 20
-_DEFAULT_OBJECT = 32 * _MIB
+DEFAULT_OBJECT = 32 * _MIB
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,11 @@ class DataSet:
     """TPC-DS data of one scale and object size; another layout is another data set, beside it."""
 
     scale: float
-    object_size_bytes: int = _DEFAULT_OBJECT
+    object_size_bytes: int = DEFAULT_OBJECT
 
     @property
     def name(self) -> str:
-        size = "" if self.object_size_bytes == _DEFAULT_OBJECT else f"_{self.object_size_bytes // _MIB}m"
+        size = "" if self.object_size_bytes == DEFAULT_OBJECT else f"_{self.object_size_bytes // _MIB}m"
         return f"sf{self.scale:g}".replace(".", "p") + size
 
     @property
@@ -96,7 +97,7 @@ class Tpcds(Suite):
     meaning: ClassVar[Mapping[str, str]] = {"spark.sql.ansi.enabled": "false"}
 
     scale: float = 1
-    object_size_bytes: int = _DEFAULT_OBJECT
+    object_size_bytes: int = DEFAULT_OBJECT
     queries: tuple[str, ...] = queries.ALL
     iterations: int = 1
     warm_iterations: int = 0
@@ -119,35 +120,71 @@ class Tpcds(Suite):
         self.data.ensure(session, reload=self.reload)
 
     def repetition(self, session: Session) -> None:
-        output = session.key("power")
-        ran = session.application(
-            "power",
-            f"{_MAIN}.PowerRun",
-            (
-                *("--database", self.data.database),
-                *("--queries", ",".join(self.queries)),
-                *("--iterations", str(self.iterations)),
-                *("--warmup", str(self.warm_iterations)),
-                *("--output", session.uri(output)),
-            ),
-            name=f"TPC-DS queries, scale {self.scale:g}",
+        power = power_run(
+            session,
+            self.data,
+            self.queries,
+            iterations=self.iterations,
+            warm_iterations=self.warm_iterations,
             doing=query_progress(session, self.queries),
-            must_succeed=False,
         )
-        try:
-            samples = session.json_lines(f"{output}/samples.jsonl")
-        except NotFound:
-            ran.explain()
-            raise
-        for sample in samples:
-            session.record("query", **sample)
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
-            check_answers(session, self.data, self.queries, session.json_lines(f"{output}/answers.jsonl"))
+            check_answers(session, self.data, self.queries, power.answers())
+
+
+@dataclass(frozen=True)
+class Power:
+    """One application that ran queries: what it cost, its `query` samples, and where its answers are."""
+
+    ran: Ran
+    samples: Sequence[Mapping[str, Any]]
+    answers: Callable[[], list[dict[str, Any]]]
+
+
+def power_run(
+    session: Session,
+    data: DataSet,
+    names: Sequence[str],
+    *,
+    iterations: int = 1,
+    warm_iterations: int = 0,
+    key: str = "power",
+    role: str = "power",
+    name: str = "TPC-DS queries",
+    doing: Callable[[str], None],
+) -> Power:
+    """Run the queries in this order in one application, and record them. A query that fails is a sample like any.
+
+    Raises `ClusterError` where the application left no samples.
+    """
+    output = session.key(key)
+    ran = session.application(
+        role,
+        f"{_MAIN}.PowerRun",
+        (
+            *("--database", data.database),
+            *("--queries", ",".join(names)),
+            *("--iterations", str(iterations)),
+            *("--warmup", str(warm_iterations)),
+            *("--output", session.uri(output)),
+        ),
+        name=f"{name}, scale {data.scale:g}",
+        doing=doing,
+        must_succeed=False,
+    )
+    try:
+        samples = session.json_lines(f"{output}/samples.jsonl")
+    except NotFound:
+        ran.explain()
+        raise
+    for sample in samples:
+        session.record("query", **sample)
+    return Power(ran, samples, lambda: session.json_lines(f"{output}/answers.jsonl"))
 
 
 def check_answers(session: Session, data: DataSet, names: Sequence[str], answers: Sequence[Mapping[str, Any]]) -> None:
-    """Compare each answer with the independent engine's, and record the verdicts."""
+    """Compare each answer with the independent engine's, and record the verdicts, with `whose` it was if it says."""
     manifest = data.manifest(session.bench)
     if manifest is None:
         raise NotFound(f"{data.prefix}/_manifest.json is gone from the lake", fix="penstock lab tpcds --reload")

@@ -1,0 +1,105 @@
+"""Several clusters at once on one machine: what each may be given, and how all of them start together.
+
+Memory is shared out, never promised twice. Cores are shared out by the kernel: a crowd is measured to see what that
+does to each of its members, so its cores are promised as often as it takes. No other application is given that right.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
+
+from penstock.clusters import machine
+from penstock.clusters.base import Capacity
+from penstock.engine import admission
+from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.errors import InvalidInput
+from penstock.lab.session import Session, Stopped
+
+Work = Callable[[Session], None]
+
+_LEAST_HEAP = 512 << 20
+_MOST_DRIVER_HEAP, _MOST_EXECUTOR_HEAP = 4 << 30, 8 << 30
+
+
+def share(capacity: Capacity, count: int) -> ClusterSize:
+    """The size of each of `count` equal clusters: one executor, and of its part of the memory a third as its heap, a
+    sixth as the driver's; what is left is for overheads, the lake and the system's cache of files.
+
+    Each heap has at least 512 MiB, so a crowd too large for the machine gets clusters that do not fit.
+    """
+    part = capacity.memory_bytes // count
+    small = ProcessSize(1, _LEAST_HEAP)
+    executor_cores = max(1, capacity.cores // count)
+    size = ClusterSize(
+        driver=ProcessSize(1, _heap(part // 6, _MOST_DRIVER_HEAP)),
+        executor=ProcessSize(executor_cores, _heap(part // 3, _MOST_EXECUTOR_HEAP)),
+        executors=1,
+    )
+    fits = admission.promised(size).memory_bytes <= part
+    return size if fits else ClusterSize(small, replace(small, cores=executor_cores), 1)
+
+
+def require_room(size: ClusterSize, users: int, capacity: Capacity, *, beside: int = 0) -> None:
+    """Raise `InvalidInput` where a cluster of `size` for each of the users, and those `beside` them, do not fit at
+    once."""
+    count = users + beside
+    each = admission.promised(size).memory_bytes
+    if count * each <= capacity.memory_bytes:
+        return
+    fit = capacity.memory_bytes // each
+    smallest = replace(
+        size,
+        driver=replace(size.driver, memory_bytes=_LEAST_HEAP),
+        executor=replace(size.executor, memory_bytes=_LEAST_HEAP),
+    )
+    fixes = [f"--users {fit - beside}"] if fit > beside else []
+    if count * admission.promised(smallest).memory_bytes <= capacity.memory_bytes:
+        fixes.append("--driver-memory 512m --executor-memory 512m")
+    raise InvalidInput(
+        f"{count} clusters do not fit on this machine at once",
+        why=f"each needs {admission.gibibytes(each)} with overheads, and {admission.gibibytes(capacity.memory_bytes)} "
+        f"can be promised: {fit} fit",
+        fix=", or ".join(fixes) or "a larger machine",
+    )
+
+
+def crowded(session: Session, count: int) -> Session:
+    """The session for `count` clusters of its size that are to run at once, however few the cores."""
+    needed = count * admission.promised(session.size).cores / machine.capacity().cores
+    return replace(session, cores_per_core=max(admission.CORES_PER_CORE, needed))
+
+
+def at_once(session: Session, work: Sequence[Work]) -> None:
+    """Do all of it side by side, begun together; the first that fails, or an interruption, ends the others too.
+
+    Returns, or raises that first failure, when the applications of all of them have ended.
+    """
+    session = replace(session, stopping=threading.Event())
+    begin = threading.Barrier(len(work))
+    failures: list[BaseException] = []
+
+    def do(task: Work) -> None:
+        begin.wait()
+        try:
+            task(session)
+        except BaseException as error:
+            if not isinstance(error, Stopped):
+                failures.append(error)
+            session.stopping.set()
+            raise
+
+    with ThreadPoolExecutor(len(work)) as pool:
+        try:
+            wait([pool.submit(do, task) for task in work], return_when=FIRST_EXCEPTION)
+        except BaseException:  # Ctrl-C reaches the main thread only
+            session.stopping.set()
+            raise
+    if failures:
+        raise failures[0]
+
+
+def _heap(wanted: int, most: int) -> int:
+    return min(max(wanted, _LEAST_HEAP), most) >> 20 << 20

@@ -1,0 +1,193 @@
+"""Users at once: each in an order of their own, all of them to their end or none, every answer of everyone checked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent import futures
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcds_world import World
+
+from penstock.clusters.base import Capacity
+from penstock.engine import admission
+from penstock.engine.application import State
+from penstock.errors import InvalidInput
+from penstock.lab import crowd
+from penstock.lab.suites import queries, users
+from penstock.lab.suites.streams import Streams
+
+SUITE = Streams(scale=0.1, users=3, queries=("q1", "q2", "q3"))
+GIB = 1 << 30
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("penstock.clusters.machine.capacity", lambda: Capacity(2, 16 * GIB))
+    return World(tmp_path, monkeypatch)
+
+
+def is_user(name: str, *numbers: int) -> bool:
+    """Of the three at once."""
+    return any(f"3 users: user {number}," in name for number in numbers)
+
+
+some_queries = st.lists(st.sampled_from(queries.ALL), min_size=5, unique=True)
+
+
+@given(st.integers(1, 20), some_queries, st.integers())
+def test_each_user_asks_every_query_once_and_no_two_in_one_order(count: int, names: list[str], seed: int) -> None:
+    drawn = users.draw(count, names, seed)
+    assert [user.number for user in drawn] == list(range(1, count + 1))
+    assert all(sorted(user.order) == sorted(names) for user in drawn)
+    assert len({user.order for user in drawn}) == count
+
+
+@given(st.integers(1, 20), st.integers(1, 20), some_queries, st.integers())
+def test_the_same_seed_gives_the_same_orders_to_however_many(
+    count: int, more: int, names: list[str], seed: int
+) -> None:
+    assert users.draw(count + more, names, seed)[:count] == users.draw(count, names, seed)
+
+
+def test_another_seed_gives_other_orders() -> None:
+    assert users.draw(5, queries.ALL, 1) != users.draw(5, queries.ALL, 2)
+
+
+def test_more_users_than_orders_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="cannot each have an order"):
+        Streams(users=3, queries=("q1", "q2")).check_options()
+
+
+@given(st.integers(1, 64), st.integers(2 * GIB, 512 * GIB), st.integers(1, 64))
+def test_shares_fit_together_or_the_crowd_is_refused(cores: int, memory: int, count: int) -> None:
+    capacity = Capacity(cores, memory)
+    size = crowd.share(capacity, count)
+    promised = count * admission.promised(size).memory_bytes
+    least = count * 2 * (512 + 384 << 20)
+    if memory >= least:
+        assert promised <= memory
+        crowd.require_room(size, count, capacity)
+    else:
+        with pytest.raises(InvalidInput, match="do not fit"):
+            crowd.require_room(size, count, capacity)
+
+
+def test_users_that_do_not_fit_are_told_how_many_would(world: World) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        world.measure(Streams(users=20, queries=queries.ALL))
+    assert refused.value.fix == "--users 9"
+    assert not (world.home.root / "lab").exists(), "nothing was recorded"
+
+
+def test_one_user_alone_comes_first_and_then_all_at_once(world: World) -> None:
+    run = world.measure(SUITE)
+    assert run.outcome == "ok"
+    told = [(sample["user"], sample["together"]) for sample in run.of_kind("user")]
+    assert told[0] == (1, 1)
+    assert sorted(told[1:]) == [(1, 3), (2, 3), (3, 3)]
+    assert [sample["name"] for sample in run.of_kind("measure")] == ["1 user", "3 users"]
+
+
+def test_what_each_user_asked_is_recorded_in_their_order(world: World) -> None:
+    run = world.measure(SUITE)
+    orders = {sample["user"]: tuple(sample["queries"]) for sample in run.of_kind("order")}
+    assert orders == {user.number: user.order for user in users.draw(3, SUITE.queries, SUITE.seed)}
+    for number, order in orders.items():
+        asked = [s["query"] for s in run.of_kind("query") if s["user"] == number and s["together"] == 3]
+        assert tuple(asked) == order
+
+
+def test_all_users_are_at_work_at_the_same_time(world: World) -> None:
+    """Would hang for ever, and time out, if one had to wait for another's end."""
+    here = threading.Barrier(3, timeout=20)
+
+    def meet(prefix: str) -> State:
+        if "/3-users/" in prefix:
+            here.wait()
+        return State.FINISHED
+
+    world.before = meet
+    assert world.measure(SUITE).outcome == "ok"
+
+
+def test_cores_are_promised_as_often_as_the_crowd_needs_and_no_oftener_to_others(world: World) -> None:
+    world.measure(SUITE)
+    load, alone, *crowded = (world.engine.cores_per_core[f"app-{n}"] for n in range(1, 6))
+    assert load == alone == admission.CORES_PER_CORE
+    assert crowded == [3.0] * 3, "three users of two cores each, on two cores"
+
+
+def test_a_wrong_answer_of_a_single_user_is_found(world: World) -> None:
+    world.answers_to = {"3-users/2": {"q2": [["2.60"]]}}
+    run = world.measure(SUITE)
+    assert run.outcome == "wrong"
+    (wrong,) = [sample for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
+    assert (wrong["query"], wrong["whose"]) == ("q2", ["user 2"])
+
+
+def test_equal_answers_are_checked_once_for_everyone(world: World) -> None:
+    run = world.measure(SUITE)
+    everyone = ["the user alone", "user 1", "user 2", "user 3"]
+    assert sorted(s["query"] for s in run.of_kind("answer")) == ["q1", "q2", "q3"]
+    assert all(sample["whose"] == everyone for sample in run.of_kind("answer"))
+
+
+def test_answers_in_another_order_of_rows_are_the_same_answer() -> None:
+    def line(*rows: list[int]) -> dict[str, object]:
+        return {"query": "q1", "columns": ["x"], "types": ["int"], "rows": list(rows)}
+
+    (one,) = users.distinct({"a": [line([1], [2])], "b": [line([2], [1])]})
+    assert one["whose"] == ["a", "b"]
+    assert len(users.distinct({"a": [line([1], [1])], "b": [line([1])]})) == 2
+
+
+def test_a_user_whose_query_failed_spoils_the_total_and_nobody_elses_time(world: World) -> None:
+    world.failing = {"q1"}
+    run = world.measure(SUITE)
+    assert run.outcome == "failed"
+    assert not run.of_kind("measure")
+    assert {s["query"] for s in run.of_kind("query") if s["status"] == "ok"} == {"q2", "q3"}
+
+
+def test_a_cluster_that_breaks_stops_the_others_and_is_what_is_told(world: World) -> None:
+    world.before = lambda prefix: (
+        State.FINISHED if "/1-user/" in prefix else State.FAILED if prefix.endswith("/3-users/2") else None
+    )
+    run = world.measure(SUITE)
+    (repetition,) = run.of_kind("repetition")
+    assert repetition["status"] == "failed"
+    assert "3 users: user 2" in repetition["error"]
+    others = {f"app-{n}" for n, spec in enumerate(world.engine.submitted, start=1) if is_user(spec.name, 1, 3)}
+    assert others == set(world.engine.stopped)
+
+
+def test_interrupted_nothing_is_left_running(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_work = threading.Semaphore(0)
+
+    def work(prefix: str) -> State | None:
+        if "/1-user/" in prefix:
+            return State.FINISHED
+        at_work.release()
+        return None
+
+    def interrupted(begun: Sequence[Future[None]], **how: Any) -> None:
+        if len(begun) == 1:
+            futures.wait(begun, **how)
+            return
+        for _each in begun:
+            at_work.acquire(timeout=20)
+        raise KeyboardInterrupt
+
+    world.before = work
+    monkeypatch.setattr(crowd, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        world.measure(SUITE)
+    running = {f"app-{n}" for n, spec in enumerate(world.engine.submitted, start=1) if is_user(spec.name, 1, 2, 3)}
+    assert len(running) == 3
+    assert running == set(world.engine.stopped)

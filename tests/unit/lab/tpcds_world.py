@@ -1,0 +1,105 @@
+"""A lake, an engine and applications that pretend to be TPC-DS's, for the suites that are made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from lab_fakes import MemoryStore, PretendingEngine, Silent
+
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.home import Home
+from penstock.lab import bench as benches
+from penstock.lab import launcher, runner
+from penstock.lab.bench import Bench
+from penstock.lab.records import Run
+from penstock.lab.runner import Arm, Plan
+from penstock.lab.suites import queries, tpcds
+from penstock.lab.suites.base import Suite
+from penstock.lake.base import Lake
+
+SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
+LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment")
+TEXTS = {
+    "q1": "SELECT count(*) AS n FROM item",
+    "q2": "SELECT max(i_price) AS most FROM item",
+    "q3": "SELECT min(i_price) AS least FROM item",
+}
+
+
+class World:
+    """A lake, and applications that load one small table and answer the three queries."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store = MemoryStore()
+        self.engine = PretendingEngine(self.work)
+        self.before: Callable[[str], State | None] = lambda _: State.FINISHED
+        """Told where a power run is about to write; it ends as this says, and goes on while this says None."""
+        self.answers: dict[str, list[list[Any]]] = {"q1": [[3]], "q2": [["2.50"]], "q3": [["0.50"]]}
+        self.answers_to: dict[str, dict[str, list[list[Any]]]] = {}
+        """By the end of the output's address: where a power run answered otherwise."""
+        self.failing: set[str] = set()
+        self.leaves_samples = True
+        self.tables: set[str] = set()
+        self.home = Home(tmp_path / "home")
+        self.scratch = tmp_path
+        monkeypatch.setattr(Bench, "has_tables", lambda bench, database: database in self.tables)
+        monkeypatch.setattr(tpcds, "workloads_jar", lambda: Path("penstock-workloads.jar"))
+        monkeypatch.setattr(queries, "texts", lambda jar, names: {name: TEXTS[name] for name in names})
+        monkeypatch.setattr(benches, "versions", lambda: {"spark": "4.1.2"})
+        monkeypatch.setattr(launcher, "workloads_jar", lambda: Path("penstock-workloads.jar"))
+        self.bench = Bench(self.home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
+
+    def measure(self, suite: Suite, plan: Plan = Plan()) -> Run:  # noqa: B008 - a value
+        (run,) = runner.measure(lambda _: self.bench, [Arm("Penstock", suite, SIZE)], plan, Silent())
+        return run
+
+    def work(self, spec: ApplicationSpec) -> State | None:
+        arguments = dict(zip(spec.arguments[::2], spec.arguments[1::2], strict=True))
+        if str(spec.main_class).endswith("Load"):
+            return self.load(arguments)
+        if not self.leaves_samples:
+            return State.FAILED
+        prefix = arguments["--output"].removeprefix("s3a://bucket/")
+        state = self.before(prefix)
+        if state is not State.FINISHED:
+            return state
+        names = arguments["--queries"].split(",")
+        samples = [
+            {
+                "query": name,
+                "iteration": 1,
+                "started_ms": 0,
+                "elapsed_ms": 100,
+                "rows": 1,
+                **({"status": "failed", "error": "boom"} if name in self.failing else {"status": "ok"}),
+            }
+            for name in names
+        ]
+        otherwise = {k: rows for end, own in self.answers_to.items() if prefix.endswith(end) for k, rows in own.items()}
+        answers = [
+            {"query": name, "columns": ["x"], "types": ["bigint" if name == "q1" else "decimal(7,2)"], "rows": rows}
+            for name, rows in {**self.answers, **otherwise}.items()
+            if name in names and name not in self.failing
+        ]
+        self.store.put_lines(f"{prefix}/samples.jsonl", samples)
+        self.store.put_lines(f"{prefix}/answers.jsonl", answers)
+        return State.FAILED if self.failing else State.FINISHED
+
+    def load(self, arguments: dict[str, str]) -> State:
+        prefix = arguments["--location"].removeprefix("s3a://bucket/")
+        file = self.scratch / "item.parquet"
+        duckdb.sql("SELECT * FROM (VALUES (1.5), (2.5), (0.5)) t(i_price)").write_parquet(str(file))
+        self.store.put(f"{prefix}/item/part-0.parquet", file)
+        table = {"table": "item", "rows": 3, "bytes": 100, "files": 1, "partitions": 0, "layout": "plain"}
+        manifest = {"scale": float(arguments["--scale"]), "object_size": 32 << 20, "tables": [table]}
+        self.store.put(f"{prefix}/_manifest.json", json.dumps(manifest).encode())
+        self.tables.add(arguments["--database"])
+        return State.FINISHED
+
+    def mains(self) -> list[str]:
+        return [str(spec.main_class).rpartition(".")[2] for spec in self.engine.submitted]
