@@ -156,3 +156,8 @@ def test_all_forms_can_be_made_and_read() -> None:
     assert json.loads(make.as_json(runs))["law"]["sigma"] == pytest.approx(0.1, abs=0.05)
     assert 'id="time-against-cost"' in make.as_html(runs)
     assert make.as_html(runs) == make.as_html(runs)
+
+
+def test_what_the_noise_leaves_open_is_not_claimed() -> None:
+    page = make.document([run(1, [24.4, 30.6]), run(2, [31.6, 29.3]), run(3, [29.5, 30.9])])
+    assert page.headline.endswith("whether more cores make it slower is inside the noise.")

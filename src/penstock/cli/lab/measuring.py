@@ -60,3 +60,10 @@ def _shown(home: Home) -> Iterator[Terminal]:
         if left := [run for run in resuming.interrupted(home) if run not in before]:
             print(f"\nWhat was measured so far is kept. Go on with: penstock lab resume {left[-1]}", file=sys.stderr)
         raise
+
+
+def plan(repetitions: int, warmup: int, drop_caches: bool) -> Plan:
+    from penstock.lab import caches
+    from penstock.lab.runner import Plan
+
+    return Plan(repetitions, warmup, caches.DROP if drop_caches else caches.KEEP)

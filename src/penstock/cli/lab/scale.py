@@ -10,7 +10,7 @@ from rich.console import Console
 
 from penstock.cli.lab import app as lab
 from penstock.cli.lab import options
-from penstock.cli.lab.measuring import run_arms
+from penstock.cli.lab.measuring import plan, run_arms
 from penstock.cli.lab.show import end_as, save, show_document
 from penstock.errors import InvalidInput
 
@@ -52,6 +52,7 @@ def measure_curve(
     cores: Cores,
     repetitions: options.Repetitions = 3,
     warmup: options.Warmup = 0,
+    drop_caches: options.DropCaches = False,
     lake: options.LakeName = None,
     profile: options.Profile = None,
     conf: options.Settings = None,
@@ -64,13 +65,13 @@ def measure_curve(
     """Measure the arms in turns, show the curve, and exit as the workload's own command does."""
     from penstock.lab import pricefile
     from penstock.lab.report import scale
-    from penstock.lab.runner import Arm, Plan
+    from penstock.lab.runner import Arm
 
     paid = pricefile.prices(prices) if prices else None
     sizes = cluster_sizes(cores, executor_cores, executor_memory, driver_memory)
     settings = options.spark_settings(conf)
     arms = [Arm(_name(size), suite, size, lake, profile, settings) for size in sizes]
-    runs = run_arms(arms, Plan(repetitions, warmup))
+    runs = run_arms(arms, plan(repetitions, warmup, drop_caches))
     console = Console()
     try:
         document = scale.document(runs, paid)

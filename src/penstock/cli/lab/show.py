@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.lab.report.document import Document
     from penstock.lab.report.document import Table as Rows
 
-_HEADING = 12
+_HEADING = 11
 """Characters of a numeric column's heading in a line."""
 
 

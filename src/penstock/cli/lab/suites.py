@@ -12,7 +12,7 @@ from rich.console import Console
 
 from penstock.cli.lab import options, scale
 from penstock.cli.lab.app import app
-from penstock.cli.lab.measuring import run_arms
+from penstock.cli.lab.measuring import plan, run_arms
 from penstock.cli.lab.show import end_as, show
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ def _measure_and_show(
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
     from penstock.clusters import machine
-    from penstock.lab import caches, launcher
-    from penstock.lab.runner import Arm, Plan
+    from penstock.lab import launcher
+    from penstock.lab.runner import Arm
 
     default = suite.default_size(machine.capacity())
     size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
     ours = Arm("Penstock", suite, size, lake, profile, options.spark_settings(conf))
     plain = [Arm("plain Spark", suite, size, lake, launcher=launcher.PLAIN)] if against_plain else []
-    runs = run_arms([*plain, ours], Plan(repetitions, warmup, caches.DROP if drop_caches else caches.KEEP))
+    runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))
     show(Console(), runs)
     end_as(runs)

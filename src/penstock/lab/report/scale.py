@@ -64,8 +64,13 @@ def _where_more_harm(sizing: Sizing) -> str:
     if isinstance(curve.fit, NoFit):
         return "no size measured is slower than a smaller one beyond the noise"
     peak, largest = curve.fit.law.peak_cores, curve.measured[-1].cores
+    likely = curve.fit.interval(lambda one: one.peak_cores)
+    if likely and likely.low <= largest and math.isinf(likely.high):
+        return "whether more cores make it slower is inside the noise"
     if math.isinf(peak):
         return "more cores never make it slower, as far as the law sees"
+    if peak == 1:
+        return "by the law, every core beyond the first makes it slower"
     if peak <= largest:
         return f"by the law, more than {_about(peak)} cores make it slower"
     return f"predicted, not measured: more than {_about(peak)} cores make it slower"
@@ -81,7 +86,7 @@ def _key_figures(sizing: Sizing) -> list[KeyFigure]:
         law, largest = curve.fit.law, curve.measured[-1].cores
         figures += [
             KeyFigure("More cores harm beyond", *_constant(curve.fit, lambda one: one.peak_cores, _limit)),
-            KeyFigure("Does not divide", f"{law.contention:.1%}", "of one core's time"),
+            KeyFigure("Does not divide", *_constant(curve.fit, lambda one: one.contention, "{:.1%}".format)),
             KeyFigure("Efficiency", f"{law.efficiency(largest):.0%}", f"on {words.plural(largest, 'core')}"),
         ]
     return figures
@@ -121,7 +126,7 @@ def _cost_and_time(sizing: Sizing) -> Section:
     worthy = [size for size in curve.measured if curve.worth_it(size)]
     text = "; ".join(f"{_cores(s)}: {words.seconds(s.seconds)}, {_cost(sizing, s)}" for s in curve.measured)
     note = "Down is faster, left is cheaper; each dot is labelled with its cores. " + (
-        f"Only {_cores(worthy[0])} are worth having: every other size is slower and dearer."
+        f"Only {words.plural(worthy[0].cores, 'core is', 'cores are')} worth having: every other size is beaten in both."
         if len(worthy) == 1
         else f"Worth having are {words.some([str(size.cores) for size in worthy], 12)} cores; "
         "any other size is beaten by one of them in time, cost or both."
