@@ -18,7 +18,7 @@ _LOAD = "The load"
 _HOW = "How it is generated"
 
 
-@suite_command("objects")
+@suite_command("objects", scales=False)
 def objects(
     *,
     operation: Annotated[

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from penstock.lab import rightsizing
-from penstock.lab.analysis import Interval, gb_per_core_hour
+from penstock.lab.analysis import gb_per_core_hour
 from penstock.lab.price import Prices
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, money, plots, words
-from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
+from penstock.lab.report import again, checks, law, money, plots, words
+from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 from penstock.lab.rightsizing import Sizing
-from penstock.lab.scaling import Fit, Law, NoFit, Size
-
-_MISFIT = 0.10
-"""The law is said not to describe a workload whose median it misses by more."""
+from penstock.lab.scaling import Curve, Fit, NoFit, Size
 
 
 def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
@@ -61,7 +58,13 @@ def _where_more_harm(sizing: Sizing) -> str:
     if (slower := curve.slower_from) is not None:
         factor = slower.seconds / curve.fastest.seconds
         return f"{slower.cores} cores are slower again, by {factor - 1:.0%}"
+    return _by_law(curve)
+
+
+def _by_law(curve: Curve) -> str:
     if isinstance(curve.fit, NoFit):
+        if all(len(seconds) == 1 for seconds in curve.times.values()):
+            return "with one repetition a size, the noise is unknown"
         return "no size measured is slower than a smaller one beyond the noise"
     peak, largest = curve.fit.law.peak_cores, curve.measured[-1].cores
     likely = curve.fit.interval(lambda one: one.peak_cores)
@@ -69,11 +72,8 @@ def _where_more_harm(sizing: Sizing) -> str:
         return "whether more cores make it slower is inside the noise"
     if math.isinf(peak):
         return "more cores never make it slower, as far as the law sees"
-    if peak == 1:
-        return "by the law, every core beyond the first makes it slower"
-    if peak <= largest:
-        return f"by the law, more than {_about(peak)} cores make it slower"
-    return f"predicted, not measured: more than {_about(peak)} cores make it slower"
+    beyond = "every core beyond the first makes" if peak == 1 else f"more than {law.about(peak)} cores make"
+    return f"{'by the law' if peak <= largest else 'predicted, not measured'}: {beyond} it slower"
 
 
 def _key_figures(sizing: Sizing) -> list[KeyFigure]:
@@ -83,18 +83,18 @@ def _key_figures(sizing: Sizing) -> list[KeyFigure]:
         KeyFigure("Cheapest", _cores(curve.cheapest), _cost(sizing, curve.cheapest)),
     ]
     if isinstance(curve.fit, Fit):
-        law, largest = curve.fit.law, curve.measured[-1].cores
+        fitted, largest = curve.fit.law, curve.measured[-1].cores
         figures += [
-            KeyFigure("More cores harm beyond", *_constant(curve.fit, lambda one: one.peak_cores, _limit)),
-            KeyFigure("Does not divide", *_constant(curve.fit, lambda one: one.contention, "{:.1%}".format)),
-            KeyFigure("Efficiency", f"{law.efficiency(largest):.0%}", f"on {words.plural(largest, 'core')}"),
+            KeyFigure("More cores harm beyond", *law.constant(curve.fit, lambda one: one.peak_cores, law.limit)),
+            KeyFigure("Does not divide", *law.constant(curve.fit, lambda one: one.contention, "{:.1%}".format)),
+            KeyFigure("Efficiency", f"{fitted.efficiency(largest):.0%}", f"on {words.plural(largest, 'core')}"),
         ]
     return figures
 
 
 def sections(sizing: Sizing) -> list[Section]:
     """Throughput, time against cost, every size, and the law; with what was left out, if anything."""
-    return [_throughput(sizing), _cost_and_time(sizing), _sizes(sizing), _law(sizing)]
+    return [_throughput(sizing), _cost_and_time(sizing), _sizes(sizing), law.section(sizing.curve)]
 
 
 def _throughput(sizing: Sizing) -> Section:
@@ -126,7 +126,7 @@ def _cost_and_time(sizing: Sizing) -> Section:
     worthy = [size for size in curve.measured if curve.worth_it(size)]
     text = "; ".join(f"{_cores(s)}: {words.seconds(s.seconds)}, {_cost(sizing, s)}" for s in curve.measured)
     note = "Down is faster, left is cheaper; each dot is labelled with its cores. " + (
-        f"Only {words.plural(worthy[0].cores, 'core is', 'cores are')} worth having: every other size is beaten in both."
+        f"{_cores(worthy[0])}: no other size is faster or cheaper."
         if len(worthy) == 1
         else f"Worth having are {words.some([str(size.cores) for size in worthy], 12)} cores; "
         "any other size is beaten by one of them in time, cost or both."
@@ -200,54 +200,6 @@ def _verdict(sizing: Sizing, size: Size) -> str:
     return ", ".join(said)
 
 
-def _law(sizing: Sizing) -> Section:
-    curve = sizing.curve
-    name = "The law"
-    if isinstance(curve.fit, NoFit):
-        return Section(name, curve.fit.reason)
-    fit, law = curve.fit, curve.fit.law
-    misses = {size.cores: law.seconds(size.cores) / size.seconds - 1 for size in curve.measured}
-    worst = max(misses, key=lambda cores: abs(misses[cores]))
-    note = (
-        f"Of the {words.seconds(law.seconds(1))} on one core, {words.seconds(law.divided)} divide among the cores, "
-        f"{words.seconds(law.undivided)} do not, and each further core adds {words.seconds(law.added)}. "
-        f"The law misses the measured medians by at most {abs(misses[worst]):.1%} ({words.plural(worst, 'core')})"
-        + (
-            ": it does not describe this workload well, and its predictions deserve no trust."
-            if abs(misses[worst]) > _MISFIT
-            else "."
-        )
-    )
-
-    rows = [
-        ("λ", "runs per hour of one core", *_constant(fit, lambda one: one.rate * 3600, words.number)),
-        ("σ", "contention: the share that does not divide", *_constant(fit, lambda one: one.contention, words.number)),
-        ("κ", "coherency: what each pair of cores costs", *_constant(fit, lambda one: one.coherency, words.number)),
-        ("N*", "cores beyond which more make it slower", *_constant(fit, lambda one: one.peak_cores, _limit)),
-    ]
-    columns = ("constant", "what it is", "fitted", "95 % interval")
-    parts: list[Part] = [Table(columns, rows, numeric=frozenset({2, 3}))]
-    return Section(name, f"X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), the Universal Scalability Law. {note}", parts)
-
-
-def _constant(fit: Fit, of: Callable[[Law], float], write: Callable[[float], str]) -> tuple[str, str]:
-    return write(of(fit.law)), _interval(fit.interval(of), write)
-
-
-def _interval(found: Interval | None, write: Callable[[float], str]) -> str:
-    return f"{write(found.low)} to {write(found.high)}" if found else "noise unknown"
-
-
-def _limit(cores: float) -> str:
-    return "no limit" if math.isinf(cores) else _about(cores)
-
-
-def _about(cores: float) -> str:
-    """Two digits: a fit knows no more."""
-    digits = max(0, math.floor(math.log10(cores)) - 1)
-    return words.count(round(cores / 10**digits) * 10**digits)
-
-
 def _cores(size: Size, *, bare: bool = False) -> str:
     return words.count(size.cores) if bare else words.plural(size.cores, "core")
 
@@ -283,16 +235,16 @@ def data(sizing: Sizing) -> dict[str, object]:
     }
     if isinstance(curve.fit, NoFit):
         return {**found, "law": None, "no_law_because": curve.fit.reason}
-    law, peak = curve.fit.law, curve.fit.law.peak_cores
+    fitted, peak = curve.fit.law, curve.fit.law.peak_cores
     return {
         **found,
         "law": {
-            "lambda_per_second": law.rate,
-            "sigma": law.contention,
-            "kappa": law.coherency,
+            "lambda_per_second": fitted.rate,
+            "sigma": fitted.contention,
+            "kappa": fitted.coherency,
             "peak_cores": None if math.isinf(peak) else peak,
-            "divided_seconds": law.divided,
-            "undivided_seconds": law.undivided,
-            "added_seconds_per_core": law.added,
+            "divided_seconds": fitted.divided,
+            "undivided_seconds": fitted.undivided,
+            "added_seconds_per_core": fitted.added,
         },
     }
