@@ -1,60 +1,167 @@
-"""The page draws itself in a real browser, without a network, in light and in dark."""
+"""Every kind of page draws itself in a real browser: without a network, in light and dark, on a phone and on paper."""
 
 from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit" / "lab"))
 
-from test_reports import run
+import lab_runs
+from browser import Browser, Page
+from test_reports import run as tpcds_run
+from test_reports import starts_run
 
+from penstock.lab.records import Run
 from penstock.lab.report import make
 
 pytestmark = pytest.mark.integration
 
-DARK = "--blink-settings=preferredColorScheme=0"
+PAGES: dict[str, Callable[[], list[Run]]] = {
+    "queries": lambda: [tpcds_run()],
+    "queries compared": lambda: [tpcds_run(arm="plain Spark", rounds=3), tpcds_run(rounds=3)],
+    "starts": lambda: [starts_run("Penstock", 6), starts_run("plain Spark", 12)],
+    "timed work": lambda: [lab_runs.terasort()],
+    "a wrong result": lambda: [lab_runs.terasort_gone_wrong()],
+    "throughput against clients": lambda: [lab_runs.dfsio()],
+    "load": lambda: [lab_runs.objects()],
+    "timed work compared": lambda: [lab_runs.terasort(seconds=20, arm="plain"), lab_runs.terasort()],
+    "many arms": lambda: [
+        lab_runs.dfsio(arm="S3A"),
+        lab_runs.dfsio(arm="cache", faster=1.4),
+        lab_runs.dfsio(arm="far"),
+    ],
+    "sizes": lambda: [
+        lab_runs.terasort(seconds=12 / n, size=lab_runs.size(n), arm=f"{n} executors") for n in (1, 2, 4)
+    ],
+}
+
+A4_BETWEEN_MARGINS = 703
+"""CSS pixels: 210 mm less the page's margins of 12 mm each."""
+
+UNSEEN_PLOTS = """[...document.querySelectorAll('.plot [role=img]')].filter((plot) => {
+  const svg = plot.querySelector('svg.main-svg');
+  const box = svg && svg.getBoundingClientRect();
+  const marks = plot.querySelectorAll('.trace, .bars .point, .boxlayer .box, .text').length;
+  return !box || box.width < 100 || box.height < 50 || !marks || !plot.getAttribute('aria-label').trim();
+}).map((plot) => plot.id)"""
+
+BEYOND_THE_EDGE = """(() => {
+  const reaches = (part, edge) => part.getBoundingClientRect().right > edge.getBoundingClientRect().right + 1;
+  const parts = [...document.querySelectorAll('main *:not(svg *)')].filter((part) => reaches(part, document.body));
+  const texts = [...document.querySelectorAll(".plot svg text")];
+  const labels = texts.filter((text) => reaches(text, text.closest(".plot")));
+  return [...parts, ...labels].map((part) => `${part.tagName} ${part.textContent.slice(0, 40)}`);
+})()"""
 
 
-@pytest.fixture
-def browser() -> str:
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     found = shutil.which("chromium") or shutil.which("google-chrome")
     if found is None:
         pytest.skip("no Chromium on this machine")
-    return found
+    with Browser.started(found, tmp_path_factory.mktemp("profile")) as started:
+        yield started
 
 
-def dom(browser: str, page: Path, scratch: Path, *flags: str) -> str:
-    """The page as the browser has it after its script ran."""
-    command = [
-        browser,
-        *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-        *("--disable-component-update", "--disable-sync", "--disable-quic", "--host-resolver-rules=MAP * ~NOTFOUND"),
-        *(f"--user-data-dir={scratch}", "--virtual-time-budget=8000", "--dump-dom", *flags, page.as_uri()),
+@pytest.fixture(scope="module", params=PAGES, ids=[name.replace(" ", "-") for name in PAGES])
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    page = tmp_path_factory.mktemp("a report") / "report.html"
+    page.write_text(make.as_html(PAGES[request.param]()), encoding="utf-8")
+    return page
+
+
+@pytest.fixture(scope="module")
+def light(browser: Browser, report: Path) -> Iterator[Page]:
+    page = browser.open(report)
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def dark(browser: Browser, report: Path) -> Iterator[Page]:
+    page = browser.open(report, dark=True)
+    yield page
+    page.close()
+
+
+def test_a_page_draws_all_its_plots_and_asks_for_nothing_but_itself(light: Page, report: Path) -> None:
+    assert light.problems == []
+    assert light.requested == [report.as_uri()]
+    assert light.evaluate("document.querySelectorAll('.plot').length") >= 1
+    assert light.evaluate(UNSEEN_PLOTS) == []
+    assert colours(light) == ("rgb(255, 255, 255)", "rgb(20, 32, 43)")
+
+
+def test_every_plot_is_told_in_words_to_those_who_cannot_see_it(light: Page) -> None:
+    light.call("Accessibility.enable")
+    nodes = light.call("Accessibility.getFullAXTree")["nodes"]
+    told = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") in ("img", "image")]
+    assert len([text for text in told if len(text) > 10]) >= light.evaluate("document.querySelectorAll('.plot').length")
+
+
+def test_a_phone_scrolls_a_page_in_one_direction_only(light: Page) -> None:
+    light.resize(390, 844)
+    assert light.evaluate("document.documentElement.scrollWidth") <= 390
+    assert light.evaluate(UNSEEN_PLOTS) == []
+
+
+def test_a_page_is_dark_where_the_reader_likes_it_dark(dark: Page) -> None:
+    assert dark.problems == []
+    assert dark.evaluate(UNSEEN_PLOTS) == []
+    assert colours(dark) == ("rgb(16, 23, 30)", "rgb(232, 237, 241)")
+
+
+def test_a_page_that_is_dark_on_the_screen_is_printed_whole_in_ink_on_paper(dark: Page) -> None:
+    paper, _ = colours(dark)
+    printed = dark.pdf()
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
+    assert _fill(paper) not in _drawing(printed)
+    assert colours(dark)[0] == paper, "it stayed as it was printed"
+
+    dark.call("Emulation.setEmulatedMedia", media="print")
+    dark.resize(A4_BETWEEN_MARGINS, 1000)
+    dark.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert dark.evaluate(BEYOND_THE_EDGE) == []
+    assert dark.evaluate(UNSEEN_PLOTS) == []
+    assert dark.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+
+
+def test_a_table_that_is_wider_than_a_phone_is_scrolled_by_keyboard_too(browser: Browser, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text(make.as_html([lab_runs.objects()]), encoding="utf-8")
+    page = browser.open(report, width=390, height=844)
+    wide = "[...document.querySelectorAll('.table')].filter((part) => part.scrollWidth > part.clientWidth)"
+    assert page.evaluate(f"{wide}.length") > 0
+    assert page.evaluate(f"{wide}.every((part) => {{ part.focus(); return document.activeElement === part; }})")
+    page.close()
+
+
+def colours(page: Page) -> tuple[str, str]:
+    """(paper, ink), after checking that what plots draw has a colour of the style sheet, too."""
+    drawn = page.evaluate("[...document.querySelectorAll('svg text')].map((text) => getComputedStyle(text).fill)")
+    assert "rgb(0, 0, 0)" not in drawn, "a colour of the style sheet did not arrive"
+    paper = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    return paper, page.evaluate("getComputedStyle(document.querySelector('table td')).color")
+
+
+def _drawing(pdf: bytes) -> bytes:
+    """The drawing instructions of a PDF: its deflated streams but the fonts, which Chromium deflates as well."""
+    streams = re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL)
+    found = [zlib.decompress(stream) for stream in streams if stream.startswith(b"x\x9c")]
+    assert any(b" rg" in instructions for instructions in found), "no instruction was found"
+    return b"\n".join(found)
+
+
+def _fill(colour: str) -> bytes:
+    """`rgb(16, 23, 30)` as a PDF says it: `.0627 .0902 .1176 rg`."""
+    shares = [
+        f"{int(value) / 255:.4f}".lstrip("0").rstrip("0").rstrip(".") or "0" for value in re.findall(r"\d+", colour)
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-
-
-@pytest.mark.parametrize(("flags", "ink"), [((), "#14202b"), ((DARK,), "#e8edf1")], ids=["light", "dark"])
-def test_every_plot_is_drawn_in_the_colours_of_the_scheme(
-    browser: str, tmp_path: Path, flags: tuple[str, ...], ink: str
-) -> None:
-    page = tmp_path / "a report.html"
-    page.write_text(make.as_html([run()]), encoding="utf-8")
-    drawn = dom(browser, page, tmp_path / "profile", *flags)
-    names = re.findall(r'<div id="([a-z-]+)" role="img"', drawn)
-    assert {"time-per-query", "distribution", "cumulative"} <= set(names)
-    assert drawn.count('class="main-svg"') >= len(names)
-    red, green, blue = (int(ink[i : i + 2], 16) for i in (1, 3, 5))
-    assert f"rgb({red}, {green}, {blue})" in drawn
-
-
-def test_a_comparison_is_drawn(browser: str, tmp_path: Path) -> None:
-    page = tmp_path / "comparison.html"
-    page.write_text(make.as_html([run(arm="plain Spark", rounds=3), run(rounds=3)]), encoding="utf-8")
-    assert dom(browser, page, tmp_path / "profile").count('class="main-svg"') >= 2
+    return f"{' '.join(shares)} rg".encode()

@@ -10,11 +10,17 @@ from typing import Any
 from penstock.lab.records import Description, Run
 
 GB = 10**9
-SIZE = {
-    "driver": {"cores": 1, "memory_bytes": 1 << 30},
-    "executor": {"cores": 2, "memory_bytes": 2 << 30},
-    "executors": 1,
-}
+
+
+def size(executors: int) -> dict[str, Any]:
+    return {
+        "driver": {"cores": 1, "memory_bytes": 1 << 30},
+        "executor": {"cores": 2, "memory_bytes": 2 << 30},
+        "executors": executors,
+    }
+
+
+SIZE = size(1)
 
 
 def run(workload: str, samples: Iterable[dict[str, Any]], *, arm: str = "Penstock", **described: Any) -> Run:
@@ -86,6 +92,13 @@ def terasort(
         ]
         samples += repetition(number, work)
     return run("terasort", [*samples, *more], **described)
+
+
+def terasort_gone_wrong() -> Run:
+    """A record out of order, and a fourth repetition that failed."""
+    found = check("order", False, "record 17 of part-00003 is smaller than the one before it")
+    fourth = repetition(4, [found], error="executor 1 was lost, and so was every one that replaced it")
+    return terasort(more=fourth, outcome="wrong")
 
 
 def dfsio(*, repetitions: int = 3, faster: float = 1.0, **described: Any) -> Run:

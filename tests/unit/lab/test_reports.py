@@ -114,12 +114,13 @@ def test_runs_of_different_workloads_are_not_compared() -> None:
         make.document([run(), startup])
 
 
-def test_starts_are_compared_by_their_medians() -> None:
-    def starts(arm: str, seconds: float) -> Run:
-        description = Description(id=arm, workload="startup", arm=arm, created_at="", command="x", size=SIZE)
-        one = {"kind": "start", "submitted_ms": 0}
-        return Run(description, tuple({**one, "first_task_ms": 1000 * seconds + n} for n in range(5)))
+def starts_run(arm: str, seconds: float) -> Run:
+    description = Description(id=arm, workload="startup", arm=arm, created_at="", command="x", size=SIZE)
+    one = {"kind": "start", "submitted_ms": 0}
+    return Run(description, tuple({**one, "first_task_ms": 1000 * seconds + n} for n in range(5)))
 
-    headline = make.document([starts("Penstock", 6), starts("plain Spark", 12)]).headline
+
+def test_starts_are_compared_by_their_medians() -> None:
+    headline = make.document([starts_run("Penstock", 6), starts_run("plain Spark", 12)]).headline
     assert headline == "Penstock launches its first task after 6.00 s; plain Spark after 12.0 s."
-    assert "6.00 s" in make.as_html([starts("Penstock", 6)])
+    assert "6.00 s" in make.as_html([starts_run("Penstock", 6)])

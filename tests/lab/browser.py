@@ -1,0 +1,156 @@
+"""A real browser for tests: Chromium over its debugging pipe, so that no port, driver or package is needed."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_PATIENCE_SECONDS = 60.0
+_FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--disable-quic", "--host-resolver-rules=MAP * ~NOTFOUND"),
+    *("--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe"),
+)
+A4_INCHES = (8.27, 11.69)
+
+
+class Browser:
+    """One process, any number of pages, each with a fresh state."""
+
+    def __init__(self, read: int, write: int) -> None:
+        self._read, self._write = read, write
+        self._pending = b""
+        self._number = 0
+        self.events: list[dict[str, Any]] = []
+
+    @staticmethod
+    @contextlib.contextmanager
+    def started(command: str, profile: Path) -> Iterator[Browser]:
+        """Chromium reads commands from descriptor 3 and writes answers and events to descriptor 4."""
+        to_browser, from_browser = os.pipe(), os.pipe()
+        theirs = (to_browser[0], from_browser[1])
+        process = subprocess.Popen(
+            # A shell hands them over: subprocess passes a descriptor on under the number it has here only.
+            [
+                *("bash", "-c", 'exec "$0" "$@" 3<&{} 4>&{}'.format(*theirs), command),
+                *(*_FLAGS, f"--user-data-dir={profile}", "about:blank"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=theirs,
+        )
+        for descriptor in theirs:
+            os.close(descriptor)
+        browser = Browser(from_browser[0], to_browser[1])
+        try:
+            yield browser
+        finally:
+            browser.call("Browser.close")
+            process.wait(timeout=_PATIENCE_SECONDS)
+            os.close(from_browser[0])
+            os.close(to_browser[1])
+
+    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        """Raises `RuntimeError` where the browser refuses."""
+        self._number += 1
+        number = self._number
+        message = {"id": number, "method": method, "params": parameters, **({"sessionId": session} if session else {})}
+        content = json.dumps(message).encode() + b"\0"
+        while content:
+            content = content[os.write(self._write, content) :]
+        while True:
+            found = self._next()
+            if found.get("id") == number:
+                if "error" in found:
+                    raise RuntimeError(f"{method}: {found['error']}")
+                return dict(found["result"])
+            self.events.append(found)
+
+    def wait_for(self, session: str, method: str) -> None:
+        while not any(event.get("sessionId") == session and event["method"] == method for event in self.events):
+            self.events.append(self._next())
+
+    def open(self, path: Path, *, dark: bool = False, width: int = 1200, height: int = 900) -> Page:
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        page = Page(self, session, target)
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            page.call(f"{domain}.enable")
+        page.resize(width, height)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        page.call("Emulation.setEmulatedMedia", features=scheme)
+        page.call("Page.navigate", url=path.as_uri())
+        self.wait_for(session, "Page.loadEventFired")
+        return page
+
+    def _next(self) -> dict[str, Any]:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while b"\0" not in self._pending:
+            ready, _, _ = select.select([self._read], [], [], deadline - time.monotonic())
+            received = os.read(self._read, 1 << 20) if ready else b""
+            if not received:
+                raise TimeoutError("the browser said nothing")
+            self._pending += received
+        message, _, self._pending = self._pending.partition(b"\0")
+        return dict(json.loads(message))
+
+
+class Page:
+    def __init__(self, browser: Browser, session: str, target: str) -> None:
+        self._browser, self._session, self._target = browser, session, target
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        return self._browser.call(method, self._session, **parameters)
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression; of a promise, what it comes to."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in found:
+            raise RuntimeError(str(found["exceptionDetails"]))
+        return found["result"].get("value")
+
+    def resize(self, width: int, height: int) -> None:
+        """To so many CSS pixels; returns when what follows a change of size with a delay had its time."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.evaluate("new Promise((done) => setTimeout(done, 400))")
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        """Exceptions and errors of the console, since the page was opened."""
+        return [
+            event["params"]
+            for event in self._own_events()
+            if event["method"] == "Runtime.exceptionThrown"
+            or (event["method"] == "Runtime.consoleAPICalled" and event["params"]["type"] in ("error", "warning"))
+            or (event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] in ("error", "warning"))
+        ]
+
+    @property
+    def requested(self) -> list[str]:
+        """The addresses it asked for."""
+        return [
+            event["params"]["request"]["url"]
+            for event in self._own_events()
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+
+    def pdf(self) -> bytes:
+        """As printed on A4 with the page's own margins."""
+        width, height = A4_INCHES
+        found = self.call("Page.printToPDF", paperWidth=width, paperHeight=height, printBackground=True)
+        return base64.b64decode(found["data"])
+
+    def close(self) -> None:
+        self._browser.call("Target.closeTarget", targetId=self._target)
+
+    def _own_events(self) -> list[dict[str, Any]]:
+        return [event for event in self._browser.events if event.get("sessionId") == self._session]
