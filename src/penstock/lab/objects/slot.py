@@ -70,12 +70,12 @@ class Slot:
     def cut_off(self, request: Request, started: float) -> None:
         """The request had not ended when the stage had to."""
         if self._window_start <= started < self._window_end:
-            self.tallies[request.operation].failed(UNFINISHED, f"{request.name}: started at {started:.1f} s")
+            self.tallies[request.operation].failed(UNFINISHED, f"{request.name}: no end ({self.gateway})")
 
     def _count(self, request: Request, outcome: Outcome, waited: float, ended: float) -> None:
         tally = self.tallies[request.operation]
         if outcome.error:
-            tally.failed(outcome.error, outcome.detail)
+            tally.failed(outcome.error, f"{outcome.detail} ({self.gateway})")
             return
         tally.verified_bytes += outcome.verified
         late_us = int(waited * 1e6)

@@ -77,18 +77,13 @@ class Transfer:
 
     def start(self, request: Request) -> None:
         """Set the handle up for a request."""
+        if request.kind is not self._request.kind:
+            self._become(request.kind)
         self._clear(request)
         curl = self.curl
-        # HTTPGET first: it takes back what the handle's last request had set.
-        curl.setopt(curl.HTTPGET, 1)
-        curl.unsetopt(curl.CUSTOMREQUEST)
-        curl.unsetopt(curl.RANGE)
         curl.setopt(curl.URL, self._address.url(request))
         if request.kind is Kind.PUT:
-            curl.setopt(curl.UPLOAD, 1)
             curl.setopt(curl.INFILESIZE_LARGE, request.size)
-        elif request.kind is Kind.DELETE:
-            curl.setopt(curl.CUSTOMREQUEST, "DELETE")
         elif request.kind is Kind.RANGE:
             curl.setopt(curl.RANGE, f"{request.start}-{request.last}")
         self._started = time.monotonic()
@@ -107,6 +102,17 @@ class Transfer:
 
     def close(self) -> None:
         self.curl.close()
+
+    def _become(self, kind: Kind) -> None:
+        """Change the handle's method."""
+        curl = self.curl
+        curl.setopt(curl.HTTPGET, 1)  # first: it takes UPLOAD back
+        curl.unsetopt(curl.CUSTOMREQUEST)
+        curl.unsetopt(curl.RANGE)
+        if kind is Kind.PUT:
+            curl.setopt(curl.UPLOAD, 1)
+        elif kind is Kind.DELETE:
+            curl.setopt(curl.CUSTOMREQUEST, "DELETE")
 
     def _judged(self, broken: int | None, why: str) -> tuple[str, str]:
         request = self._request

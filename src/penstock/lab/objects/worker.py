@@ -1,4 +1,4 @@
-"""One process of the generator: many connections, one thread, driven by libcurl's multi interface.
+"""One process of the generator: many connections, one thread.
 
 It is told what to do over a pipe from the coordinator (credentials too, so they are in no argument list and no
 environment), and ends when that pipe does, however the coordinator ended.
@@ -6,15 +6,17 @@ environment), and ends when that pipe does, however the coordinator ended.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import os
+import resource
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-import pycurl
-
 from penstock.lab.objects.content import Content
+from penstock.lab.objects.multi import Ended, Multi
 from penstock.lab.objects.plan import Request
 from penstock.lab.objects.slot import Slot
 from penstock.lab.objects.tally import Tally
@@ -68,6 +70,8 @@ class Report:
 
 def main(pipe: Connection, setup: Setup) -> None:
     """Serve stages until the pipe ends: Stage → "ready", Go → Progress …, Report."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a descriptor; shells allow few
     content = Content(setup.seed)
     try:
         while True:
@@ -87,12 +91,13 @@ class Running:
     def __init__(self, pipe: Connection, setup: Setup, content: Content, stage: Stage) -> None:
         self._pipe = pipe
         self._grace_seconds = setup.grace_seconds
-        self._multi = pycurl.CurlMulti()
+        self._multi = Multi()
         self._active: dict[Any, tuple[Slot, Request, float]] = {}
         self._slots: list[list[Slot]] = []
         self._transfers: dict[Slot, Transfer] = {}
-        self._slot_of: dict[Any, Slot] = {}
-        self._waiting: list[Slot] = []
+        self._waiting: list[tuple[float, int, Slot]] = []
+        """A heap by when each is due; the number tells apart what is due at once."""
+        self._turns = itertools.count()
         self._start = 0.0
         endpoints = setup.lake.endpoints
         worker = 0
@@ -105,11 +110,11 @@ class Running:
                     slot = Slot(work, index, setup.seed, endpoint)
                     address = Address(setup.lake, setup.credentials, endpoint, setup.prefix)
                     self._transfers[slot] = Transfer(address, content)
-                    self._slot_of[self._transfers[slot].curl] = slot
                     mine.append(slot)
                 worker += 1
             self._slots.append(mine)
-            self._waiting += mine
+            for slot in mine:
+                self._wait(slot)
 
     def run(self, at: float) -> Report:
         self._start = at
@@ -122,64 +127,49 @@ class Running:
                 reported = now
                 self._tell()
             self._start_due(now)
-            self._multi.perform()
-            if not self._collect():
-                if now > self._deadline():
-                    self._cut_off()
-                else:
-                    self._wait(now)
+            for ended in self._multi.step(self._idle_seconds(now)):
+                self._count(ended)
+            if now > self._deadline():
+                self._cut_off()
         for transfer in self._transfers.values():
             transfer.close()
         self._multi.close()
         ran_out = [all(slot.ran_out for slot in slots) for slots in self._slots]
         return Report([_merged(slots) for slots in self._slots], ran_out, time.process_time() - before)
 
+    def _wait(self, slot: Slot) -> None:
+        if slot.due < slot.end():
+            heapq.heappush(self._waiting, (slot.due, next(self._turns), slot))
+
     def _start_due(self, now: float) -> None:
-        still: list[Slot] = []
-        for slot in self._waiting:
-            if slot.due > now and slot.due < slot.end():
-                still.append(slot)
-            elif (request := slot.next(max(now, slot.due))) is not None:
+        while self._waiting and self._waiting[0][0] <= now:
+            slot = heapq.heappop(self._waiting)[2]
+            if (request := slot.next(now)) is not None:
                 transfer = self._transfers[slot]
                 transfer.start(request)
                 self._active[transfer.curl] = (slot, request, self._now())
-                self._multi.add_handle(transfer.curl)
-        self._waiting = still
+                self._multi.add(transfer.curl)
 
-    def _collect(self) -> bool:
-        """Count what has ended; whether anything has."""
-        any_ended = False
-        while True:
-            left, well, broken = self._multi.info_read()
-            for curl in well:
-                self._ended(curl, None, "")
-            for curl, number, why in broken:
-                self._ended(curl, number, why)
-            any_ended = any_ended or bool(well or broken)
-            if not left:
-                return any_ended
-
-    def _ended(self, curl: Any, broken: int | None, why: str) -> None:
-        slot, request, started = self._active.pop(curl)
-        outcome = self._transfers[slot].finish(broken, why)
-        self._multi.remove_handle(curl)
+    def _count(self, ended: Ended) -> None:
+        slot, request, started = self._active.pop(ended.curl)
+        outcome = self._transfers[slot].finish(ended.broken, ended.why)
+        self._multi.remove(ended.curl)
         slot.completed(request, outcome, started, self._now())
-        self._waiting.append(slot)
+        self._wait(slot)
 
     def _deadline(self) -> float:
         return max((slot.end() for slot, _, _ in self._active.values()), default=0.0) + self._grace_seconds
 
     def _cut_off(self) -> None:
         for curl, (slot, request, started) in self._active.items():
-            self._multi.remove_handle(curl)
+            self._multi.remove(curl)
             slot.cut_off(request, started)
         self._active.clear()
 
-    def _wait(self, now: float) -> None:
-        due = min((slot.due for slot in self._waiting), default=now + _LONGEST_WAIT_SECONDS)
-        seconds = min(max(0.0, due - now), _LONGEST_WAIT_SECONDS)
-        if self._multi.select(seconds) < 0:  # nothing to wait for yet, as while a name is resolved
-            time.sleep(min(seconds, 0.005))
+    def _idle_seconds(self, now: float) -> float:
+        """How long nothing is to be started."""
+        due = self._waiting[0][0] if self._waiting else now + _LONGEST_WAIT_SECONDS
+        return min(max(0.0, due - now), _LONGEST_WAIT_SECONDS)
 
     def _tell(self) -> None:
         tallies = [tally for slots in self._slots for slot in slots for tally in slot.tallies]

@@ -106,11 +106,13 @@ class Objects(Suite):
         prefix = session.key("objects")
         lake = session.bench.lake
         credentials = Lakes(session.bench.home).credentials_of(lake)
+        for earlier in range(1, session.attempt):  # what was killed could not clean up
+            session.remove(replace(session, attempt=earlier).key("objects"))
+        fruitless = []
         with (
+            _removing(session, prefix, keep=self.keep),  # outermost: nobody writes any more when it removes
             coordinate.opened(lake, credentials, prefix=prefix, seed=self.seed, processes=processes) as generator,
-            _removing(session, prefix, keep=self.keep),
         ):
-            fruitless = []
             for stage in workload.stages:
                 result = generator.run(stage, _telling(session, stage))
                 if not stage.measured:
@@ -137,12 +139,13 @@ class Objects(Suite):
             null_store.serving(lake, canned, processes=processes) as null,
             coordinate.opened(null, nobody, prefix="ceiling", seed=self.seed, processes=processes) as generator,
         ):
-            for stage in (_shortened(stage) for stage in workload.stages if stage.measured):
-                result = generator.run(stage, _telling(session, stage))
-                for one in measured(result):
+            for stage in (stage for stage in workload.stages if stage.measured):
+                result = generator.run(_shortened(stage), _telling(session, stage))
+                names = [one.name for one in measured(replace(result, stage=stage))]
+                for name, one in zip(names, measured(result), strict=True):
                     session.record(
                         "ceiling",
-                        name=one.name,
+                        name=name,
                         operations_per_second=round(one.operations_per_second, 1),
                         bytes_per_second=round(one.tally.bytes / one.elapsed) if one.elapsed else 0,
                         core_seconds=round(result.core_seconds, 3),
