@@ -23,7 +23,7 @@ def objects(
     *,
     operation: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="put, get, range, list or delete. [get]", show_default=False, rich_help_panel=_LOAD),
+        typer.Option(help="put, get, range, list or delete; get if not given.", show_default=False, rich_help_panel=_LOAD),
     ] = None,
     mix: Annotated[
         Optional[str],  # noqa: UP045
@@ -81,6 +81,8 @@ def objects(
     from penstock.lab.suites.objects import Objects
 
     chosen = [name for name, value in (("--operation", operation), ("--mix", mix), ("--stage", stage)) if value]
+    if cosbench:
+        chosen.append("--cosbench")
     if len(chosen) > 1:
         raise InvalidInput(
             f"{' and '.join(chosen)} exclude each other", fix="for several stages: --stage get --stage put"

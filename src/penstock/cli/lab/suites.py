@@ -28,11 +28,12 @@ def suite_command(name: str, *, scales: bool = True) -> Callable[[Callable[..., 
 
     The command has the shared options too: how often, against what, on which lake and size of cluster. It measures,
     shows what came of it, and exits with 0, 1 (something failed) or 9 (a result was wrong). A workload that runs on a
-    cluster, and so `scales` with its cores, has a command of `penstock lab scale` as well.
+    cluster, and so `scales` with its cores, has a command of `penstock lab scale` as well; one that does not has no
+    options about Spark.
     """
 
     def decorate(to_suite: Callable[..., Suite]) -> Callable[..., None]:
-        command = _combined(to_suite, _measure_and_show)
+        command = _combined(to_suite, _measure_and_show if scales else _measure_without_spark)
         app.command(name)(command)
         if scales:
             scale.app.command(name)(_combined(to_suite, scale.measure_curve))
@@ -63,6 +64,23 @@ def _parameters(function: Callable[..., Any], *, but: str = "") -> list[inspect.
     only = types.SimpleNamespace(__annotations__={p.name: p.annotation for p in wanted})
     hints = get_type_hints(only, globalns=function.__globals__, include_extras=True)
     return [p.replace(annotation=hints[p.name]) for p in wanted]
+
+
+def _measure_without_spark(
+    suite: Suite,
+    *,
+    repetitions: options.Repetitions = 1,
+    warmup: options.Warmup = 0,
+    drop_caches: options.DropCaches = False,
+    lake: options.LakeName = None,
+) -> None:
+    from penstock.lab import caches
+    from penstock.lab.runner import Arm, Plan
+
+    plan = Plan(repetitions, warmup, caches.DROP if drop_caches else caches.KEEP)
+    runs = run_arms([Arm(suite.title, suite, options.cluster_size(), lake)], plan)
+    show(Console(), runs)
+    end_as(runs)
 
 
 def _measure_and_show(
