@@ -23,7 +23,9 @@ def objects(
     *,
     operation: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="put, get, range, list or delete; get if not given.", show_default=False, rich_help_panel=_LOAD),
+        typer.Option(
+            help="put, get, range, list or delete; get if not given.", show_default=False, rich_help_panel=_LOAD
+        ),
     ] = None,
     mix: Annotated[
         Optional[str],  # noqa: UP045

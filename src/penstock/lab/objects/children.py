@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -30,6 +31,8 @@ class Child:
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(target=target, args=(theirs, setup), name=name, daemon=True)
         # Ctrl-C goes to all processes of the terminal; the children leave it to this one, from their first moment on.
+        # The tracker first: starting it, multiprocessing would lift the mask again.
+        resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
