@@ -21,7 +21,7 @@ from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lab import runner
 from penstock.lab.bench import Bench
-from penstock.lab.objects import coordinate, null_store, simple
+from penstock.lab.objects import coordinate, null_store, readback, simple
 from penstock.lab.objects.content import Content
 from penstock.lab.objects.coordinate import Result
 from penstock.lab.objects.distributions import Numbers, Sizes
@@ -56,6 +56,7 @@ class TestEmbeddedStore:
         assert {sample["operation"] for sample in run.of_kind("measure")} == {kind.value for kind in Kind}
         assert all(sample["operations"] > 0 and not sample["errors"] for sample in run.of_kind("measure"))
         assert all(check["right"] for check in run.of_kind("check"))
+        assert any("read back" in check["note"] for check in run.of_kind("check"))
         left = [found.key for found in Bench.open(shared_home).store.list("penstock/lab/") if "objects-1" in found.key]
         assert not left
 
@@ -132,6 +133,10 @@ def store(answer: Answer) -> Iterator[str]:
         def do_GET(self) -> None:
             name = self.path.removeprefix("/bucket/p/")
             answer(self, content.piece(Content.place(name, SIZE), 0, SIZE))
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            send(self, b"")
 
         def log_message(self, format: str, *args: object) -> None: ...
 
@@ -254,6 +259,28 @@ def test_a_process_that_dies_fails_the_run_and_leaves_none_behind() -> None:
             threading.Timer(1.0, os.kill, (children[0], signal.SIGKILL)).start()
             generator.run(stage, lambda *_: None)
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+def test_an_object_that_was_acknowledged_and_is_not_there_makes_the_check_wrong() -> None:
+    def forgetful(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        if handler.path.endswith("o3"):
+            send(handler, b"<Error><Code>NoSuchKey</Code></Error>", status=404)
+        else:
+            send(handler, body)
+
+    put = Operation(Kind.PUT, 1, TARGETS, Sizes.constant(SIZE))
+    stage = Stage("main", (Work("main", 2, (put,), Limit(operations=8)),))
+    with store(forgetful) as endpoint:
+        lake = Lake("test", (endpoint,), "bucket", "environment")
+        with coordinate.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
+            written = generator.run(stage, lambda *_: None)
+            after = readback.stage_after(written)
+            assert after is not None
+            found = readback.check(written, generator.run(after, lambda *_: None))
+    assert len(written.written) == 4
+    assert not found["right"]
+    assert "of 4 acknowledged objects 1 are missing" in found["note"]
+    assert "c1/o3" in found["note"]
 
 
 def test_the_ceiling_is_found_with_contents_that_are_right() -> None:

@@ -29,6 +29,8 @@ class Result:
     tallies: Sequence[Sequence[Tally]]
     ran_out: Sequence[bool]
     """Per work: whether every worker had nothing left to do before its time was over."""
+    written: frozenset[str]
+    """Objects that must be there now: the store has acknowledged them, and nobody has touched them otherwise."""
     core_seconds: float
 
     @property
@@ -101,7 +103,9 @@ def _collected(stage: Stage, reports: Sequence[Report]) -> Result:
             for total, tally in zip(merged, own, strict=False):  # a process without workers of a work reports none
                 total.merge(tally)
     ran_out = [all(report.ran_out[number] for report in reports) for number in range(len(stage.works))]
-    return Result(stage, tallies, ran_out, sum(report.core_seconds for report in reports))
+    written = frozenset[str]().union(*(report.written for report in reports))
+    doubtful = frozenset[str]().union(*(report.doubtful for report in reports))
+    return Result(stage, tallies, ran_out, written - doubtful, sum(report.core_seconds for report in reports))
 
 
 def _sum(progress: Iterable[Progress]) -> Progress:

@@ -54,7 +54,8 @@ class Plan:
 
     def _each_once(self) -> Iterator[Request]:
         operation = self._work.operations[0]
-        for name in itertools.islice(_each(operation.targets), self._index, None, self._work.workers):
+        names = operation.names or _each(operation.targets)
+        for name in itertools.islice(names, self._index, None, self._work.workers):
             yield self._request(0, operation, name)
 
     def _mixed(self) -> Iterator[Request]:

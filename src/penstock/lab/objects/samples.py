@@ -11,6 +11,9 @@ from penstock.lab.objects.coordinate import Result
 from penstock.lab.objects.tally import Tally
 from penstock.lab.objects.workload import Kind, Operation, Work
 
+_ANSWERED = (Kind.GET, Kind.RANGE, Kind.LIST)
+"""What is answered with contents; those of a PUT are read back later."""
+
 BUSY_SHARE = 0.8
 """Of the generator's own ceiling: above it the generator, not the store, may be what was measured."""
 
@@ -64,7 +67,7 @@ def samples(result: Result, ceilings: Mapping[str, float], processes: int) -> It
         if tally.errors:
             first = dict(tally.first_error)
             yield {"kind": "errors", "name": one.name, "errors": dict(tally.errors), "first": first}
-        if one.operation.kind is not Kind.DELETE and (tally.operations or tally.wrong):
+        if one.operation.kind in _ANSWERED and (tally.operations or tally.late or tally.wrong):
             yield _check(one)
     yield {
         "kind": "generator",
@@ -126,7 +129,7 @@ def _check(one: Measured) -> dict[str, Any]:
     elif one.operation.kind in (Kind.GET, Kind.RANGE):
         note = f"{tally.verified_bytes} bytes compared"
     else:
-        note = f"{tally.operations + tally.late} answers well-formed"
+        note = f"{tally.operations + tally.late} listings complete to their end"
     return {"kind": "check", "name": f"contents, {one.name}", "right": not tally.wrong, "note": note}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from penstock.lab.objects.plan import Plan, Request
 from penstock.lab.objects.tally import UNFINISHED, Tally
 from penstock.lab.objects.transfer import Outcome
-from penstock.lab.objects.workload import Work
+from penstock.lab.objects.workload import Kind, Work
 
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -28,6 +28,10 @@ class Slot:
         self.tallies = [Tally() for _ in work.operations]
         self.due: float
         """When the next request is to be made."""
+        self.written: set[str] = set()
+        """Objects whose last request of this worker was a PUT that the store has acknowledged."""
+        self.doubtful: set[str] = set()
+        """Objects whose last one was a DELETE, or failed: they may be there or not."""
         self.ran_out = False
         """Whether it had nothing left to do before its time was over."""
         self._index = index
@@ -59,6 +63,7 @@ class Slot:
         """Count the request, and decide when the next one is due."""
         intended = started if self._seconds_between is None else min(started, self.due)
         self._failures = self._failures + 1 if outcome.error else 0
+        self._remember(request, sure=not outcome.error)
         self._bytes_left -= outcome.transferred
         if self._window_start <= started < self._window_end:
             self._count(request, outcome, max(0.0, started - intended), ended)
@@ -69,8 +74,17 @@ class Slot:
 
     def cut_off(self, request: Request, started: float) -> None:
         """The request had not ended when the stage had to."""
+        self._remember(request, sure=False)
         if self._window_start <= started < self._window_end:
             self.tallies[request.operation].failed(UNFINISHED, f"{request.name}: no end ({self.gateway})")
+
+    def _remember(self, request: Request, *, sure: bool) -> None:
+        if request.kind is Kind.PUT and sure:
+            self.written.add(request.name)
+            self.doubtful.discard(request.name)
+        elif request.kind in (Kind.PUT, Kind.DELETE):
+            self.written.discard(request.name)
+            self.doubtful.add(request.name)
 
     def _count(self, request: Request, outcome: Outcome, waited: float, ended: float) -> None:
         tally = self.tallies[request.operation]

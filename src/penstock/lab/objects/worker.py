@@ -65,6 +65,10 @@ class Report:
     tallies: list[list[Tally]]
     ran_out: list[bool]
     """Per work: whether each worker here had nothing left to do before its time was over."""
+    written: set[str]
+    """Names of objects that the store has said to hold."""
+    doubtful: set[str]
+    """Names of objects that may be there or not."""
     core_seconds: float
 
 
@@ -134,8 +138,14 @@ class Running:
         for transfer in self._transfers.values():
             transfer.close()
         self._multi.close()
-        ran_out = [all(slot.ran_out for slot in slots) for slots in self._slots]
-        return Report([_merged(slots) for slots in self._slots], ran_out, time.process_time() - before)
+        core_seconds = time.process_time() - before
+        return Report(
+            [_merged(slots) for slots in self._slots],
+            [all(slot.ran_out for slot in slots) for slots in self._slots],
+            set[str]().union(*(slot.written for slot in self._transfers)),
+            set[str]().union(*(slot.doubtful for slot in self._transfers)),
+            core_seconds,
+        )
 
     def _wait(self, slot: Slot) -> None:
         if slot.due < slot.end():

@@ -65,6 +65,7 @@ class Operation:
     `sizes` is what the objects are written with; of a GET it may be unknown (None), then the store is asked.
     With `churn`, PUT and DELETE of one work share their targets, which all exist at its start: a DELETE removes the
     oldest object of the worker's own part, and a PUT first writes those again that are gone.
+    A work that meets each object once meets these `names` where there are any, and not those of the targets.
     """
 
     kind: Kind
@@ -73,6 +74,7 @@ class Operation:
     sizes: Sizes | None = None
     range_bytes: int = 0
     churn: bool = False
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.kind is Kind.RANGE:

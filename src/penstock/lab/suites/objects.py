@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from penstock.errors import InvalidInput, LakeError, PenstockError
-from penstock.lab.objects import coordinate, null_store, simple
+from penstock.lab.objects import coordinate, null_store, readback, simple
 from penstock.lab.objects import cosbench as cosbench_file
 from penstock.lab.objects.coordinate import Result
 from penstock.lab.objects.cosbench import Read
@@ -121,6 +121,9 @@ class Objects(Suite):
                 for sample in samples(result, ceilings, processes):
                     session.record(**sample)
                 _warn(session, result, ceilings)
+                if after := readback.stage_after(result):
+                    read = generator.run(after, _telling(session, after))
+                    session.record(**readback.check(result, read))
                 fruitless += [one.name for one in measured(result) if not one.tally.operations]
         if fruitless:
             raise LakeError(

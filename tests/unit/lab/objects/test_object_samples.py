@@ -30,7 +30,7 @@ def taken(
 ) -> list[dict[str, Any]]:
     works = works or (Work("w", 16, (GET,), Limit(seconds=3)),)
     per_work = [[tally] for tally in tallies]
-    result = Result(Stage("main", works), per_work, [ran_out] * len(works), core_seconds=1.5)
+    result = Result(Stage("main", works), per_work, [ran_out] * len(works), frozenset(), core_seconds=1.5)
     return list(samples(result, {name.replace("_", " "): rate for name, rate in ceilings.items()}, processes=2))
 
 
@@ -81,7 +81,11 @@ def test_what_never_succeeded_has_errors_and_no_rate() -> None:
 def test_a_rate_is_compared_with_the_generators_own_ceiling() -> None:
     ceilings = {"get 1 MiB, 16 workers": 4.0}
     result = Result(
-        Stage("main", (Work("w", 16, (GET,), Limit(seconds=3)),)), [[tally_of([0.1, 0.2, 2.5])]], [False], 1.5
+        Stage("main", (Work("w", 16, (GET,), Limit(seconds=3)),)),
+        [[tally_of([0.1, 0.2, 2.5])]],
+        [False],
+        frozenset(),
+        1.5,
     )
     (measure,) = of_kind(list(samples(result, ceilings, 2)), "measure")
     assert measure["of_ceiling"] == 0.25

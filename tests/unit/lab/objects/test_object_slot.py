@@ -98,6 +98,21 @@ def test_without_a_schedule_the_next_request_is_due_when_the_last_has_ended() ->
     assert worker.due == 3.5
 
 
+def test_what_is_acknowledged_is_remembered_until_it_is_touched_again() -> None:
+    worker = slot(Limit(seconds=100))
+    put, delete = (Request(0, kind, "c1/o1", 100, 0, 100) for kind in (Kind.PUT, Kind.DELETE))
+    worker.completed(put, GOOD, 0.0, 0.1)
+    assert (worker.written, worker.doubtful) == ({"c1/o1"}, set())
+    worker.completed(put, BAD, 0.1, 0.2)
+    assert (worker.written, worker.doubtful) == (set(), {"c1/o1"})
+    worker.completed(put, GOOD, 0.2, 0.3)
+    worker.completed(delete, GOOD, 0.3, 0.4)
+    assert (worker.written, worker.doubtful) == (set(), {"c1/o1"})
+    worker.completed(put, GOOD, 0.4, 0.5)
+    worker.cut_off(put, 0.5)
+    assert (worker.written, worker.doubtful) == (set(), {"c1/o1"})
+
+
 def test_workers_on_a_schedule_take_turns() -> None:
     limit = Limit(seconds=10)
     workers = [Slot(Work("main", 4, (READ,), limit, rate=2.0), index, 1, "g") for index in range(4)]
