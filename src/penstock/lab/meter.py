@@ -6,6 +6,7 @@ once a second. Where several runs are measured at once on one machine, each is c
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ from penstock.lake.embedded import EmbeddedLake
 from penstock.processes import ProcessId
 
 _LOOK_FOR_PEAKS_EVERY_SECONDS = 1.0
+_SHORTEST_JUDGED_SECONDS = 1.0  # the kernel counts in hundredths
+_DISTURBING_SHARE = 0.1
+"""Of all cores. An idle machine's own work, the kernel's included, is below it."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Reading:
 
     seconds: float
     machine_core_seconds: float
+    lab_core_seconds: float
+    """Of this process and all that it started: applications, with either launcher, and load generators."""
     servers: Mapping[str, float]
     disk: proc.Disk | None
     loopback_bytes: int | None
@@ -74,8 +80,12 @@ def between(start: Reading, end: Reading) -> dict[str, Any]:
         "elapsed_ms": round(elapsed_ms),
         "machine_core_seconds": round(end.machine_core_seconds - start.machine_core_seconds, 2),
     }
-    for name in start.servers.keys() & end.servers.keys():
+    for name in sorted(start.servers.keys() & end.servers.keys()):
         used[f"{name}_core_seconds"] = round(end.servers[name] - start.servers[name], 2)
+    if start.servers.keys() == end.servers.keys():
+        ours = end.lab_core_seconds - start.lab_core_seconds + sum(end.servers.values()) - sum(start.servers.values())
+        # The kernel's counters are not read at one instant.
+        used["other_core_seconds"] = round(max(0.0, used["machine_core_seconds"] - ours), 2)
     if start.disk is not None and end.disk is not None and start.disk.name == end.disk.name:
         busy_ms = end.disk.busy_ms - start.disk.busy_ms
         used["disk"] = end.disk.name
@@ -88,6 +98,17 @@ def between(start: Reading, end: Reading) -> dict[str, Any]:
     return used
 
 
+def disturbance(usage: Mapping[str, Any], cores: int) -> str | None:
+    """What to tell of other programs that took enough of the machine's cores to make a time doubtful. Pure."""
+    seconds = usage["elapsed_ms"] / 1000
+    if seconds < _SHORTEST_JUDGED_SECONDS:
+        return None
+    taken = usage.get("other_core_seconds", 0) / seconds
+    if taken < _DISTURBING_SHARE * cores:
+        return None
+    return f"Other programs took {taken:.1f} of {cores} cores meanwhile: this time is doubtful."
+
+
 def _servers(home: Home, lake: Lake) -> dict[str, ProcessId]:
     store = EmbeddedLake(home).status().process_id if lake.kind == "embedded" else None
     found = {"store": ProcessId.of(store) if store else None, "catalog": Database(home).process()}
@@ -96,11 +117,15 @@ def _servers(home: Home, lake: Lake) -> dict[str, ProcessId]:
 
 def _read(home: Home, watched: Mapping[str, ProcessId]) -> Reading:
     everybody = list(proc.processes())
-    alive = {name: server for name, server in watched.items() if server.alive()}
+    servers = {name: proc.family(server.pid, everybody) for name, server in watched.items() if server.alive()}
+    # A server may have been started by this very process.
+    theirs = {process.pid for family in servers.values() for process in family}
+    ours = [process for process in proc.family(os.getpid(), everybody) if process.pid not in theirs]
     return Reading(
         seconds=time.monotonic(),
         machine_core_seconds=proc.machine_core_seconds(),
-        servers={name: proc.core_seconds(proc.family(server.pid, everybody)) for name, server in alive.items()},
+        lab_core_seconds=proc.core_seconds(ours),
+        servers={name: proc.core_seconds(family) for name, family in servers.items()},
         # Executors shuffle below the home, with either launcher.
         disk=proc.disk_under(home.root),
         loopback_bytes=proc.loopback_bytes(),

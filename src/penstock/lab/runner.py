@@ -20,7 +20,7 @@ from penstock.engine.application import ApplicationSpec, ClusterSize
 from penstock.errors import InvalidInput, MissingRequirement, PenstockError
 from penstock.lab import caches, launcher, matrix
 from penstock.lab.bench import Bench
-from penstock.lab.meter import metering
+from penstock.lab.meter import disturbance, metering
 from penstock.lab.progress import Listener, repetitions_left
 from penstock.lab.records import Recorder, Run, new_run_id
 from penstock.lab.report import words
@@ -239,6 +239,8 @@ def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
             session.listener.note(str(error))
         seconds = time.monotonic() - started
     session.record("usage", **usage.values)
+    if doubt := disturbance(usage.values, session.recorder.description.machine["cores"]):
+        session.listener.note(doubt)
     # The last of a repetition: with it, it is done.
     session.record("repetition", elapsed_ms=round(seconds * 1000), **ended)
     session.recorder.publish(session.store)

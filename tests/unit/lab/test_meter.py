@@ -18,7 +18,7 @@ from penstock.lake.base import Lake
 from penstock.processes import ProcessId
 
 DISK = proc.Disk("sda", read_bytes=1000, written_bytes=2000, busy_ms=100)
-START = Reading(10.0, 50.0, {"store": 5.0, "catalog": 1.0}, DISK, 700)
+START = Reading(10.0, 50.0, 20.0, {"store": 5.0, "catalog": 1.0}, DISK, 700)
 FOREIGN = Lake("far", ("https://s3.example.com",), "bucket", "environment", kind="s3")
 BUSY_CHILD = """
 import os, sys, time
@@ -33,12 +33,13 @@ sys.stdin.read()
 
 def test_usage_is_the_difference_of_two_readings() -> None:
     disk = proc.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600)
-    used = meter.between(START, Reading(12.0, 53.5, {"store": 6.25, "catalog": 1.5}, disk, 1000))
+    used = meter.between(START, Reading(12.0, 53.5, 21.0, {"store": 6.25, "catalog": 1.5}, disk, 1000))
     assert used == {
         "elapsed_ms": 2000,
         "machine_core_seconds": 3.5,
         "store_core_seconds": 1.25,
         "catalog_core_seconds": 0.5,
+        "other_core_seconds": 0.75,
         "disk": "sda",
         "disk_busy_share": 0.25,
         "disk_read_bytes": 500,
@@ -50,6 +51,7 @@ def test_usage_is_the_difference_of_two_readings() -> None:
 def test_a_server_that_ended_in_between_is_left_out_rather_than_guessed() -> None:
     used = meter.between(START, replace(START, seconds=12.0, servers={"catalog": 1.0}))
     assert "store_core_seconds" not in used
+    assert "other_core_seconds" not in used
     assert used["catalog_core_seconds"] == 0
 
 
@@ -61,6 +63,22 @@ def test_a_device_is_never_busier_than_always() -> None:
 
 def test_what_is_on_no_device_has_no_utilisation() -> None:
     assert "disk_busy_share" not in meter.between(replace(START, disk=None), replace(START, seconds=11.0, disk=None))
+
+
+@pytest.mark.parametrize(
+    ("other", "told"), [(0.0, None), (0.3, None), (1.0, "Other programs took 0.5 of 4 cores meanwhile")]
+)
+def test_a_time_is_called_doubtful_where_others_took_the_cores(other: float, told: str | None) -> None:
+    found = meter.disturbance({"elapsed_ms": 2000, "other_core_seconds": other}, cores=4)
+    assert (told is None and found is None) or (told and found and told in found)
+
+
+def test_a_repetition_too_short_for_the_kernels_clock_is_not_judged() -> None:
+    assert meter.disturbance({"elapsed_ms": 20, "other_core_seconds": 0.06}, cores=2) is None
+
+
+def test_where_it_is_not_known_what_others_took_nothing_is_said() -> None:
+    assert meter.disturbance({"elapsed_ms": 2000}, cores=4) is None
 
 
 def test_a_process_is_read_whatever_it_calls_itself() -> None:
@@ -98,6 +116,7 @@ def test_the_machine_worked_at_least_as_much_as_this_process(tmp_path: Path) -> 
         while time.process_time() - own < 0.3:
             pass
     assert usage.values["machine_core_seconds"] >= 0.25
+    assert usage.values["other_core_seconds"] <= usage.values["machine_core_seconds"] - 0.25, "this is not another"
     assert "store_core_seconds" not in usage.values, "somebody else's store is not on this machine"
 
 
