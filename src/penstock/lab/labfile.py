@@ -20,6 +20,7 @@ from penstock.lab.launcher import LAUNCHERS, PENSTOCK, PLAIN
 from penstock.lab.runner import Arm, Experiment, Plan
 from penstock.lab.suites.base import Suite
 from penstock.lab.yamlfile import Entry
+from penstock.profiles import catalogue as profiles
 from penstock.profiles import values
 
 _CHOICES = ("launcher", "lake", "profile", "driver_memory", "executors", "executor_cores", "executor_memory")
@@ -52,15 +53,21 @@ def experiments(file: Entry, workloads: Workloads, usual: ClusterSize) -> list[E
     Raises `InvalidInput` with the line and the key of the first thing that is wrong.
     """
     given = file.mapping()
-    if "experiments" not in given:
-        found = list(_Reader(workloads, usual).experiments(file, {}))
-    else:
+    shared: dict[str, Entry] = {}
+    entries = [file]
+    if "experiments" in given:
         _require_known(file, ("experiments", *_SHARED))
         shared = {name: entry for name, entry in given.items() if name != "experiments"}
-        reader = _Reader(workloads, usual)
-        found = [made for entry in _listed(given["experiments"]) for made in reader.experiments(entry, shared)]
-    if sum(len(experiment.arms) for experiment in found) > _MOST_ARMS:
-        file.wrong(f"makes more than {_MOST_ARMS} arms", fix="vary less at once")
+        entries = _listed(given["experiments"])
+    reader = _Reader(workloads, usual)
+    found: list[Experiment] = []
+    arms = 0
+    for entry in entries:
+        for experiment in reader.experiments(entry, shared):
+            found.append(experiment)
+            arms += len(experiment.arms)
+            if arms > _MOST_ARMS:  # before a file makes millions of them
+                entry.wrong(f"makes more than {_MOST_ARMS} arms", fix="vary less at once")
     return found
 
 
@@ -76,9 +83,6 @@ class _Chosen:
         return _Chosen(
             {**self.own, **other.own}, {**self.options, **other.options}, {**self.settings, **other.settings}
         )
-
-    def value(self, name: str, otherwise: Any) -> Any:
-        return self.own[name].value if name in self.own else otherwise
 
     def title(self) -> str:
         """What tells this choice from others: `plain Spark, executor cores 2, object size 128m`."""
@@ -152,8 +156,8 @@ class _Reader:
             name=name,
             suite=self._suite(workload, chosen.options, at),
             size=_size(chosen, self._usual),
-            lake=_text(chosen, "lake"),
-            profile=_text(chosen, "profile"),
+            lake=_name(chosen.own["lake"]) if "lake" in chosen.own else None,
+            profile=chosen.own["profile"].one_of(profiles.names()) if "profile" in chosen.own else None,
             settings={key: _spark_value(entry) for key, entry in chosen.settings.items()},
             launcher=_launcher(chosen),
         )
@@ -246,21 +250,20 @@ def _combinations(entry: Entry | None, known: Sequence[str]) -> Iterator[tuple[s
 def _plan(given: Mapping[str, Entry]) -> Plan:
     usual = Plan()
     return Plan(
-        repetitions=_whole(given["repetitions"], at_least=1) if "repetitions" in given else usual.repetitions,
-        warmup=_whole(given["warmup"], at_least=0) if "warmup" in given else usual.warmup,
-        caches=_one_of(given["caches"], caches.POLICIES) if "caches" in given else usual.caches,
+        repetitions=given["repetitions"].whole(at_least=1) if "repetitions" in given else usual.repetitions,
+        warmup=given["warmup"].whole(at_least=0) if "warmup" in given else usual.warmup,
+        caches=given["caches"].one_of(caches.POLICIES) if "caches" in given else usual.caches,
     )
 
 
 def _launcher(chosen: _Chosen) -> str:
-    return _one_of(chosen.own["launcher"], LAUNCHERS) if "launcher" in chosen.own else PENSTOCK
+    return chosen.own["launcher"].one_of(LAUNCHERS) if "launcher" in chosen.own else PENSTOCK
 
 
-def _text(chosen: _Chosen, name: str) -> str | None:
-    entry = chosen.own.get(name)
-    if entry is not None and not isinstance(entry.value, str):
+def _name(entry: Entry) -> str:
+    if not isinstance(entry.value, str):
         entry.wrong("is not a name")
-    return entry.value if entry else None
+    return entry.value
 
 
 def _size(chosen: _Chosen, usual: ClusterSize) -> ClusterSize:
@@ -268,7 +271,7 @@ def _size(chosen: _Chosen, usual: ClusterSize) -> ClusterSize:
         return _memory(chosen.own[name]) if name in chosen.own else otherwise
 
     def count(name: str, otherwise: int) -> int:
-        return _whole(chosen.own[name], at_least=1) if name in chosen.own else otherwise
+        return chosen.own[name].whole(at_least=1) if name in chosen.own else otherwise
 
     return ClusterSize(
         driver=ProcessSize(usual.driver.cores, memory("driver_memory", usual.driver.memory_bytes)),
@@ -284,18 +287,6 @@ def _memory(entry: Entry) -> int:
     if size is None or size <= 0:
         entry.wrong(f"is not a size but {entry.value!r}", fix="write it as 512m or 4g")
     return size
-
-
-def _whole(entry: Entry, *, at_least: int) -> int:
-    if isinstance(entry.value, bool) or not isinstance(entry.value, int) or entry.value < at_least:
-        entry.wrong(f"is not a whole number of at least {at_least} but {entry.value!r}")
-    return entry.value
-
-
-def _one_of(entry: Entry, known: Sequence[str]) -> str:
-    if entry.value not in known:
-        entry.wrong(f"cannot be {entry.value!r}", fix=f"choose one of {', '.join(known)}")
-    return str(entry.value)
 
 
 def _spark_value(entry: Entry) -> str:

@@ -45,6 +45,16 @@ class Entry:
         near = get_close_matches(name, known, n=1)
         self.wrong("is not known", fix=f"did you mean {near[0]}?" if near else f"it can be {', '.join(known)}")
 
+    def whole(self, *, at_least: int) -> int:
+        if isinstance(self.value, bool) or not isinstance(self.value, int) or self.value < at_least:
+            self.wrong(f"is not a whole number of at least {at_least} but {self.value!r}")
+        return self.value
+
+    def one_of(self, known: Collection[str]) -> str:
+        if self.value not in known:
+            self.wrong(f"cannot be {self.value!r}", fix=f"choose one of {', '.join(known)}")
+        return str(self.value)
+
     def plain(self) -> Any:
         """The value without its places, as `yaml.safe_load` gives it."""
         if isinstance(self.value, dict):

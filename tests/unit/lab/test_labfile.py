@@ -146,6 +146,8 @@ def test_arms_are_the_product_of_what_varies_and_no_two_have_one_name(names: lis
         ("workload: noted\nwarmup: yes", "line 2: warmup is not a whole number of at least 0 but True", ""),
         ("workload: noted\ncaches: flush", "line 2: caches cannot be 'flush'", "keep, drop"),
         ("workload: noted\nlauncher: yarn", "line 2: launcher cannot be 'yarn'", "penstock, plain"),
+        ("workload: noted\nprofile: sequel", "line 2: profile cannot be 'sequel'", "sql"),
+        ("workload: noted\nvary: {launcher: [[plain]]}", "line 2: vary.launcher[0] cannot be", ""),
         ("workload: noted\nexecutor_memory: 4 gigs", "line 2: executor_memory is not a size", "4g"),
         ("workload: noted\nexecutor_memory: 4096", "line 2: executor_memory is not a size", "4g"),
         ("workload: noted\nexecutors: 1.5", "line 2: executors is not a whole number", ""),
@@ -167,3 +169,6 @@ def test_a_wrong_file_is_answered_with_the_line_and_a_way_out(text: str, problem
 def test_a_small_file_cannot_ask_for_more_than_anybody_waits_for() -> None:
     axes = "".join(f"  spark.{n}: [{', '.join(map(str, range(100)))}]\n" for n in range(20))
     assert "combinations" in refused(f"workload: noted\nvary:\n{axes}").problem
+    hundred = f"[{', '.join(map(str, range(1, 101)))}]"
+    both = f"workload: noted\neach: {{executors: {hundred}}}\nvary: {{executor_cores: {hundred}}}"
+    assert "more than 1000 arms" in refused(both).problem
