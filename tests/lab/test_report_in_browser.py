@@ -18,8 +18,10 @@ from browser import Browser, Page
 from test_reports import run as tpcds_run
 from test_reports import starts_run
 
+from penstock.lab import price, pricefile
 from penstock.lab.records import Run
 from penstock.lab.report import make
+from penstock.lab.report import price as price_report
 
 pytestmark = pytest.mark.integration
 
@@ -41,6 +43,14 @@ PAGES: dict[str, Callable[[], list[Run]]] = {
         lab_runs.terasort(seconds=12 / n, size=lab_runs.size(n), arm=f"{n} executors") for n in (1, 2, 4)
     ],
 }
+
+
+def prices() -> str:
+    """The page of `penstock lab price`, which needs more than runs."""
+    runs = PAGES["sizes"]()
+    asked = price_report.Question(pricefile.prices(), [price.protection("3x"), price.protection("4+2")], 1e15)
+    return make.write(price_report.document(runs, asked), runs, "html")
+
 
 A4_BETWEEN_MARGINS = 703
 """CSS pixels: 210 mm less the page's margins of 12 mm each."""
@@ -70,10 +80,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture(scope="module", params=PAGES, ids=[name.replace(" ", "-") for name in PAGES])
+@pytest.fixture(scope="module", params=[*PAGES, "prices"], ids=lambda name: name.replace(" ", "-"))
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = tmp_path_factory.mktemp("a report") / "report.html"
-    page.write_text(make.as_html(PAGES[request.param]()), encoding="utf-8")
+    text = prices() if request.param == "prices" else make.as_html(PAGES[request.param]())
+    page.write_text(text, encoding="utf-8")
     return page
 
 

@@ -39,7 +39,8 @@ def work(run: Run, names: Collection[str] | None = None) -> Work:
     Pieces of one name within a round are concurrent: their median stands for them. `bytes` are those of the largest
     piece, since pieces of one round work on the same data; of TPC-DS its scale factor's raw data, as the field counts.
     """
-    found = {name: piece for name, piece in analysis.measured(run).items() if names is None or name in names}
+    pieces = own_pieces(run)
+    found = {name: piece for name, piece in pieces.items() if names is None or name in names}
     by_amount = {name: piece for name, piece in found.items() if piece.fixed_time and piece.bytes}
     if by_amount:
         rounds = _rounds(by_amount, lambda w: w.seconds / w.bytes * GB)
@@ -48,6 +49,18 @@ def work(run: Run, names: Collection[str] | None = None) -> Work:
     if run.of_kind("query") and run.description.scale:
         size = run.description.scale * GB
     return Work("run", tuple(math.fsum(values) for values in _rounds(found, lambda w: w.seconds)), size or None)
+
+
+def own_pieces(run: Run) -> dict[str, Measure]:
+    """What was timed, without what took place at the same time or elsewhere.
+
+    That is a single user's work among others at once, which a piece of its own covers, and what was measured beside the
+    cluster as a reference.
+    """
+    apart = {
+        str(sample["name"]) for sample in run.of_kind("measure") if "user" in sample or sample.get("reference", False)
+    }
+    return {name: piece for name, piece in analysis.measured(run).items() if name not in apart}
 
 
 def _rounds(pieces: dict[str, Measure], value: Callable[[analysis.Work], float]) -> list[list[float]]:
@@ -98,7 +111,7 @@ class Sizing:
 
 
 def same_but_for_size(runs: Sequence[Run]) -> bool:
-    """Whether the runs are points of one curve: two or more sizes, and nothing else that differs."""
+    """Whether the runs are points of one curve: two or more numbers of cores, and nothing else that differs."""
     kinds = {
         (
             run.description.workload,
@@ -111,8 +124,9 @@ def same_but_for_size(runs: Sequence[Run]) -> bool:
         )
         for run in runs
     }
-    sizes = {analysis.executor_cores(run.description.size) for run in runs}
-    return len(kinds) == 1 and len(sizes) > 1 and 0 not in sizes
+    sizes = {(analysis.executor_cores(run.description.size), repr(run.description.size)) for run in runs}
+    cores = {count for count, _ in sizes}
+    return len(kinds) == 1 and len(cores) > 1 and len(cores) == len(sizes) and 0 not in cores
 
 
 def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
@@ -120,7 +134,7 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
 
     A size that nobody measured costs what a cluster of the largest measured one's driver and executors would.
     """
-    measured = [names for run in runs if (names := set(analysis.measured(run)))]
+    measured = [names for run in runs if (names := set(own_pieces(run)))]
     names = set.intersection(*(measured or [set()]))
     times: dict[int, list[float]] = {}
     sizes: dict[int, ClusterSize] = {}

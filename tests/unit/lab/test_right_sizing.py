@@ -93,6 +93,10 @@ def test_only_runs_that_differ_in_nothing_but_size_are_a_curve(other: Run, same:
     assert rightsizing.same_but_for_size([run(2, [10.0]), other]) is same
 
 
+def test_one_number_of_cores_in_two_shapes_is_no_curve() -> None:
+    assert not rightsizing.same_but_for_size([run(2, [10.0]), run(8, [3.0]), run(8, [4.0], executor_cores=4)])
+
+
 def test_sizes_are_whole_executors() -> None:
     size = rightsizing.size_of(run(4, [], executor_cores=2))
     sizes = rightsizing.sizes_for([2, 6], size.executor, size.driver)
@@ -161,3 +165,16 @@ def test_all_forms_can_be_made_and_read() -> None:
 def test_what_the_noise_leaves_open_is_not_claimed() -> None:
     page = make.document([run(1, [24.4, 30.6]), run(2, [31.6, 29.3]), run(3, [29.5, 30.9])])
     assert page.headline.endswith("whether more cores make it slower is inside the noise.")
+
+
+def test_what_happened_at_once_or_elsewhere_is_not_added_up() -> None:
+    at = {"kind": "measure", "repetition": 1, "attempt": 1, "bytes": 10**9}
+    samples = (
+        {**at, "name": "sort", "elapsed_ms": 9000, "user": 1},
+        {**at, "name": "sort", "elapsed_ms": 8000, "user": 2},
+        {**at, "name": "2 sorts at once, start to end", "elapsed_ms": 10_000, "bytes": 2 * 10**9},
+        {**at, "name": "local sort", "elapsed_ms": 99_000, "reference": True},
+    )
+    done = rightsizing.work(Run(run(2, []).description, tuple({"at_ms": 0, **sample} for sample in samples)))
+    assert done.seconds == pytest.approx((10.0,))
+    assert done.bytes == 2 * 10**9

@@ -29,7 +29,10 @@ def require_memory(size_bytes: int) -> None:
 
 
 def measure(session: Session, prefix: str) -> None:
-    """Copy the data set at `prefix` to the local disk, sort and check it there, and record its samples."""
+    """Copy the data set at `prefix` to the local disk, sort and check it there, and record its samples.
+
+    They are marked as a `reference`: no part of what the run itself took.
+    """
     with tempfile.TemporaryDirectory(prefix="sort-", dir=session.bench.home.root) as name:
         scratch = Path(name)
         (scratch / "input").mkdir()
@@ -39,7 +42,7 @@ def measure(session: Session, prefix: str) -> None:
             size += found.size
         _run(_command(scratch, size))
         for line in (scratch / "report.jsonl").read_text(encoding="utf-8").splitlines():
-            session.record(**json.loads(line))
+            session.record(**json.loads(line), reference=True)
 
 
 def _command(scratch: Path, size_bytes: int) -> list[str]:
