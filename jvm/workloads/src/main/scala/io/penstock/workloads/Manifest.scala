@@ -4,7 +4,12 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.util.Using
 
-import com.fasterxml.jackson.databind.{ObjectMapper, SerializationFeature}
+import com.fasterxml.jackson.databind.{
+  DeserializationFeature,
+  ObjectMapper,
+  PropertyNamingStrategies,
+  SerializationFeature
+}
 import com.fasterxml.jackson.module.scala.{ClassTagExtensions, DefaultScalaModule}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -31,9 +36,12 @@ class Manifest(location: String, configuration: Configuration) {
 }
 
 object Manifest {
-  private val mapper =
-    (new ObjectMapper() with ClassTagExtensions)
-      .registerModule(DefaultScalaModule)
-      .enable(SerializationFeature.INDENT_OUTPUT)
-      .asInstanceOf[ObjectMapper with ClassTagExtensions]
+  // A reader asks for what it needs of it, under Scala's names.
+  private val mapper: ObjectMapper with ClassTagExtensions = new ObjectMapper() with ClassTagExtensions
+  mapper
+    .registerModule(DefaultScalaModule)
+    .enable(SerializationFeature.INDENT_OUTPUT)
+    .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
+    .enable(DeserializationFeature.FAIL_ON_MISSING_CREATOR_PROPERTIES)
+    .setPropertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
 }

@@ -43,6 +43,9 @@ class Report(lines: JsonLines) extends AutoCloseable {
     if (!right) wrong += 1
   }
 
+  /** A validation whose result is what is wrong, if anything; `note` is for where nothing is. */
+  def check(name: String, wrong: Option[String], note: String): Unit = check(name, wrong.isEmpty, wrong.getOrElse(note))
+
   override def close(): Unit = lines.close()
 }
 

@@ -40,7 +40,7 @@ class FactPlacement(fact: FactTable, items: Long) {
   private def itemRange(files: Int): Column =
     if (files == 1) lit(0) else floor((item.cast("long") - 1) * files / items).cast("int")
 
-  private def day: Column = date_from_unix_date(date - JulianDayOf1970)
+  private def day: Column = date_from_unix_date(date - FactTable.julianDayOf1970)
 
   private def partitionIndex(granularity: Granularity): Column = granularity match {
     case Granularity.Day => date - FirstDay
@@ -60,9 +60,7 @@ class FactPlacement(fact: FactTable, items: Long) {
 
 object FactPlacement {
 
-  /** Date keys are Julian day numbers. */
-  private val JulianDayOf1970 = 2440588
-  private val FirstDay = JulianDayOf1970 + java.time.LocalDate.of(FactTable.firstYear, 1, 1).toEpochDay.toInt
+  private val FirstDay = FactTable.julianDayOf1970 + java.time.LocalDate.of(FactTable.firstYear, 1, 1).toEpochDay.toInt
 
   /** Every partition that a date of the fact tables can fall into. */
   private def partitionCount(granularity: Granularity): Int =

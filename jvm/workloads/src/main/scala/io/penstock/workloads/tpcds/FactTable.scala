@@ -24,6 +24,9 @@ object FactTable {
 
   def named(name: String): Option[FactTable] = all.find(_.name == name)
 
+  /** Date keys are Julian day numbers. */
+  val julianDayOf1970 = 2440588
+
   /** Sales are made in these; returns reach some months into the next. */
   val yearsOfSales = 5
   val firstYear = 1998

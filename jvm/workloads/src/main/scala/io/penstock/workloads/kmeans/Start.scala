@@ -1,0 +1,118 @@
+package io.penstock.workloads.kmeans
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.storage.StorageLevel
+
+import io.penstock.workloads.Mixed
+
+/**
+ * Where k-means begins: k-means|| (Bahmani et al., Scalable k-means++, 2012). A few passes each draw about two
+ * candidates a cluster, by their squared distance from the candidates before; of all candidates, weighted by the points
+ * nearest to them, k-means++ then chooses.
+ *
+ * What is drawn depends on the points alone, not on how they are spread over tasks: every cluster size does the same
+ * work.
+ */
+class Start(blocks: RDD[PointBlock], clusters: Int, passes: Int, seed: Long) {
+
+  private val candidatesPerPass = 2.0 * clusters
+
+  def centres(): Array[Array[Double]] = {
+    val candidates = ArrayBuffer(first)
+    var nearest = updated(None, candidates.toArray, firstIndex = 0)
+    for (pass <- 1 to passes) {
+      val cost = nearest.map(_.squared.sum).sum()
+      val fresh = drawn(nearest, cost, Mixed(seed, pass))
+      if (fresh.nonEmpty) nearest = updated(Some(nearest), fresh, firstIndex = candidates.size)
+      candidates ++= fresh
+    }
+    val weights = nearest.map(_.counts(candidates.size)).treeReduce(Nearest.add)
+    nearest.unpersist()
+    PlusPlus.choose(candidates.toArray, weights.map(_.toDouble), clusters, Mixed(seed, 0))
+  }
+
+  /** One of all points, each as likely as any other. */
+  private def first: Array[Double] = {
+    val salt = seed
+    val (_, point) = blocks
+      .map { block =>
+        val (hash, index) = (0 until block.size).iterator.map(index => Mixed(salt, block.hash(index)) -> index).min
+        hash -> block.point(index)
+      }
+      .treeReduce((one, other) => if (one._1 <= other._1) one else other)
+    point
+  }
+
+  /** The nearest of all candidates so far, from what is known and the new ones; kept in the cache. */
+  private def updated(known: Option[RDD[Nearest]], fresh: Array[Array[Double]], firstIndex: Int): RDD[Nearest] = {
+    val shared = blocks.sparkContext.broadcast(new Centres(fresh))
+    val now = known match {
+      case None => blocks.map(block => Nearest.nowhere(block.size).closer(block, shared.value, firstIndex))
+      case Some(before) =>
+        blocks.zip(before).map { case (block, nearest) => nearest.closer(block, shared.value, firstIndex) }
+    }
+    now.persist(StorageLevel.MEMORY_AND_DISK).count()
+    known.foreach(_.unpersist())
+    now
+  }
+
+  /** Each point with a probability in proportion to its squared distance; sorted, so that their order is one. */
+  private def drawn(nearest: RDD[Nearest], cost: Double, salt: Long): Array[Array[Double]] = {
+    val factor = if (cost > 0) candidatesPerPass / cost else 0.0
+    blocks
+      .zip(nearest)
+      .flatMap { case (block, distances) =>
+        (0 until block.size).iterator
+          .filter(index => Start.uniform(Mixed(salt, block.hash(index))) < factor * distances.squared(index))
+          .map(block.point)
+      }
+      .collect()
+      .sorted(Start.lexicographic)
+  }
+}
+
+object Start {
+
+  /** 53 random bits as a number from 0 to 1. */
+  private[kmeans] def uniform(bits: Long): Double = (bits >>> 11) / (1L << 53).toDouble
+
+  private val lexicographic: Ordering[Array[Double]] = (one, other) => java.util.Arrays.compare(one, other)
+}
+
+/** For each point of a block: which candidate is nearest, and its squared distance. */
+case class Nearest(candidate: Array[Int], squared: Array[Double]) {
+
+  /** Of a block's points, after `fresh` candidates, numbered from `firstIndex`, came in. */
+  def closer(block: PointBlock, fresh: Centres, firstIndex: Int): Nearest = {
+    val distances = new Array[Double](fresh.count)
+    val candidates = candidate.clone()
+    val shortest = squared.clone()
+    var index = 0
+    while (index < candidates.length) {
+      val nearest = fresh.nearest(block, index, distances)
+      if (distances(nearest) < shortest(index)) {
+        shortest(index) = distances(nearest)
+        candidates(index) = firstIndex + nearest
+      }
+      index += 1
+    }
+    Nearest(candidates, shortest)
+  }
+
+  def counts(candidates: Int): Array[Long] = {
+    val counts = new Array[Long](candidates)
+    candidate.foreach(counts(_) += 1)
+    counts
+  }
+}
+
+object Nearest {
+  def nowhere(size: Int): Nearest = Nearest(new Array[Int](size), Array.fill(size)(Double.PositiveInfinity))
+
+  def add(one: Array[Long], other: Array[Long]): Array[Long] = {
+    other.indices.foreach(index => one(index) += other(index))
+    one
+  }
+}
