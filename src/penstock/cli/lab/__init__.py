@@ -1,12 +1,29 @@
 """`penstock lab`: measure the field's workloads, look back at what was measured, and compare."""
 
-from penstock.cli.lab import blocks, experiments, objects, price, runs, scale, startup, streams, terasort, tpcds
+from penstock.cli.lab import (
+    blocks,
+    enrichment,
+    etl,
+    experiments,
+    kmeans,
+    objects,
+    price,
+    runs,
+    scale,
+    startup,
+    streams,
+    terasort,
+    tpcds,
+)
 from penstock.cli.lab.app import app
 
 __all__ = [
     "app",
     "blocks",
+    "enrichment",
+    "etl",
     "experiments",
+    "kmeans",
     "objects",
     "price",
     "runs",

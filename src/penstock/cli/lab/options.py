@@ -78,6 +78,19 @@ def size_bytes(text: str, option: str) -> int:
     return int(number) << units[unit]
 
 
+def count(text: str, option: str) -> int:
+    """`1m` as a million; `InvalidInput` names the option."""
+    powers = {"k": 3, "m": 6, "b": 9}
+    number, power = (text[:-1], powers[text[-1].lower()]) if text[-1:].lower() in powers else (text, 0)
+    if not number.isdigit() or int(number) == 0:
+        raise InvalidInput(
+            f"{option} {text} is not a number of things",
+            why="it is a whole number, with k, m or b for thousands, millions and billions",
+            fix=f"{option} 10m",
+        )
+    return int(number + "0" * power)
+
+
 def spark_settings(conf: list[str] | None) -> dict[str, str]:
     pairs = [setting.partition("=") for setting in conf or []]
     for key, equals, _ in pairs:

@@ -11,6 +11,9 @@ from penstock.lab.suites.base import Suite
 
 _SUITES = {
     "blocks": "blocks:Blocks",
+    "enrichment": "enrichment:Enrichment",
+    "etl": "etl:Etl",
+    "kmeans": "kmeans:KMeans",
     "objects": "objects:Objects",
     "terasort": "terasort:TeraSort",
     "tpcds": "tpcds:Tpcds",
