@@ -164,12 +164,17 @@ def flipped(body: bytes) -> bytes:
 
 
 def reading(
-    *endpoints: str, limit: Limit | None = None, workers: int = 2, sizes: Sizes | None = None, grace: float = 10
+    *endpoints: str,
+    limit: Limit | None = None,
+    workers: int = 2,
+    sizes: Sizes | None = None,
+    grace: float = 10,
+    credentials: Credentials = NOBODY,
 ) -> Result:
     get = Operation(Kind.GET, 1, TARGETS, sizes)
     stage = Stage("main", (Work("main", workers, (get,), limit or Limit(operations=8)),))
     lake = Lake("test", endpoints, "bucket", "environment")
-    with coordinate.opened(lake, NOBODY, prefix="p", seed=1, processes=1, grace_seconds=grace) as generator:
+    with coordinate.opened(lake, credentials, prefix="p", seed=1, processes=1, grace_seconds=grace) as generator:
         return generator.run(stage, lambda *_: None)
 
 
@@ -259,6 +264,21 @@ def test_a_process_that_dies_fails_the_run_and_leaves_none_behind() -> None:
             threading.Timer(1.0, os.kill, (children[0], signal.SIGKILL)).start()
             generator.run(stage, lambda *_: None)
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_session_token_is_sent_and_signed() -> None:
+    seen: list[tuple[str | None, str]] = []
+
+    def noting(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        seen.append((handler.headers["x-amz-security-token"], handler.headers["Authorization"]))
+        send(handler, body)
+
+    with store(noting) as endpoint:
+        reading(endpoint, limit=Limit(operations=1), credentials=Credentials("someone", "secret", "a-token"))
+    (token, authorization), *_ = seen
+    assert token == "a-token"
+    signed = authorization.split("SignedHeaders=")[1].split(",")[0].split(";")
+    assert {"host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"} <= set(signed)
 
 
 def test_an_object_that_was_acknowledged_and_is_not_there_makes_the_check_wrong() -> None:

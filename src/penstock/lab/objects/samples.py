@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.lab.objects.coordinate import Result
+from penstock.lab.objects.histogram import RELATIVE_ERROR, Histogram
 from penstock.lab.objects.tally import Tally
 from penstock.lab.objects.workload import Kind, Operation, Work
 
 _ANSWERED = (Kind.GET, Kind.RANGE, Kind.LIST)
 """What is answered with contents; those of a PUT are read back later."""
-
-BUSY_SHARE = 0.8
-"""Of the generator's own ceiling: above it the generator, not the store, may be what was measured."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,7 @@ def samples(result: Result, ceilings: Mapping[str, float], processes: int) -> It
             yield from _points(one)
         for phase, histogram in (("first_byte", tally.first_byte), ("total", tally.total)):
             if len(histogram):
-                pairs = histogram.pairs()
-                yield {"kind": "latency", "name": one.name, "phase": phase, "unit": "us", "histogram": pairs}
+                yield _latency(one.name, phase, histogram)
         if tally.slowest:
             slowest = [vars(slow) for slow in sorted(tally.slowest, reverse=True)]
             yield {"kind": "slowest", "name": one.name, "requests": slowest}
@@ -93,7 +89,6 @@ def _measure(one: Measured, result: Result, ceilings: Mapping[str, float], proce
         "processes": processes,
         "late": tally.late,
         "errors": dict(tally.errors),
-        **_seconds(tally, int(one.elapsed)),
     }
     if tally.bytes:
         sample["bytes"] = tally.bytes
@@ -111,14 +106,9 @@ def _points(one: Measured) -> Iterator[dict[str, Any]]:
         yield {"kind": "point", "series": one.name, "second": second, "operations": operations, "bytes": count}
 
 
-def _seconds(tally: Tally, whole: int) -> dict[str, Any]:
-    """The fastest, the median and the slowest whole second: bytes where there are any, else operations."""
-    which, unit = (1, "bytes") if tally.bytes else (0, "operations")
-    rates = [tally.seconds.get(second, (0, 0))[which] for second in range(whole)]
-    if not rates:
-        return {}
-    found = {"fastest": max(rates), "median": statistics.median(rates), "slowest": min(rates), "unit": unit}
-    return {"per_second": found}
+def _latency(name: str, phase: str, histogram: Histogram) -> dict[str, Any]:
+    scale = {"unit": "us", "relative_error": RELATIVE_ERROR}
+    return {"kind": "latency", "name": name, "phase": phase, **scale, "histogram": histogram.pairs()}
 
 
 def _check(one: Measured) -> dict[str, Any]:

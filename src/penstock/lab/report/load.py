@@ -9,8 +9,8 @@ from penstock.lab.records import Run
 from penstock.lab.report import words
 from penstock.lab.report.document import Section, Table
 
-_BUSY = 0.8
-"""Of its ceiling: above, the generator and not the store may be what was measured."""
+BUSY_SHARE = 0.8
+"""Of its own ceiling: above, the generator and not the store may be what was measured."""
 
 
 def sections(run: Run) -> list[Section]:
@@ -53,7 +53,7 @@ def _generator(run: Run) -> list[Section]:
     rows = []
     for name, found in shares.items():
         share = analysis.spread(found).median
-        verdict = "✗ the generator may be the limit" if share > _BUSY else "✓"
+        verdict = "✗ the generator may be the limit" if share > BUSY_SHARE else "✓"
         rows.append((name, f"{share * 100:.0f} %", verdict))
     note = "The generator's own ceiling was measured against a store that does nothing."
     if spent:

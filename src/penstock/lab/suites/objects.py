@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -15,10 +15,11 @@ from penstock.lab.objects import coordinate, null_store, readback, simple
 from penstock.lab.objects import cosbench as cosbench_file
 from penstock.lab.objects.coordinate import Result
 from penstock.lab.objects.cosbench import Read
-from penstock.lab.objects.samples import BUSY_SHARE, measured, samples
+from penstock.lab.objects.samples import measured, samples
 from penstock.lab.objects.worker import Progress
 from penstock.lab.objects.workload import Limit, Stage, Work, Workload
 from penstock.lab.report import words
+from penstock.lab.report.load import BUSY_SHARE
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lake.base import Credentials
@@ -95,7 +96,7 @@ class Objects(Suite):
         read = self.plan()
         for note in read.ignored:
             session.listener.note(note)
-        session.record("plan", workload=read.workload.name, ignored=list(read.ignored))
+        session.record("plan", **asdict(read))
         if self.ceiling and not session.recorder.run().of_kind("ceiling"):
             self._find_ceiling(session, read.workload)
 
