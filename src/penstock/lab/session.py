@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.engine import admission
 from penstock.engine.application import ClusterSize
-from penstock.lab.bench import Bench
+from penstock.lab.bench import Bench, slug
 from penstock.lab.launcher import Job, Launcher, Ran
 from penstock.lab.progress import Listener
 from penstock.lab.records import LAKE_PREFIX, Recorder
@@ -36,7 +36,9 @@ class Session:
     attempt: int = 1
     """Counts from 1; above it where an interrupted repetition is done again."""
     tags: Mapping[str, Any] = field(default_factory=dict)
-    """Recorded with every sample: which user of several it was of, how many were at work."""
+    """Recorded with every sample: which user of several it was of, and whether others were at work."""
+    part: str = ""
+    """Where a repetition does the same work more than once: tells its keys, roles and measures apart."""
     cores_per_core: float = admission.CORES_PER_CORE
     """How often its applications may be promised a core; more than usual where they are to crowd each other."""
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -57,9 +59,13 @@ class Session:
         """The same session, whose samples have these values too."""
         return replace(self, tags={**self.tags, **tags})
 
+    def within(self, part: str) -> Session:
+        """The same session for one part of a repetition. See `part`."""
+        return replace(self, part=part)
+
     def key(self, name: str) -> str:
-        """A place in the lake that belongs to this repetition, and this attempt at it, alone."""
-        return f"{self._place(self.attempt)}/{name}"
+        """A place in the lake that belongs to this part of the repetition, and this attempt at it, alone."""
+        return "/".join(filter(None, (self._place(self.attempt), slug(self.part), name)))
 
     def remove_earlier_attempts(self) -> None:
         """What a killed attempt at this repetition left in the lake, nobody will ever look at."""
@@ -86,6 +92,8 @@ class Session:
         """One raw sample, on disk when this returns. May be called by several threads at once."""
         at = {} if self.repetition is None else {"repetition": self.repetition, "attempt": self.attempt}
         warmup = {"warmup": True} if self.warmup else {}
+        if self.part:
+            values = {key: f"{v}, {self.part}" if key in ("name", "role") else v for key, v in values.items()}
         self.recorder.add(kind, **{**at, **warmup, **self.tags, **values})
 
     def measure(self, name: str, *, elapsed_ms: float, **more: Any) -> None:

@@ -88,9 +88,9 @@ def test_users_that_do_not_fit_are_told_how_many_would(world: World) -> None:
 def test_one_user_alone_comes_first_and_then_all_at_once(world: World) -> None:
     run = world.measure(SUITE)
     assert run.outcome == "ok"
-    told = [(sample["user"], sample["together"]) for sample in run.of_kind("user")]
-    assert told[0] == (1, 1)
-    assert sorted(told[1:]) == [(1, 3), (2, 3), (3, 3)]
+    told = [(sample["user"], sample["phase"]) for sample in run.of_kind("user")]
+    assert told[0] == (1, "alone")
+    assert sorted(told[1:]) == [(1, "together"), (2, "together"), (3, "together")]
     assert [sample["name"] for sample in run.of_kind("measure")] == ["1 user", "3 users"]
 
 
@@ -99,7 +99,7 @@ def test_what_each_user_asked_is_recorded_in_their_order(world: World) -> None:
     orders = {sample["user"]: tuple(sample["queries"]) for sample in run.of_kind("order")}
     assert orders == {user.number: user.order for user in users.draw(3, SUITE.queries, SUITE.seed)}
     for number, order in orders.items():
-        asked = [s["query"] for s in run.of_kind("query") if s["user"] == number and s["together"] == 3]
+        asked = [s["query"] for s in run.of_kind("query") if s["user"] == number and s["phase"] == "together"]
         assert tuple(asked) == order
 
 

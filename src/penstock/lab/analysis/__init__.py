@@ -1,6 +1,17 @@
 """What the samples say: medians, spreads, comparisons, percentiles. Pure functions; no file or clock is read here."""
 
 from penstock.lab.analysis.comparison import Comparison, compare, compare_all
+from penstock.lab.analysis.crowds import (
+    ALONE,
+    TOGETHER,
+    Execution,
+    Life,
+    by_query,
+    executions,
+    lives,
+    slow_downs,
+    totals,
+)
 from penstock.lab.analysis.effort import (
     Role,
     core_seconds,
@@ -38,10 +49,14 @@ from penstock.lab.analysis.samples import (
 from penstock.lab.analysis.spread import Interval, Ratio, Spread, ratio, ratio_interval, spread
 
 __all__ = [
+    "ALONE",
     "GB",
+    "TOGETHER",
     "Comparison",
+    "Execution",
     "Interval",
     "Latency",
+    "Life",
     "Measure",
     "Ratio",
     "Role",
@@ -50,6 +65,7 @@ __all__ = [
     "Work",
     "all_right",
     "answer_verdicts",
+    "by_query",
     "checks",
     "compare",
     "compare_all",
@@ -57,10 +73,12 @@ __all__ = [
     "core_seconds_per_gb",
     "cores",
     "counted",
+    "executions",
     "executor_cores",
     "failed_queries",
     "gb_per_core_hour",
     "latencies",
+    "lives",
     "main_measure",
     "measured",
     "measures",
@@ -72,8 +90,10 @@ __all__ = [
     "repetitions",
     "roles",
     "seconds",
+    "slow_downs",
     "spread",
     "start_seconds",
+    "totals",
     "usage",
     "warm_up",
     "wrong_checks",

@@ -21,10 +21,10 @@ def document(run: Run) -> Document:
     different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=analysis.natural)
     sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
     if different:
-        sections.insert(0, _differences(run))
+        sections.insert(0, differences(run))
     sections += [*resources.sections(run), *surroundings.sections(run)]
     if manifests := run.of_kind("dataset"):
-        sections.append(_dataset(manifests[-1]["manifest"]))
+        sections.append(dataset(manifests[-1]["manifest"]))
     sections.append(again.section([run.description]))
     return Document(
         kicker=f"Penstock lab · TPC-DS, scale {words.number(run.description.scale or 0)} · {run.description.arm}",
@@ -196,18 +196,30 @@ def _answer_cell(sample: Sample, verdict: str | None) -> str:
     return {None: "not checked", "equal": "✓"}.get(verdict, "✗ differs")
 
 
-def _differences(run: Run) -> Section:
+def differences(run: Run) -> Section:
     wrong = [sample for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
-    rows = [(sample["query"], "✗ " + "\n".join(sample.get("lines") or [sample.get("note", "")])) for sample in wrong]
+    rows = [
+        (
+            sample["query"],
+            words.some(sample.get("whose", ())),
+            "✗ " + "\n".join(sample.get("lines") or [sample.get("note", "")]),
+        )
+        for sample in wrong
+    ]
+    some_user = any(whose for _, whose, _ in rows)
+    table = Table(
+        ("query", "whose", "difference") if some_user else ("query", "difference"),
+        rows if some_user else [(query, difference) for query, _, difference in rows],
+    )
     return Section(
         "Answers that differ",
         "Expected rows are marked -, found ones +.",
-        [Table(("query", "difference"), rows)],
+        [table],
         brief=True,
     )
 
 
-def _dataset(manifest: Mapping[str, Any]) -> Section:
+def dataset(manifest: Mapping[str, Any]) -> Section:
     tables = manifest["tables"]
     rows = [
         (

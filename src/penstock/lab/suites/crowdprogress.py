@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from penstock.engine.application import State
 from penstock.lab import progress
+from penstock.lab.progress import Listener
 from penstock.lab.report import words
 
 
@@ -57,3 +59,23 @@ class CrowdProgress:
         if len(known) < len(self._left) or not any(known):
             return where
         return f"{where}; about {words.seconds(max(known))} left"
+
+
+@dataclass(frozen=True)
+class Member:
+    """The listener of a suite that is one of a crowd: what it is at goes into the crowd's line."""
+
+    listener: Listener
+    doing: Callable[[str], None]
+
+    def step(self, title: str) -> None:
+        self.doing(title)
+
+    def now(self, text: str) -> None:
+        self.doing(text)
+
+    def note(self, text: str) -> None:
+        self.listener.note(text)
+
+    def elapsed(self) -> float:
+        return self.listener.elapsed()

@@ -11,6 +11,7 @@ from penstock.clusters.base import Capacity
 from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput
 from penstock.lab import crowd
+from penstock.lab.analysis import ALONE, TOGETHER
 from penstock.lab.bench import last_samples
 from penstock.lab.report import words
 from penstock.lab.session import Session
@@ -60,7 +61,7 @@ class Streams(Suite):
 
     def needs_bytes(self) -> int:
         # The data and the checker's copy of it once, and everyone's shuffle files.
-        return Tpcds(self.scale).needs_bytes() + int(self.users * self.scale * 0.3e9)
+        return Tpcds(self.scale).needs_bytes() + users.shuffle_bytes(self.users, self.scale)
 
     def prepare(self, session: Session) -> None:
         self.data.ensure(session)
@@ -72,19 +73,19 @@ class Streams(Suite):
         answers: dict[str, list[dict[str, Any]]] = {}
         past = self._past(session)
         if self.alone:
-            (single,) = self._together(session, everyone[:1], past).values()
+            (single,) = self._run(session.tagged(phase=ALONE), everyone[:1], past).values()
             answers["the user alone"] = single.answers()
             past = {sample["query"]: sample["elapsed_ms"] / 1000 for sample in single.samples}
-        for number, power in self._together(session, everyone, past).items():
+        for number, power in self._run(session.tagged(phase=TOGETHER), everyone, past).items():
             answers[f"user {number}"] = power.answers()
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
             check_answers(session, self.data, self.queries, users.distinct(answers))
 
-    def _together(self, session: Session, some: Sequence[User], past: Mapping[str, float]) -> dict[int, Power]:
+    def _run(self, session: Session, some: Sequence[User], past: Mapping[str, float]) -> dict[int, Power]:
         """Some users at once, by their numbers. What all of them took is a measure where every query succeeded."""
         name = words.plural(len(some), "user")
-        session = crowd.crowded(session.tagged(together=len(some)), len(some))
+        session = crowd.crowded(session, len(some))
         progress = CrowdProgress(session.listener.now, past)
         doing = {user: progress.of(f"user {user.number}", user.order) for user in some}
         done: dict[int, Power] = {}

@@ -73,6 +73,11 @@ def run_user(session: Session, data: DataSet, user: User, doing: Callable[[str],
     return power
 
 
+def shuffle_bytes(count: int, scale: float) -> int:
+    """What the shuffle files of so many users take together, about: a third of the raw data each."""
+    return int(count * scale * 0.3e9)
+
+
 def complete(power: Power) -> bool:
     """Whether every query was answered and the application came to a good end."""
     return power.ran.succeeded and all(sample["status"] == "ok" for sample in power.samples)

@@ -9,6 +9,7 @@ from penstock.lab.report.plots.queries import cumulative, distribution, query_ba
 from penstock.lab.report.plots.rates import over_time
 from penstock.lab.report.plots.ratios import ratio_groups, ratios
 from penstock.lab.report.plots.scaling import throughput, time_against_cost
+from penstock.lab.report.plots.users import timeline, user_boxes
 
 __all__ = [
     "BAD",
@@ -36,4 +37,6 @@ __all__ = [
     "starts",
     "throughput",
     "time_against_cost",
+    "timeline",
+    "user_boxes",
 ]

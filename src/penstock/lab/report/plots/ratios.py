@@ -21,7 +21,7 @@ _NO_DIFFERENCE = {
 }
 
 
-def ratios(parts: Sequence[Ratio]) -> Figure:
+def ratios(parts: Sequence[Ratio], title: str = "candidate / baseline") -> Figure:
     """A dot with its interval per query; 1 is no difference, the left side is faster."""
     colours = {"faster": SERIES[0], "slower": BAD}
     rows = sorted(parts, key=lambda part: part.ratio, reverse=True)
@@ -39,7 +39,7 @@ def ratios(parts: Sequence[Ratio]) -> Figure:
             }
         ],
         "layout": layout(
-            xaxis=log_axis("candidate / baseline, logarithmic", _RATIOS),
+            xaxis=log_axis(f"{title}, logarithmic", _RATIOS),
             yaxis=axis(type="category", tickfont={"size": 10}, dtick=1, range=[-1, len(rows)]),
             shapes=[_NO_DIFFERENCE],
         ),
