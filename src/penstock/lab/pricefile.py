@@ -26,7 +26,7 @@ def prices(path: Path | None = None) -> Prices:
     """The packaged prices, with what `path` gives in their place. `InvalidInput` names its line and key."""
     entries = [yamlfile.parse(packaged(), PACKAGED)]
     if path is not None:
-        entries.append(yamlfile.read(path, fix="give a YAML file; see penstock lab price --help"))
+        entries.append(yamlfile.read(path, fix="start from penstock lab price --template"))
     return _build(entries)
 
 
@@ -41,15 +41,15 @@ def _build(files: list[Entry]) -> Prices:
     for file in files:
         for name, entry in file.items():
             if name not in _TOP:
-                entry.wrong("is not known", fix=f"the sections are {', '.join(_TOP)}")
+                entry.unknown(name, _TOP)
             elif name in ("currency", "date"):
                 texts[name] = _text(entry)
             elif name == "media":
-                for medium, inner in entry.items():
-                    _take_section(inner, Medium, numbers, texts, f"media.{medium}")
+                for _, inner in entry.items():
+                    _take_section(inner, Medium, numbers, texts)
             else:
-                _take_section(entry, _SECTIONS[name], numbers, texts, name)
-    media = dict.fromkeys(key.split(".")[1] for key in numbers if key.startswith("media."))
+                _take_section(entry, _SECTIONS[name], numbers, texts)
+    media = dict.fromkeys(key[len("media.") :].rpartition(".")[0] for key in numbers if key.startswith("media."))
     return Prices(
         currency=texts["currency"],
         date=texts["date"],
@@ -59,13 +59,11 @@ def _build(files: list[Entry]) -> Prices:
     )
 
 
-def _take_section(
-    entry: Entry, kind: type[Any], numbers: dict[str, Source], texts: dict[str, str], prefix: str
-) -> None:
+def _take_section(entry: Entry, kind: type[Any], numbers: dict[str, Source], texts: dict[str, str]) -> None:
     kinds = typing.get_type_hints(kind)
     for name, inner in entry.items():
         if name not in kinds:
-            inner.wrong("is not known", fix=f"{prefix} holds {', '.join(kinds)}")
+            inner.unknown(name, kinds)
         elif kinds[name] is str:
             texts[inner.key] = _text(inner)
         else:

@@ -59,6 +59,15 @@ def test_time_is_set_against_raw_capacity_where_each_store_is_told() -> None:
     assert all(section.title != "Time and raw capacity" for section in alone.sections)
 
 
+def test_runs_of_different_work_are_listed_but_not_set_against_each_other() -> None:
+    other = run(4, [10.0])
+    other = Run(replace(other.description, workload="etl"), other.samples)
+    document = report.document([run(4, [100.0]), other], asked())
+    assert document.headline.startswith("A run costs from USD 0.00")
+    assert [row[0].partition(",")[2] for row in table(document, "What the runs cost").rows] == [" 4 cores", " 4 cores"]
+    assert all(section.title != "Time and raw capacity" for section in document.sections)
+
+
 def test_a_store_is_priced_without_a_run() -> None:
     document = report.document([], asked(capacity_tb=5000))
     assert document.headline.startswith("4.4 PiB for 5 years cost least on hard disks with 4+2: USD ")

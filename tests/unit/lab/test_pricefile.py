@@ -50,6 +50,7 @@ media:
     assert mine.media["optane"].title == "optane"
     assert mine.sources["media.optane.price_per_tb"].source == "an offer"
     assert set(mine.media) == {"hdd", "qlc", "tlc", "optane"}
+    assert read(tmp_path, text.replace("optane", "optane.2")).media["optane.2"].price_per_tb == 900
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -83,7 +84,7 @@ def measure_curve(
             save(output, document, runs)
             typer.echo(f"Written to {output}")
         names = " ".join(run.description.id for run in runs)
-        command = "price" if paid else "report"
+        command = f"price --prices {shlex.quote(str(prices))}" if prices else "report"
         console.print(f"Report: penstock lab {command} {names} -o report.html", highlight=False, soft_wrap=True)
     end_as(runs)
 

@@ -37,7 +37,7 @@ class _Priced:
 
 def document(runs: Sequence[Run], asked: Question) -> Document:
     """Raises `ValueError` where a run has no cluster, or completed no repetition."""
-    names = comparison.arm_names(runs) if len(runs) > 1 else [run.description.arm for run in runs]
+    names = _names(runs)
     priced = [
         _Priced(name, run, rightsizing.work(run), rightsizing.run_cost(run, asked.prices))
         for name, run in zip(names, runs, strict=True)
@@ -50,13 +50,24 @@ def document(runs: Sequence[Run], asked: Question) -> Document:
     if runs:
         sections.append(again.section([run.description for run in runs]))
     return Document(
-        kicker="Penstock lab · price/performance" + (f" · {title(runs[0].description)}" if runs else ""),
+        kicker="Penstock lab · price/performance"
+        + (f" · {title(runs[0].description)}" if runs and not _mixed(runs) else ""),
         headline=doubts + " ".join([*_headline_of_runs(priced, asked.prices), *_headline_of_stores(stores, asked)]),
         good=not doubts,
         key_figures=[*_figures_of_runs(priced, asked.prices), *_figures_of_stores(stores, asked.prices)],
         sections=sections,
         data=_data(priced, stores, asked),
     )
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    if _mixed(runs):
+        return [f"{title(run.description)}, {run.description.arm}" for run in runs]
+    return comparison.arm_names(runs)
+
+
+def _mixed(runs: Sequence[Run]) -> bool:
+    return len({title(run.description) for run in runs}) > 1
 
 
 def _stores(asked: Question) -> list[StoreCost]:
@@ -73,13 +84,16 @@ def _stores(asked: Question) -> list[StoreCost]:
 def _headline_of_runs(priced: Sequence[_Priced], prices: Prices) -> list[str]:
     if not priced:
         return []
-    best = min(priced, key=lambda one: one.cost.cost_per_tb or one.cost.cost)
+    best = min(priced, key=lambda one: one.cost.cost)
+    dearest = max(priced, key=lambda one: one.cost.cost)
+    if _mixed([one.run for one in priced]):
+        low, high = (money.amount(one.cost.cost, prices.currency) for one in (best, dearest))
+        return [f"A {best.work.unit} costs from {low} ({best.name}) to {high} ({dearest.name})."]
     name = words.capitalised(title(best.run.description))
     per_tb = f", {money.amount(best.cost.cost_per_tb, prices.currency)} per TB" if best.cost.cost_per_tb else ""
     cost = f"{money.amount(best.cost.cost, prices.currency)} a {best.work.unit}{per_tb}"
     if len(priced) == 1:
         return [f"{name} costs {cost}."]
-    dearest = max(priced, key=lambda one: one.cost.cost)
     factor = dearest.cost.cost / best.cost.cost
     return [f"{name} costs least with {best.name}: {cost}; with {dearest.name} it costs {words.number(factor)}×."]
 
@@ -178,7 +192,7 @@ def _capacity(priced: Sequence[_Priced], asked: Question) -> list[Section]:
 
 
 def _relative(priced: Sequence[_Priced], asked: Question) -> list[Relative]:
-    if len(priced) < 2 or len(priced) != len(asked.protections):
+    if len(priced) < 2 or len(priced) != len(asked.protections) or _mixed([one.run for one in priced]):
         return []
     return price.relative([statistics.median(one.work.seconds) for one in priced], asked.protections)
 
