@@ -45,7 +45,7 @@ def _build(files: list[Entry]) -> Prices:
             elif name in ("currency", "date"):
                 texts[name] = _text(entry)
             elif name == "media":
-                for _, inner in entry.items():
+                for inner in entry.mapping().values():
                     _take_section(inner, Medium, numbers, texts)
             else:
                 _take_section(entry, _SECTIONS[name], numbers, texts)
