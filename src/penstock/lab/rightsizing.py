@@ -46,7 +46,7 @@ def work(run: Run, names: Collection[str] | None = None) -> Work:
         rounds = _rounds(by_amount, lambda w: w.seconds / w.bytes * GB)
         return Work("GB", tuple(statistics.fmean(values) for values in rounds), GB)
     size = max((piece.bytes for piece in found.values()), default=0)
-    if run.of_kind("query") and run.description.scale:
+    if run.description.scale and any("user" not in sample for sample in run.of_kind("query")):
         size = run.description.scale * GB
     return Work("run", tuple(math.fsum(values) for values in _rounds(found, lambda w: w.seconds)), size or None)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lab import app
+from penstock.cli.lab import app, scale
 from penstock.cli.lab.scale import cluster_sizes
 from penstock.clusters import machine
 from penstock.clusters.base import Capacity
 from penstock.errors import ClusterError, InvalidInput
+from penstock.lab.records import Description, Run
+from penstock.lab.runner import Arm, Plan
 
 GIB = 1 << 30
 
@@ -84,6 +89,58 @@ def test_what_cannot_be_priced_is_said(arguments: list[str], says: str) -> None:
     found = CliRunner().invoke(app, ["price", *arguments])
     assert isinstance(found.exception, InvalidInput)
     assert says in str(found.exception)
+
+
+def measured(arms: Sequence[Arm], plan: Plan) -> list[Run]:
+    """Runs of these arms that took 40, 25, … seconds, as a runner would have recorded them."""
+    found = []
+    for arm, seconds in zip(arms, (40, 25, 18), strict=True):
+        description = Description(
+            id=arm.name.replace(" ", "-"),
+            workload=arm.suite.workload,
+            arm=arm.name,
+            created_at="",
+            command="penstock lab scale",
+            size=asdict(arm.size),
+        )
+        samples: list[dict[str, Any]] = [
+            {"kind": "measure", "name": "sort", "elapsed_ms": 1000 * seconds, "bytes": 10**9, "repetition": number}
+            for number in range(1, plan.repetitions + 1)
+        ]
+        samples.append({"kind": "end", "outcome": "failed" if seconds == 18 else "ok"})
+        found.append(Run(description, tuple({"at_ms": 0, **sample} for sample in samples)))
+    return found
+
+
+def test_every_size_is_an_arm_and_the_curve_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[tuple[list[Arm], Plan]] = []
+
+    def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
+        asked.append((list(arms), plan))
+        return measured(arms, plan)
+
+    monkeypatch.setattr(scale, "run_arms", run_arms)
+    mine, page = tmp_path / "mine.yaml", tmp_path / "curve.md"
+    mine.write_text("currency: EUR\n", encoding="utf-8")
+    told = CliRunner().invoke(
+        app,
+        [
+            *("scale", "tpcds", "--scale", "0.01", "--cores", "1,2,4", "--repetitions", "2"),
+            "--prices",
+            str(mine),
+            "-o",
+            str(page),
+        ],
+    )
+    ((arms, plan),) = asked
+    assert [(arm.name, arm.size.executor_cores) for arm in arms] == [("1 core", 1), ("2 cores", 2), ("4 cores", 4)]
+    assert {(arm.suite.workload, arm.suite.options()["scale"]) for arm in arms} == {("tpcds", 0.01)}
+    assert plan.repetitions == 2
+    said = " ".join(told.output.split())
+    assert "is fastest on 4 cores" in said
+    assert f"penstock lab price --prices {mine} 1-core 2-cores 4-cores" in said
+    assert "EUR a run" in page.read_text(encoding="utf-8")
+    assert told.exit_code == 1  # as the outcome of an arm calls for, though there is a curve
 
 
 def test_every_workload_on_a_cluster_can_be_scaled() -> None:
