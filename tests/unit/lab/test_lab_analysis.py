@@ -44,7 +44,7 @@ def test_the_same_samples_always_give_the_same_interval(baseline: list[float], c
 
 
 @few
-@given(times.filter(lambda seconds: len(seconds) > 1))
+@given(times.filter(lambda seconds: len(seconds) > 2))
 def test_an_arm_against_itself_is_inside_the_noise(seconds: list[float]) -> None:
     assert analysis.ratio("x", seconds, seconds).verdict == "inside the noise"
 
@@ -54,8 +54,9 @@ def test_a_clear_difference_is_called_so() -> None:
     assert analysis.ratio("x", [5.0, 5.1, 4.9], [10.0, 10.1, 9.9]).verdict == "slower"
 
 
-def test_one_sample_says_nothing_about_noise() -> None:
-    assert analysis.ratio("x", [10.0], [5.0]).verdict == "one sample, noise unknown"
+@pytest.mark.parametrize("samples", [1, 2])
+def test_two_samples_say_nothing_about_noise(samples: int) -> None:
+    assert analysis.ratio("x", [10.0] * samples, [5.0] * 9).verdict == "noise unknown"
 
 
 def test_a_failed_repetition_is_never_averaged_in() -> None:

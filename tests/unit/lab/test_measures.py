@@ -116,6 +116,18 @@ def test_work_at_the_same_time_is_not_added_up() -> None:
     assert total.baseline.median == 12
 
 
+def test_users_at_the_same_time_are_no_samples_of_the_noise() -> None:
+    at_once = repetition(1, [measure("sort", seconds) for seconds in (10, 10.1, 10.2, 10.3)])
+    half = repetition(1, [measure("sort", seconds) for seconds in (5, 5.1, 5.2, 5.3)])
+    assert analysis.compare(run(*at_once), run(*half)).total.verdict == "noise unknown"
+
+
+def test_answers_of_queries_are_checks_too() -> None:
+    found = run(check("rows"), {"kind": "answer", "query": "q1", "verdict": "different"})
+    assert (analysis.verdicts(found).made, analysis.verdicts(found).right) == (2, 1)
+    assert not analysis.all_right(found)
+
+
 def test_many_arms_are_compared_by_what_all_of_them_did() -> None:
     one, two, three = (
         run(*repetition(1, [measure(name, 1, bytes=size) for name in names]))

@@ -170,7 +170,7 @@ def test_as_many_measurements_as_unknowns_say_nothing_of_the_noise() -> None:
 
 def test_terasort_of_the_documents_has_two_points_and_so_no_law() -> None:
     """10 TB: 800 cores ran 30 % slower than 320."""
-    found = curve({320: [1.0, 1.01], 800: [1.3, 1.31]}, core_hours)
+    found = curve({320: [1.0, 1.01, 1.02], 800: [1.3, 1.31, 1.32]}, core_hours)
     assert isinstance(found.fit, NoFit)
     assert (found.fastest.cores, found.cheapest.cores) == (320, 320)
     assert found.slower_from is not None

@@ -43,13 +43,15 @@ from penstock.lab.analysis.samples import (
     failed_queries,
     natural,
     repetitions,
+    verdicts,
     warm_up,
     wrong_checks,
 )
-from penstock.lab.analysis.spread import Interval, Ratio, Spread, ratio, ratio_interval, spread
+from penstock.lab.analysis.spread import FEWEST, Interval, Ratio, Spread, ratio, ratio_interval, spread
 
 __all__ = [
     "ALONE",
+    "FEWEST",
     "GB",
     "TOGETHER",
     "Comparison",
@@ -95,6 +97,7 @@ __all__ = [
     "start_seconds",
     "totals",
     "usage",
+    "verdicts",
     "warm_up",
     "wrong_checks",
 ]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.lab.analysis.measures import PER_1000_OPERATIONS, PER_GB, SECONDS, Measure, cost, measured
+from penstock.lab.analysis.measures import PER_1000_OPERATIONS, PER_GB, SECONDS, Measure, measured
 from penstock.lab.analysis.samples import failed_queries, natural
 from penstock.lab.analysis.spread import Ratio, ratio
 from penstock.lab.records import Run
@@ -82,7 +82,10 @@ def _same(amounts: Sequence[float]) -> bool:
 
 
 def _parts(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> tuple[Ratio, ...]:
-    return tuple(ratio(name, before[name].costs(unit), after[name].costs(unit), unit) for name, unit in bases.items())
+    def costs(side: Mapping[str, Measure], name: str) -> list[float]:
+        return list(side[name].costs(bases[name]).values())
+
+    return tuple(ratio(name, costs(before, name), costs(after, name), unit) for name, unit in bases.items())
 
 
 def _total(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> Ratio:
@@ -98,16 +101,6 @@ def _total(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mappi
 
 
 def _rounds(measures: Mapping[str, Measure], bases: Mapping[str, str]) -> list[list[float]]:
-    """For each round in which every name was measured, their costs; the median where one was measured more than once.
-
-    Several of one name in a round are concurrent users or runs: adding them up would count the same minute twice.
-    """
-    found: dict[tuple[int, int], dict[str, list[float]]] = {}
-    for name, unit in bases.items():
-        for work in measures[name].works:
-            found.setdefault(work.round, {}).setdefault(name, []).append(cost(work, unit))
-    return [
-        [statistics.median(costs) for costs in by_name.values()]
-        for _, by_name in sorted(found.items())
-        if by_name.keys() == bases.keys()
-    ]
+    """The costs of everything in each round that completed all of it."""
+    by_name = [measures[name].costs(unit) for name, unit in bases.items()]
+    return [[costs[number] for costs in by_name] for number in by_name[0] if all(number in costs for costs in by_name)]

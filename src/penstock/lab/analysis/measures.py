@@ -26,6 +26,8 @@ class Work:
     rows: int = 0
     operations: int = 0
     core_seconds: float | None = None
+    cores: int | None = None
+    """Those it ran on, where that is not the cluster of its run."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,23 @@ class Measure:
         known = [work.core_seconds for work in self.works if work.core_seconds is not None]
         return statistics.median(known) if known else None
 
-    def costs(self, basis: str) -> list[float]:
-        """What each execution cost: seconds, or seconds for a fixed amount of what it did. Less is better."""
-        return [cost(work, basis) for work in self.works]
+    @property
+    def cores(self) -> int | None:
+        return self.works[0].cores
+
+    def costs(self, basis: str) -> dict[tuple[int, int], float]:
+        """What each round cost: seconds, or seconds for a fixed amount of what was done. Less is better.
+
+        The median where a round measured more than one: those are concurrent users or runs, no samples of each other's
+        noise, and adding them up would count the same minute twice.
+        """
+        rounds: dict[tuple[int, int], list[float]] = {}
+        for work in self.works:
+            rounds.setdefault(work.round, []).append(_cost(work, basis))
+        return {number: statistics.median(costs) for number, costs in sorted(rounds.items())}
 
 
-def cost(work: Work, basis: str) -> float:
+def _cost(work: Work, basis: str) -> float:
     if basis == PER_GB:
         return work.seconds / work.bytes * GB
     if basis == PER_1000_OPERATIONS:
@@ -191,6 +204,7 @@ def _measures(run: Run) -> _Found:
                 rows=int(sample.get("rows") or 0),
                 operations=int(sample.get("operations") or 0),
                 core_seconds=sample.get("core_seconds"),
+                cores=sample.get("cores"),
             ),
             sample,
         )

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
+FEWEST = 3
+"""Samples of each arm below which no interval is given: two of each lie apart by chance in one case of three."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Candidate over baseline. `interval` is None where an arm has one sample only: nothing is known of the noise."""
+    """Candidate over baseline. `interval` is None where an arm has too few samples: nothing is known of the noise."""
 
     name: str
     baseline: Spread
@@ -51,7 +53,7 @@ class Ratio:
     @property
     def verdict(self) -> str:
         if self.interval is None:
-            return "one sample, noise unknown"
+            return "noise unknown"
         if self.interval.holds(1.0):
             return "inside the noise"
         return "faster" if self.ratio < 1 else "slower"
@@ -66,8 +68,8 @@ def spread(seconds: Sequence[float]) -> Spread:
 
 
 def ratio_interval(baseline: Sequence[float], candidate: Sequence[float], *, seed: int = 1) -> Interval | None:
-    """The bootstrap interval of median(candidate) / median(baseline)."""
-    if min(len(baseline), len(candidate)) < 2:
+    """The bootstrap interval of median(candidate) / median(baseline); None below `FEWEST` samples of either."""
+    if min(len(baseline), len(candidate)) < FEWEST:
         return None
     dice = random.Random(seed)  # noqa: S311 - resampling, not secrecy
     ratios = sorted(

@@ -61,7 +61,7 @@ def _headline(baseline: str, arms: Sequence[_Arm]) -> str:
         return f"No arm differs from {baseline} beyond the noise."
     noise = [arm.name for arm in arms if arm not in apart]
     same = f"; {words.some(noise)} {'is' if len(noise) == 1 else 'are'} within its noise" if known and noise else ""
-    unknown = "" if known else "; with one sample an arm, the noise is unknown"
+    unknown = "" if known else f"; with fewer than {analysis.FEWEST} rounds of each the noise is unknown"
     if total.ratio < 1 and (best in apart or not known):
         return (
             f"{words.capitalised(best.name)} is the fastest of {len(arms) + 1} arms: "

@@ -80,7 +80,7 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
         return f"No difference beyond the noise: {candidate} against {baseline}{over}{sides}."
     sentence = f"{words.capitalised(candidate)} took {words.number(total.ratio)}× the time of {baseline}{over}{sides}"
     if total.interval is None:
-        return f"{sentence}. One sample each, so the noise is unknown."
+        return f"{sentence}. With fewer than {analysis.FEWEST} rounds of each the noise is unknown."
     if len(found.parts) == 1:
         return f"{sentence}."
     slower = [part.name for part in found.parts if part.verdict == "slower" and part.ratio > _CLEARLY_SLOWER]
@@ -142,8 +142,8 @@ def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
     detail = f"95 % interval {interval(total)}" if total.interval else total.verdict
     figures = [KeyFigure("Ratio", f"{words.number(total.ratio)}×", detail)]
     for name, side in zip(names, (total.baseline, total.candidate), strict=True):
-        ranged = f"{words.digits(side.low)}–{words.digits(side.high)}, {words.plural(side.count, 'round')}"
-        figures.append(KeyFigure(name, cost(side.median, total), ranged))
+        ranged = f"{words.digits(side.low)}–{words.digits(side.high)}, " if side.count > 1 else ""
+        figures.append(KeyFigure(name, cost(side.median, total), f"{ranged}{words.plural(side.count, 'round')}"))
     for name, run in zip(names, (found.baseline, found.candidate), strict=True):
         if (cores := analysis.core_seconds(run)) is not None:
             figures.append(KeyFigure(f"Core-seconds, {name}", words.number(cores), "drivers and executors"))

@@ -53,10 +53,11 @@ def _headline(run: Run, found: list[Measure]) -> str:
         return f"Unfinished. {sentence}."
     if run.outcome != "ok":
         return f"It ended as “{run.outcome}”. {sentence}."
-    made = len(analysis.checks(run))
+    made = analysis.verdicts(run).made
     if not made:
         return f"{sentence}; nothing was checked."
-    return f"{sentence}; {'the check is' if made == 1 else f'all {words.count(made)} checks are'} right."
+    all_of_them = {1: "the check is", 2: "both checks are"}.get(made, f"all {words.count(made)} checks are")
+    return f"{sentence}; {all_of_them} right."
 
 
 def _did(found: list[Measure]) -> str:
@@ -72,7 +73,7 @@ def _did(found: list[Measure]) -> str:
         longest = max(found, key=lambda measure: measure.median)
         whole = sum(measure.median for measure in found)
         return f"{len(found)} measures in {words.seconds(whole)}, the longest {longest.name} {work.told(longest)}"
-    return ", ".join(f"{measure.name} {work.told(measure)}" for measure in found)
+    return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {work.told(measure)}" for measure in found)
 
 
 def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
@@ -86,8 +87,8 @@ def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
         figures.append(KeyFigure("Core-seconds of the store", words.number(median), "per repetition"))
     if (peak := analysis.peak_memory(run)) is not None:
         figures.append(KeyFigure("Peak memory", words.size(peak), "driver and executors"))
-    if made := len(analysis.checks(run)):
-        figures.append(KeyFigure("Checks right", f"{made - len(analysis.wrong_checks(run))} of {made}"))
+    if (verdicts := analysis.verdicts(run)).made:
+        figures.append(KeyFigure("Checks right", f"{verdicts.right} of {verdicts.made}"))
     return figures
 
 
@@ -100,7 +101,7 @@ def _prominent(found: list[Measure]) -> list[Measure]:
 
 def _price(run: Run, main: Measure) -> list[KeyFigure]:
     figures = []
-    if cores := analysis.cores(run):
+    if cores := main.cores or analysis.cores(run):
         rate = analysis.gb_per_core_hour(main.bytes, main.median, cores)
         figures.append(KeyFigure("GB per core and hour", words.number(rate), main.name))
     if (own := analysis.core_seconds_per_gb(run, main)) is not None:

@@ -24,7 +24,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 
 def sections(run: Run) -> list[Section]:
     """Nothing for a run that was not metered."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for label, key, write in _FIGURES:
         values = analysis.usage(run, key)
         if values:
@@ -33,6 +33,8 @@ def sections(run: Run) -> list[Section]:
             rows.append((label, write(found.median), ranged))
     if not rows:
         return []
-    columns = ("", "median", "range")
-    note = "Per repetition, from the kernel's own counters. Only what runs on this machine is known."
+    if not any(row[2] for row in rows):
+        rows = [row[:2] for row in rows]
+    columns = ("", "median", "range")[: len(rows[0])]
+    note = "Of one repetition, from the kernel's own counters. Only what runs on this machine is known."
     return [Section("Store, disk and machine", note, [Table(columns, rows, numeric=frozenset({1, 2}))])]

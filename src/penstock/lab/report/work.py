@@ -130,7 +130,8 @@ def _table(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, 
         times = analysis.spread(measure.seconds)
         many = times.count > 1
         per_gb = core_seconds_per_gb.get(measure.name)
-        price = analysis.gb_per_core_hour(measure.bytes, times.median, cores) if cores and measure.bytes else 0
+        on = measure.cores or cores
+        price = analysis.gb_per_core_hour(measure.bytes, times.median, on) if on and measure.bytes else 0
         return {
             "measure": measure.name,
             "times": words.count(times.count) if many else "",

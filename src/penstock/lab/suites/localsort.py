@@ -42,7 +42,7 @@ def measure(session: Session, prefix: str) -> None:
             size += found.size
         _run(_command(scratch, size))
         for line in (scratch / "report.jsonl").read_text(encoding="utf-8").splitlines():
-            session.record(**json.loads(line), reference=True)
+            session.record(**json.loads(line), reference=True, cores=1)
 
 
 def _command(scratch: Path, size_bytes: int) -> list[str]:

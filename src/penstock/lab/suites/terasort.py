@@ -149,6 +149,7 @@ class TeraSort(Suite):
                 bytes=self.concurrent * self.data.bytes,
                 rows=self.concurrent * self.data.records,
                 core_seconds=sum(core_seconds) if all(core_seconds) else None,
+                cores=self.concurrent * session.size.executor_cores,
             )
 
     def _sort(self, session: Session, user: int, output: str) -> Ran:

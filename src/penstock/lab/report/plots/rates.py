@@ -42,12 +42,15 @@ def over_time(lines: Sequence[Seconds]) -> Figure:
                 "hoverinfo": "text",
             }
         )
+    short = max(line.first + len(line.amounts) for line in lines) <= 10
     return {
         "data": data,
         "layout": layout(
             showlegend=len(names) > 1,
             margin={"l": 56, "r": 12, "t": 28, "b": 44},
-            xaxis=axis("seconds since the start", rangemode="tozero"),
+            xaxis=axis(
+                "seconds since the start", rangemode="tozero", tickformat=",d", **({"dtick": 1} if short else {})
+            ),
             yaxis=axis("MB/s" if moves_bytes else "operations/s", rangemode="tozero"),
         ),
     }
