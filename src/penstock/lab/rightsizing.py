@@ -52,15 +52,8 @@ def work(run: Run, names: Collection[str] | None = None) -> Work:
 
 
 def own_pieces(run: Run) -> dict[str, Measure]:
-    """What was timed, without what took place at the same time or elsewhere.
-
-    That is a single user's work among others at once, which a piece of its own covers, and what was measured beside the
-    cluster as a reference.
-    """
-    apart = {
-        str(sample["name"]) for sample in run.of_kind("measure") if "user" in sample or sample.get("reference", False)
-    }
-    return {name: piece for name, piece in analysis.measured(run).items() if name not in apart}
+    """What was timed, without what took place at the same time or elsewhere."""
+    return {name: piece for name, piece in analysis.measured(run).items() if not piece.apart}
 
 
 def _rounds(pieces: dict[str, Measure], value: Callable[[analysis.Work], float]) -> list[list[float]]:

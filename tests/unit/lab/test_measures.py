@@ -128,6 +128,17 @@ def test_answers_of_queries_are_checks_too() -> None:
     assert not analysis.all_right(found)
 
 
+def test_a_reference_and_single_users_are_in_no_total() -> None:
+    def arm(seconds: float) -> Run:
+        users = [measure("sort", seconds * 0.9, user=user) for user in (1, 2)]
+        beside = measure("sort, one process", 50, reference=True)
+        return run(*repetition(1, [*users, measure("2 sorts at once", seconds), beside]))
+
+    found = analysis.compare(arm(10), arm(5))
+    assert (found.total.name, found.total.ratio) == ("2 sorts at once", 0.5)
+    assert [part.name for part in found.parts] == ["sort", "2 sorts at once", "sort, one process"]
+
+
 def test_many_arms_are_compared_by_what_all_of_them_did() -> None:
     one, two, three = (
         run(*repetition(1, [measure(name, 1, bytes=size) for name in names]))

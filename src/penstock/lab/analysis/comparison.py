@@ -21,7 +21,7 @@ class Comparison:
     baseline: Run
     candidate: Run
     total: Ratio
-    """Over all parts: their sum in each round; the geometric mean of their costs where an amount is the basis."""
+    """Their sum in each round, but of what took place apart; the geometric mean where an amount is the basis."""
     parts: tuple[Ratio, ...]
     only_in_one: tuple[str, ...]
     """What one arm measured and another did not, or not with success; counted in no total."""
@@ -89,6 +89,8 @@ def _parts(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mappi
 
 
 def _total(bases: Mapping[str, str], before: Mapping[str, Measure], after: Mapping[str, Measure]) -> Ratio:
+    whole = {name: unit for name, unit in bases.items() if not (before[name].apart or after[name].apart)}
+    bases = whole or bases
     if len(bases) == 1:
         return _parts(bases, before, after)[0]
     rounds = _rounds(before, bases), _rounds(after, bases)

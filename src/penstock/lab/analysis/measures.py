@@ -41,6 +41,9 @@ class Measure:
     works: tuple[Work, ...]
     fixed_time: bool = False
     clients: int | None = None
+    apart: bool = False
+    """Whether it took place at the same time as, or elsewhere than, what its run is about: one user's work among
+    others, which a measure of all of them covers, or a reference measured beside the cluster. Part of no total."""
 
     @property
     def seconds(self) -> list[float]:
@@ -125,9 +128,14 @@ def measured(run: Run) -> dict[str, Measure]:
             tuple(work for work, _ in works),
             fixed_time=works[0][1].get("basis") == "rate",
             clients=works[0][1].get("clients"),
+            apart=any(_apart(sample) for _, sample in works),
         )
         for name, works in found.items()
     }
+
+
+def _apart(sample: Sample) -> bool:
+    return sample["kind"] == "measure" and ("user" in sample or bool(sample.get("reference", False)))
 
 
 def measures(run: Run) -> dict[str, list[float]]:

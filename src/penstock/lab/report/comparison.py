@@ -70,7 +70,8 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
     baseline, candidate = names
     total = found.total
     one, many = nouns(found.baseline)
-    parts = f" over {words.plural(len(found.parts), one, many)}" if len(found.parts) > 1 else f" for {total.name}"
+    alone = total in found.parts
+    parts = f" for {total.name}" if alone else f" over {words.plural(len(found.parts), one, many)}"
     over = f" in the geometric mean{parts}" if total.name == "geometric mean" else parts
     # A mean over several units says something as a ratio only.
     sides = (
@@ -119,7 +120,7 @@ def _counts(found: Comparison) -> str:
 
 def _table_section(found: Comparison, names: Sequence[str]) -> Section:
     one, _ = nouns(found.baseline)
-    parts = (found.total, *found.parts) if len(found.parts) > 1 else found.parts
+    parts = found.parts if found.total in found.parts else (found.total, *found.parts)
     rows = [
         (
             part.name,
