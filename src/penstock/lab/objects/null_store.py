@@ -23,7 +23,7 @@ from penstock.lab.objects import children
 from penstock.lab.objects.children import Child
 from penstock.lab.objects.content import PERIOD, Content
 from penstock.lab.objects.distributions import Sizes
-from penstock.lab.objects.workload import Kind, Workload
+from penstock.lab.objects.workload import Kind, Targets, Workload
 from penstock.lake.base import Lake
 
 _DROPPED_AT_ONCE = 1 << 20
@@ -39,7 +39,7 @@ _ENTRY = (
 
 @dataclass(frozen=True)
 class Canned:
-    """What the answers are made from: the sizes of objects by the start of their names, and keys in a listing."""
+    """What the answers are made from: object sizes by a pattern of their names, and the number of keys in a listing."""
 
     seed: int
     bucket: str
@@ -50,13 +50,21 @@ class Canned:
     @staticmethod
     def of(workload: Workload, *, seed: int, bucket: str, prefix: str) -> Canned:
         operations = [op for stage in workload.stages for work in stage.works for op in work.operations]
-        sizes = {op.targets.container_prefix: op.sizes for op in operations if op.sizes}
+        sizes = {_pattern(op.targets): op.sizes for op in operations if op.sizes}
         lists = [len(op.targets.objects) for op in operations if op.kind is Kind.LIST]
-        return Canned(seed, bucket, prefix, tuple(sizes.items()), min(1000, max(lists, default=0)))
+        longest_first = sorted(
+            sizes.items(), key=lambda pair: -len(pair[0])
+        )  # “b2” before “b” with a number of its own
+        return Canned(seed, bucket, prefix, tuple(longest_first), min(1000, max(lists, default=0)))
 
     def size_of(self, name: str) -> int:
-        found = next((sizes for start, sizes in self.sizes if name.startswith(start)), None)
+        found = next((sizes for pattern, sizes in self.sizes if re.fullmatch(pattern, name)), None)
         return found.of(self.seed, name) if found else _UNKNOWN_SIZE
+
+
+def _pattern(targets: Targets) -> str:
+    container = f"{re.escape(targets.container_prefix)}[0-9]+{re.escape(targets.container_suffix)}"
+    return f"{container}/{re.escape(targets.object_prefix)}[0-9]+{re.escape(targets.object_suffix)}"
 
 
 @contextmanager

@@ -30,6 +30,11 @@ class Measured:
     def operations_per_second(self) -> float:
         return self.tally.operations / self.elapsed if self.elapsed else 0.0
 
+    @property
+    def fruitless(self) -> bool:
+        """Whether it was tried and never succeeded in its time."""
+        return not self.tally.operations and bool(self.tally.late or self.tally.errors.total())
+
 
 def measured(result: Result) -> list[Measured]:
     """Per operation, in the workload's order. A name that comes twice gets the work's name, then a number."""

@@ -116,7 +116,7 @@ class Transfer:
 
     def _judged(self, broken: int | None, why: str) -> tuple[str, str]:
         request = self._request
-        if request.size is not None and self._size not in (None, request.size):
+        if self._checked and request.size is not None and self._size not in (None, request.size):
             return WRONG_LENGTH, f"{request.name}: the object has {self._size} bytes instead of {request.size}"
         if self._wrong_at is not None:  # before `broken`: the transfer was ended on purpose
             return WRONG_CONTENT, f"{request.name} differs at byte {self._wrong_at}"

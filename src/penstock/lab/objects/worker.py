@@ -94,7 +94,6 @@ class Running:
 
     def __init__(self, pipe: Connection, setup: Setup, content: Content, stage: Stage) -> None:
         self._pipe = pipe
-        self._grace_seconds = setup.grace_seconds
         self._multi = Multi()
         self._active: dict[Any, tuple[Slot, Request, float]] = {}
         self._slots: list[list[Slot]] = []
@@ -119,6 +118,7 @@ class Running:
             self._slots.append(mine)
             for slot in mine:
                 self._wait(slot)
+        self._deadline = max((slot.end() for slot in self._transfers), default=0.0) + setup.grace_seconds
 
     def run(self, at: float) -> Report:
         self._start = at
@@ -133,12 +133,12 @@ class Running:
             self._start_due(now)
             for ended in self._multi.step(self._idle_seconds(now)):
                 self._count(ended)
-            if now > self._deadline():
+            if now > self._deadline:
                 self._cut_off()
+        core_seconds = time.process_time() - before
         for transfer in self._transfers.values():
             transfer.close()
         self._multi.close()
-        core_seconds = time.process_time() - before
         return Report(
             [_merged(slots) for slots in self._slots],
             [all(slot.ran_out for slot in slots) for slots in self._slots],
@@ -166,9 +166,6 @@ class Running:
         self._multi.remove(ended.curl)
         slot.completed(request, outcome, started, self._now())
         self._wait(slot)
-
-    def _deadline(self) -> float:
-        return max((slot.end() for slot, _, _ in self._active.values()), default=0.0) + self._grace_seconds
 
     def _cut_off(self) -> None:
         for curl, (slot, request, started) in self._active.items():

@@ -59,4 +59,4 @@ def _generator(run: Run) -> list[Section]:
     if spent:
         note += f" It took {words.count(analysis.spread(spent).median)} µs of a core per request."
     table = Table(("operation", "of its ceiling", "limited by the store"), rows, numeric=frozenset({1}))
-    return [Section("The generator", note, [table])]
+    return [Section("The generator", note, [table], brief=True)]

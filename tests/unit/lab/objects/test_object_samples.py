@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.lab.objects.coordinate import Result
 from penstock.lab.objects.distributions import Numbers, Sizes
-from penstock.lab.objects.samples import samples
+from penstock.lab.objects.samples import measured, samples
 from penstock.lab.objects.tally import WRONG_CONTENT, Tally
 from penstock.lab.objects.workload import Kind, Limit, Operation, Stage, Targets, Work
 
@@ -75,6 +75,15 @@ def test_what_never_succeeded_has_errors_and_no_rate() -> None:
     found = taken(tally)
     assert not of_kind(found, "measure") + of_kind(found, "check") + of_kind(found, "point")
     assert of_kind(found, "errors")[0]["first"] == {"cannot connect": "c1/o1: refused"}
+
+
+def test_only_what_was_tried_in_vain_is_fruitless() -> None:
+    never, late, failed = Tally(), Tally(late=1), Tally()
+    failed.failed("time-out", "c1/o1")
+    works = tuple(Work(name, 1, (GET,), Limit(seconds=3)) for name in "abcd")
+    per_work = [[tally] for tally in (never, late, failed, tally_of([0.1]))]
+    result = Result(Stage("main", works), per_work, [False] * 4, frozenset(), 0.0)
+    assert [one.fruitless for one in measured(result)] == [False, True, True, False]
 
 
 def test_a_rate_is_compared_with_the_generators_own_ceiling() -> None:
