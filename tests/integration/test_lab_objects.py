@@ -268,6 +268,18 @@ def test_a_process_that_dies_fails_the_run_and_leaves_none_behind() -> None:
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
+def test_ctrl_c_is_left_to_the_command_from_a_process_s_first_moment_on() -> None:
+    stage = Stage("main", (Work("main", 2, (Operation(Kind.GET, 1, TARGETS),), Limit(operations=8)),))
+    with store(send) as endpoint:
+        lake = Lake("test", (endpoint,), "bucket", "environment")
+        with coordinate.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
+            for child in generator._children:
+                os.kill(child.process.pid or 0, signal.SIGINT)
+            result = generator.run(stage, lambda *_: None)
+    assert result.operations == 8
+    assert not result.errors()
+
+
 def test_a_session_token_is_sent_and_signed() -> None:
     seen: list[tuple[str | None, str]] = []
 
