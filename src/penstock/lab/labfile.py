@@ -47,8 +47,12 @@ class Workloads(Protocol):
         ...
 
 
-def experiments(file: Entry, workloads: Workloads, usual: ClusterSize) -> list[Experiment]:
-    """What a file asks for, in its order; `usual` is the size of cluster where it says nothing.
+Usual = Callable[[Suite], ClusterSize]
+"""The size of a workload's clusters where the file says nothing."""
+
+
+def experiments(file: Entry, workloads: Workloads, usual: Usual) -> list[Experiment]:
+    """What a file asks for, in its order.
 
     Raises `InvalidInput` with the line and the key of the first thing that is wrong.
     """
@@ -99,7 +103,7 @@ class _Chosen:
 
 
 class _Reader:
-    def __init__(self, workloads: Workloads, usual: ClusterSize) -> None:
+    def __init__(self, workloads: Workloads, usual: Usual) -> None:
         self._workloads = workloads
         self._usual = usual
 
@@ -152,10 +156,11 @@ class _Reader:
             yield self._arm(name or _NAMES[_launcher(chosen)], workload, chosen, listed)
 
     def _arm(self, name: str, workload: str, chosen: _Chosen, at: Entry) -> Arm:
+        suite = self._suite(workload, chosen.options, at)
         return Arm(
             name=name,
-            suite=self._suite(workload, chosen.options, at),
-            size=_size(chosen, self._usual),
+            suite=suite,
+            size=_size(chosen, self._usual(suite)),
             lake=_name(chosen.own["lake"]) if "lake" in chosen.own else None,
             profile=chosen.own["profile"].one_of(profiles.names()) if "profile" in chosen.own else None,
             settings={key: _spark_value(entry) for key, entry in chosen.settings.items()},

@@ -34,7 +34,7 @@ class Letters:
 
 
 def read(text: str) -> list[Experiment]:
-    return labfile.experiments(yamlfile.parse(text, "lab.yaml"), Letters(), SIZE)
+    return labfile.experiments(yamlfile.parse(text, "lab.yaml"), Letters(), lambda _: SIZE)
 
 
 def refused(text: str) -> InvalidInput:

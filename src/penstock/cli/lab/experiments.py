@@ -63,8 +63,10 @@ def _read(file: Path) -> list[Experiment]:
     from penstock.clusters import machine
     from penstock.lab import labfile, yamlfile
 
-    usual = machine.default_size(machine.capacity())
-    return labfile.experiments(yamlfile.read(file, fix=_SEE_EXAMPLE), CommandWorkloads(), usual)
+    capacity = machine.capacity()
+    return labfile.experiments(
+        yamlfile.read(file, fix=_SEE_EXAMPLE), CommandWorkloads(), lambda suite: suite.default_size(capacity)
+    )
 
 
 def _tell(console: Console, experiments: Sequence[Experiment]) -> None:

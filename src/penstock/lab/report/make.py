@@ -9,10 +9,14 @@ from dataclasses import asdict
 from penstock.errors import InvalidInput
 from penstock.lab import rightsizing
 from penstock.lab.records import Run
-from penstock.lab.report import arms, comparison, html, markdown, measures, scale, starts, streams, tpcds
+from penstock.lab.report import arms, comparison, html, markdown, measures, mixed, scale, starts, streams, tpcds
 from penstock.lab.report.document import Document
 
-_OWN: dict[str, Callable[[Run], Document]] = {"streams": streams.document, "tpcds": tpcds.document}
+_OWN: dict[str, Callable[[Run], Document]] = {
+    "mixed": mixed.document,
+    "streams": streams.document,
+    "tpcds": tpcds.document,
+}
 """Workloads with a document of their own; all others are timed work that `measures` tells of."""
 
 

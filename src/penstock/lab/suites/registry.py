@@ -14,10 +14,11 @@ _SUITES = {
     "enrichment": "enrichment:Enrichment",
     "etl": "etl:Etl",
     "kmeans": "kmeans:KMeans",
+    "mixed": "mixed:Mixed",
     "objects": "objects:Objects",
+    "streams": "streams:Streams",
     "terasort": "terasort:TeraSort",
     "tpcds": "tpcds:Tpcds",
-    "streams": "streams:Streams",
 }
 
 NAMES = tuple(_SUITES)

@@ -1,0 +1,100 @@
+"""The mixed workload: every part by itself, then all of them at the same time, each recorded as what it was part of."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from tpcds_world import World
+
+from penstock.clusters.base import Capacity
+from penstock.engine.application import State
+from penstock.errors import InvalidInput
+from penstock.lab.report import make
+from penstock.lab.session import Session
+from penstock.lab.suites.enrichment import Enrichment
+from penstock.lab.suites.mixed import Mixed
+
+SUITE = Mixed(scale=0.1, users=2, queries=("q1", "q2"), users_queries=("q2", "q3"))
+GIB = 1 << 30
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("penstock.clusters.machine.capacity", lambda: Capacity(2, 16 * GIB))
+
+    def only_sales(suite: Enrichment, session: Session) -> None:
+        suite.sales.ensure(session)
+
+    monkeypatch.setattr(Enrichment, "prepare", only_sales)
+    return World(tmp_path, monkeypatch)
+
+
+def test_each_part_is_measured_by_itself_and_then_with_the_others(world: World) -> None:
+    run = world.measure(SUITE)
+    assert run.outcome == "ok"
+    measures = [(sample["name"], sample["group"], sample["phase"]) for sample in run.of_kind("measure")]
+    parts = [("single user", "single user"), ("2 users", "2 users"), ("enrich", "enrichment"), ("enrichment",) * 2]
+    for phase in ("alone", "together"):
+        own = [(name, group) for name, group, of in measures if of == phase]
+        assert sorted(own) == sorted((f"{name}, {phase}", group) for name, group in parts)
+    assert [phase for *_, phase in measures] == ["alone"] * 4 + ["together"] * 4
+
+
+def test_all_parts_are_at_work_at_the_same_time(world: World) -> None:
+    """Would time out if one had to wait for another's end."""
+    here = threading.Barrier(4, timeout=20)
+
+    def meet(prefix: str) -> State:
+        if "/together/" in prefix:
+            here.wait()
+        return State.FINISHED
+
+    world.before = meet
+    assert world.measure(SUITE).outcome == "ok"
+
+
+def test_the_groups_ask_their_own_queries_and_every_answer_is_checked(world: World) -> None:
+    world.answers_to = {"together/2-users/2": {"q3": [["0.60"]]}}
+    run = world.measure(SUITE)
+    asked = {(sample["group"], sample["query"]) for sample in run.of_kind("query")}
+    assert asked == {("single user", "q1"), ("single user", "q2"), ("2 users", "q2"), ("2 users", "q3")}
+    (wrong,) = [sample for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
+    assert wrong["whose"] == ["user 2, together"]
+    assert run.outcome == "wrong"
+
+
+def test_an_enrichment_that_breaks_stops_the_users(world: World) -> None:
+    def breaks(prefix: str) -> State | None:
+        if "/together/" not in prefix:
+            return State.FINISHED
+        return State.FAILED if "enrich" in prefix else None
+
+    world.before = breaks
+    run = world.measure(SUITE)
+    (repetition,) = run.of_kind("repetition")
+    assert "Enrichment, scale 0.1 ended as" in repetition["error"]
+    assert len(world.engine.stopped) == 3
+
+
+def test_the_enrichment_and_the_single_user_need_room_too(world: World) -> None:
+    with pytest.raises(InvalidInput, match="20 clusters do not fit") as refused:
+        world.measure(Mixed(users=18))
+    assert refused.value.fix == "--users 7"
+
+
+def test_without_the_parts_alone_only_the_mix_is_measured(world: World) -> None:
+    run = world.measure(Mixed(scale=0.1, users=2, queries=("q1",), users_queries=("q2", "q3"), alone=False))
+    assert {sample["phase"] for sample in run.of_kind("measure")} == {"together"}
+
+
+def test_the_page_tells_the_slow_down_of_each_part(world: World) -> None:
+    run = world.measure(SUITE)
+    document = make.document([run])
+    assert document.headline.startswith("At the same time, of the time each takes alone: single user ")
+    assert [figure.label for figure in document.key_figures] == ["Single user", "2 users", "Enrichment"]
+    titles = [section.title for section in document.sections]
+    assert titles[0] == "Every part"
+    assert "Every query of every user: 2 users" in titles
+    assert "Every part" in make.as_markdown([run])
