@@ -31,6 +31,7 @@ PAGES: dict[str, Callable[[], list[Run]]] = {
     "starts": lambda: [starts_run("Penstock", 6), starts_run("plain Spark", 12)],
     "timed work": lambda: [lab_runs.terasort()],
     "a wrong result": lambda: [lab_runs.terasort_gone_wrong()],
+    "nothing measured": lambda: [lab_runs.run("terasort", [], outcome="unfinished", settings={"spark.x": "1"})],
     "throughput against clients": lambda: [lab_runs.dfsio()],
     "load": lambda: [lab_runs.objects()],
     "timed work compared": lambda: [lab_runs.terasort(seconds=20, arm="plain"), lab_runs.terasort()],
@@ -105,7 +106,8 @@ def dark(browser: Browser, report: Path) -> Iterator[Page]:
 def test_a_page_draws_all_its_plots_and_asks_for_nothing_but_itself(light: Page, report: Path) -> None:
     assert light.problems == []
     assert light.requested == [report.as_uri()]
-    assert light.evaluate("document.querySelectorAll('.plot').length") >= 1
+    plots = report.read_text(encoding="utf-8").count('role="img"')
+    assert light.evaluate("document.querySelectorAll('.plot svg.main-svg:first-child').length") == plots
     assert light.evaluate(UNSEEN_PLOTS) == []
     assert colours(light) == ("rgb(255, 255, 255)", "rgb(20, 32, 43)")
 

@@ -27,14 +27,14 @@ def render(document: Document) -> str:
         style=Markup(_own("page.css")),  # noqa: S704 - our own file
         script=Markup(_own("page.js")),  # noqa: S704 - our own file
         plotly=Markup(_plotly()) if plots else "",  # noqa: S704 - the library's own file
-        plots=_inline_json(plots) if plots else "",
+        plots=_inline_json(plots),
         version=penstock.__version__,
     )
 
 
 def _unbroken(text: str) -> str:
     """No line ends between a number and its unit."""
-    return re.sub(r"(?<=\d) (?=[^\W\d])", "\u00a0", text)
+    return re.sub(r"(?<=\d) (?=[^\W\d])|(?<=\bmin) (?=\d)", "\u00a0", text)
 
 
 def _own(name: str) -> str:
