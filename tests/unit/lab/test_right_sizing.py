@@ -178,3 +178,8 @@ def test_what_happened_at_once_or_elsewhere_is_not_added_up() -> None:
     done = rightsizing.work(Run(run(2, []).description, tuple({"at_ms": 0, **sample} for sample in samples)))
     assert done.seconds == pytest.approx((10.0,))
     assert done.bytes == 2 * 10**9
+
+
+def test_a_curve_that_is_still_being_measured_says_so() -> None:
+    *done, last = curve_of(Law(90, 10, 0.3), (1, 2, 4))
+    assert make.document([*done, Run(last.description, last.samples[:-1])]).headline.startswith("Unfinished. ")

@@ -64,6 +64,11 @@ def doubts(runs: Sequence[Run], names: Sequence[str]) -> str:
     return "".join(found)
 
 
+def unfinished(runs: Sequence[Run]) -> str:
+    """A word before any figure where more of it may come; empty where all runs came to their end."""
+    return "Unfinished. " if any(run.outcome == "unfinished" for run in runs) else ""
+
+
 def _when(sample: Sample) -> str:
     repetition = sample.get("repetition")
     return "preparation" if repetition is None else "warm-up" if analysis.warm_up(sample) else str(repetition)

@@ -52,7 +52,9 @@ def document(runs: Sequence[Run], asked: Question) -> Document:
     return Document(
         kicker="Penstock lab · price/performance"
         + (f" · {title(runs[0].description)}" if runs and not _mixed(runs) else ""),
-        headline=doubts + " ".join([*_headline_of_runs(priced, asked.prices), *_headline_of_stores(stores, asked)]),
+        headline=doubts
+        + checks.unfinished(runs)
+        + " ".join([*_headline_of_runs(priced, asked.prices), *_headline_of_stores(stores, asked)]),
         good=not doubts,
         key_figures=[*_figures_of_runs(priced, asked.prices), *_figures_of_stores(stores, asked.prices)],
         sections=sections,

@@ -23,7 +23,7 @@ def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
     name = title(runs[0].description)
     return Document(
         kicker=f"Penstock lab · {name} · right-sizing over {words.plural(len(sizing.curve.measured), 'cluster size')}",
-        headline=f"{doubts}{headline(name, sizing)}",
+        headline=f"{doubts}{checks.unfinished(runs)}{headline(name, sizing)}",
         good=not doubts and all(run.outcome in ("ok", "unfinished") for run in runs),
         key_figures=_key_figures(sizing),
         sections=[
