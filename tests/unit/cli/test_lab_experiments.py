@@ -53,7 +53,7 @@ def test_what_the_example_shows_as_comments_is_right_too() -> None:
     arms, each, choices, several = (re.sub("^# ", "", block, flags=re.MULTILINE) for block in blocks)
     usual = machine.default_size(machine.capacity())
     for text in (f"workload: tpcds\n{arms}", f"workload: tpcds\n{each}{choices}", several):
-        assert labfile.experiments(yamlfile.parse(text, "example"), CommandWorkloads(), usual)
+        assert labfile.experiments(yamlfile.parse(text, "example"), CommandWorkloads(), lambda _: usual)
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:
