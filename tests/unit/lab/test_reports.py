@@ -71,6 +71,15 @@ def test_a_failed_query_is_never_an_average() -> None:
     assert document.data["total_seconds"] < 10
 
 
+def test_a_repetition_that_could_not_run_is_said_first() -> None:
+    description = run().description
+    broken = {"kind": "repetition", "at_ms": 0, "repetition": 1, "status": "failed", "error": "the driver was killed"}
+    document = make.document([Run(description, (broken, {"kind": "end", "at_ms": 0, "outcome": "failed"}))])
+    assert document.headline == "1 repetition failed. No query was measured."
+    assert not document.good
+    assert document.sections[0].title == "Repetitions that failed"
+
+
 def test_the_page_loads_nothing_from_elsewhere() -> None:
     page = make.as_html([run()])
     own = page.replace(re.findall(r"<script>.*?</script>", page, re.DOTALL)[0], "")

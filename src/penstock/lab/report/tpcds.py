@@ -46,14 +46,21 @@ def _headline(
 ) -> str:
     cores = run.description.size.get("executors", 0) * run.description.size.get("executor", {}).get("cores", 0)
     where = f" on {words.plural(cores, 'core')}" if cores else ""
-    took = f"{words.plural(len(medians), 'query', 'queries')} ran in {words.seconds(sum(medians.values()))}{where}"
+    queries = words.plural(len(medians), "query", "queries")
+    took = f"{queries} ran in {words.seconds(sum(medians.values()))}{where}" if medians else "no query was measured"
     if different:
         differ = words.plural(len(different), "answer differs", "answers differ")
         return f"{differ}: {words.some(different)}. {words.capitalised(took)}."
     if failed:
         return f"{words.plural(len(failed), 'query', 'queries')} failed: {words.some(failed)}. The other {took}."
+    if broken := analysis.repetitions(run).errors:
+        return f"{words.plural(len(broken), 'repetition')} failed. {words.capitalised(took)}."
     if run.outcome == "unfinished":
         return f"Unfinished: so far {took}."
+    return _validated(took, medians, verdicts)
+
+
+def _validated(took: str, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> str:
     if not verdicts:
         return f"{took}; no answer was checked."
     if len(verdicts) < len(medians):
@@ -62,8 +69,9 @@ def _headline(
 
 
 def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> list[KeyFigure]:
-    figures = [KeyFigure("All queries", words.seconds(sum(medians.values())))]
+    figures = []
     if medians:
+        figures.append(KeyFigure("All queries", words.seconds(sum(medians.values()))))
         longest = max(medians, key=lambda name: medians[name])
         typical = statistics.median(medians.values())
         figures.append(KeyFigure("Median query", words.seconds(typical)))
