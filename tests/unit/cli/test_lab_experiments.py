@@ -16,6 +16,7 @@ from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 from penstock.lab import labfile, yamlfile
 from penstock.lab.records import Description, Recorder
+from penstock.lab.suites.registry import restored
 from penstock.lab.suites.tpcds import Tpcds
 
 
@@ -62,6 +63,13 @@ def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:
     assert made == Tpcds(scale=0.5, object_size_bytes=128 << 20, queries=("q3", "q7"), validate=False)
     assert CommandWorkloads().suite("tpcds", {"set": "nine"}).options()["queries"][0] == "q19"
     assert CommandWorkloads().suite("tpcds", {}) == Tpcds()
+
+
+@pytest.mark.parametrize("workload", CommandWorkloads().names())
+def test_every_workload_can_be_described_by_a_file_and_gone_on_with_from_its_records(workload: str) -> None:
+    made = CommandWorkloads().suite(workload, {})
+    assert made.workload == workload
+    assert restored(workload, json.loads(json.dumps(made.options()))) == made
 
 
 @pytest.mark.parametrize(
