@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Collection, Sequence
@@ -82,13 +83,28 @@ def hourly(size: ClusterSize, prices: Prices | None) -> float:
     return prices.compute_per_hour(cores, memory_bytes / _GIB) if prices else float(cores)
 
 
+def clusters_at_once(run: Run) -> int:
+    """The most applications that ran at the same time, each on a cluster of the run's size; at least 1."""
+    edges: list[tuple[int, int]] = []
+    for sample in analysis.counted(run, "application"):
+        if sample.get("submitted_ms") is not None and sample.get("elapsed_ms") is not None:
+            edges += [(sample["submitted_ms"], 1), (sample["submitted_ms"] + sample["elapsed_ms"], -1)]
+    # At one moment an end sorts before a start: one after the other is not at once.
+    return max([1, *itertools.accumulate(change for _, change in sorted(edges))])
+
+
 def run_cost(run: Run, prices: Prices) -> RunCost:
-    """Of the median repetition. Raises `ValueError` where none was completed."""
+    """Of the median repetition. Raises `ValueError` where none was completed.
+
+    Where users had a cluster each at the same time, all of them are counted for the whole time.
+    """
     done, size = work(run), size_of(run)
     if not done.seconds:
         raise ValueError(f"no repetition of {run.description.id} was completed")
     seconds = statistics.median(done.seconds)
-    return RunCost(seconds, size.executor_cores, hourly(size, prices) * seconds / 3600, done.bytes)
+    clusters = clusters_at_once(run)
+    cost = clusters * hourly(size, prices) * seconds / 3600
+    return RunCost(seconds, clusters * size.executor_cores, cost, done.bytes)
 
 
 @dataclass(frozen=True)
@@ -99,6 +115,8 @@ class Sizing:
     unit: str
     bytes: float | None
     currency: str
+    clusters: int
+    """At once, each of the curve's sizes."""
     left_out: tuple[str, ...]
     """What only some of the sizes completed; part of no time."""
 
@@ -136,17 +154,22 @@ def sizing(runs: Sequence[Run], prices: Prices | None = None) -> Sizing:
         size = size_of(run)
         times.setdefault(size.executor_cores, []).extend(one.seconds)
         sizes[size.executor_cores] = size
-    largest = sizes[max(sizes)]
+    largest, clusters = sizes[max(sizes)], max(clusters_at_once(run) for run in runs)
 
     def cluster_hour(cores: int) -> float:
-        return hourly(sizes.get(cores) or _scaled(largest, cores), prices)
+        return clusters * hourly(sizes.get(cores) or _scaled(largest, cores), prices)
 
     unit = next((one.unit for one in done if one.seconds), "run")
     size_bytes = next((one.bytes for one in done if one.seconds), None)
     currency = prices.currency if prices else CORE_HOURS
     left_out = set().union(*measured) - names
     return Sizing(
-        scaling.curve(times, cluster_hour), unit, size_bytes, currency, tuple(sorted(left_out, key=analysis.natural))
+        curve=scaling.curve(times, cluster_hour),
+        unit=unit,
+        bytes=size_bytes,
+        currency=currency,
+        clusters=clusters,
+        left_out=tuple(sorted(left_out, key=analysis.natural)),
     )
 
 

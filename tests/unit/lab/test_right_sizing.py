@@ -183,3 +183,22 @@ def test_what_happened_at_once_or_elsewhere_is_not_added_up() -> None:
 def test_a_curve_that_is_still_being_measured_says_so() -> None:
     *done, last = curve_of(Law(90, 10, 0.3), (1, 2, 4))
     assert make.document([*done, Run(last.description, last.samples[:-1])]).headline.startswith("Unfinished. ")
+
+
+def test_users_at_once_pay_for_a_cluster_each() -> None:
+    def application(user: int, submitted_ms: int, elapsed_ms: int) -> dict[str, Any]:
+        times = {"submitted_ms": submitted_ms, "elapsed_ms": elapsed_ms}
+        return {"kind": "application", "user": user, "repetition": 1, "attempt": 1, **times}
+
+    alone = run(4, [3600.0])
+    after = run(4, [3600.0], more=[application(1, 0, 100), application(1, 100, 100)])
+    together = run(4, [3600.0], more=[application(1, 0, 100), application(2, 50, 100), application(3, 60, 10)])
+    assert [rightsizing.clusters_at_once(found) for found in (alone, after, together)] == [1, 1, 3]
+    prices = pricefile.prices()
+    one, three = rightsizing.run_cost(alone, prices), rightsizing.run_cost(together, prices)
+    assert three.cost == pytest.approx(3 * one.cost)
+    assert one.gb_per_core_hour and three.gb_per_core_hour
+    assert three.gb_per_core_hour == pytest.approx(one.gb_per_core_hour / 3)
+    curve = rightsizing.sizing([run(2, [10.0]), together])
+    assert curve.clusters == 3
+    assert curve.curve.measured[1].cost == pytest.approx(3 * 5)

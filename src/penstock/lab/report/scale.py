@@ -150,11 +150,12 @@ def _sizes(sizing: Sizing) -> Section:
     )
     rows = [_row(sizing, size) for size in (*curve.measured, *curve.predicted)]
     table = Table(columns, rows, numeric=frozenset(range(len(columns) - 1)))
+    at_once = f" {sizing.clusters} clusters of each size ran at once; all are counted." if sizing.clusters > 1 else ""
     left_out = f" Left out, as not every size completed it: {words.some(sizing.left_out)}." if sizing.left_out else ""
     note = (
         f"Medians; the cost is that of the whole cluster while the work went on, without its start. “An hour saved” "
         f"is what it costs to be that much faster than with the next cheaper size worth having. What is beaten is "
-        f"neither faster nor cheaper than another size; what is as fast is so within the noise.{left_out}"
+        f"neither faster nor cheaper than another size; what is as fast is so within the noise.{at_once}{left_out}"
     )
     return Section("Every size", note, [table], brief=True)
 
@@ -179,7 +180,7 @@ def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
 
 def _pace(sizing: Sizing, size: Size) -> str:
     if sizing.bytes:
-        return words.number(gb_per_core_hour(sizing.bytes, size.seconds, size.cores))
+        return words.number(gb_per_core_hour(sizing.bytes, size.seconds, sizing.clusters * size.cores))
     return f"{words.number(sizing.curve.measured[0].seconds / size.seconds)}×"
 
 
