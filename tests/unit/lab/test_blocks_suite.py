@@ -33,7 +33,7 @@ def test_a_report_becomes_a_rate_and_a_histogram_in_microseconds() -> None:
     measure, latency = samples(READ, REPORT)
     assert (measure["bytes"], measure["operations"], measure["elapsed_ms"]) == (49057792, 11983, 799)
     assert measure["mean_latency_us"] == pytest.approx(66.3286)
-    assert latency["histogram"] == [[28.8, 2], [53.504, 358]]
+    assert latency["histogram"] == [[28.928, 2], [53.76, 358]], "fio names a bucket by its middle, we by its end"
 
 
 def test_a_device_that_did_nothing_is_no_sample_of_zero() -> None:

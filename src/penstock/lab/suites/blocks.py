@@ -130,14 +130,24 @@ def samples(pattern: Pattern, found: Mapping[str, Any]) -> Iterator[dict[str, An
         "mean_latency_us": side["clat_ns"]["mean"] / 1000,
         "highest_latency_us": side["clat_ns"]["max"] / 1000,
     }
-    bins = {int(upper): count for upper, count in side["clat_ns"]["bins"].items()}
+    bins = {_upper_bound(int(middle)): count for middle, count in side["clat_ns"]["bins"].items()}
     yield {
         "kind": "latency",
         "name": pattern.name,
         "phase": "total",
         "unit": "us",
+        "relative_error": _BUCKETS_ERROR,
         "histogram": [[upper / 1000, bins[upper]] for upper in sorted(bins) if bins[upper]],
     }
+
+
+_BUCKETS_ERROR = 1 / 64
+"""fio divides each power of two of nanoseconds into 64 buckets (its `stat.h`, FIO_IO_U_PLAT_BITS)."""
+
+
+def _upper_bound(middle: int) -> int:
+    """Of the bucket that fio names by its middle; below 128 ns a bucket is a single value."""
+    return middle + (1 << max(0, middle.bit_length() - 8) if middle >= 128 else 0)
 
 
 def points(pattern: Pattern, log: str) -> Iterator[dict[str, Any]]:
