@@ -42,9 +42,11 @@ def share(capacity: Capacity, count: int) -> ClusterSize:
     return size if fits else ClusterSize(small, replace(small, cores=executor_cores), 1)
 
 
-def require_room(size: ClusterSize, users: int, capacity: Capacity, *, beside: int = 0) -> None:
+def require_room(
+    size: ClusterSize, users: int, capacity: Capacity, *, beside: int = 0, option: str = "--users"
+) -> None:
     """Raise `InvalidInput` where a cluster of `size` for each of the users, and those `beside` them, do not fit at
-    once."""
+    once. `option` is what chose their number."""
     count = users + beside
     each = admission.promised(size).memory_bytes
     if count * each <= capacity.memory_bytes:
@@ -55,7 +57,7 @@ def require_room(size: ClusterSize, users: int, capacity: Capacity, *, beside: i
         driver=replace(size.driver, memory_bytes=_LEAST_HEAP),
         executor=replace(size.executor, memory_bytes=_LEAST_HEAP),
     )
-    fixes = [f"--users {fit - beside}"] if fit > beside else []
+    fixes = [f"{option} {fit - beside}"] if fit > beside else []
     if count * admission.promised(smallest).memory_bytes <= capacity.memory_bytes:
         fixes.append("--driver-memory 512m --executor-memory 512m")
     raise InvalidInput(
@@ -77,6 +79,9 @@ def at_once(session: Session, work: Sequence[Work]) -> None:
 
     Returns, or raises that first failure, when the applications of all of them have ended.
     """
+    # What a killed command left keeps its promise of memory and cores until somebody looks after it. Asked here, since
+    # an application of the crowd that nobody claims yet would be taken for such a one, too.
+    session.bench.engine.reconcile()
     session = replace(session, stopping=threading.Event())
     begin = threading.Barrier(len(work))
     failures: list[BaseException] = []
@@ -96,6 +101,7 @@ def at_once(session: Session, work: Sequence[Work]) -> None:
             wait([pool.submit(do, task) for task in work], return_when=FIRST_EXCEPTION)
         except BaseException:  # Ctrl-C reaches the main thread only
             session.stopping.set()
+            begin.abort()  # where some of them were never begun, the others wait for them
             raise
     if failures:
         raise failures[0]

@@ -86,6 +86,9 @@ class PretendingEngine:
         """What was left running of a killed command's."""
         return [stray for stray in self.strays if stray.state in states and set(tags) <= set(stray.spec.tags)]
 
+    def reconcile(self) -> Iterable[str]:
+        return []
+
     def stop(self, application_id: str) -> None:
         self.stopped.append(application_id)
 

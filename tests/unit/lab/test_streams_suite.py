@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent import futures
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +165,21 @@ def test_a_cluster_that_breaks_stops_the_others_and_is_what_is_told(world: World
     assert "3 users: user 2" in repetition["error"]
     others = {f"app-{n}" for n, spec in enumerate(world.engine.submitted, start=1) if is_user(spec.name, 1, 3)}
     assert others == set(world.engine.stopped)
+
+
+def test_an_interruption_while_they_begin_leaves_nobody_waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Would hang for ever."""
+
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+            if self._max_workers > 1 and self._threads:
+                raise KeyboardInterrupt
+            return super().submit(*args, **kwargs)
+
+    monkeypatch.setattr(crowd, "ThreadPoolExecutor", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        world.measure(SUITE)
+    assert world.mains() == ["Load", "PowerRun"], "the load, and the user alone"
 
 
 def test_interrupted_nothing_is_left_running(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

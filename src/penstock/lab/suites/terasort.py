@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+from penstock.clusters.base import Capacity
+from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput, NotFound
+from penstock.lab import crowd
 from penstock.lab.launcher import Ran
 from penstock.lab.report import words
 from penstock.lab.session import Session
@@ -114,6 +117,13 @@ class TeraSort(Suite):
         if self.limit:
             localsort.require_memory(self.data.bytes)
 
+    def default_size(self, capacity: Capacity) -> ClusterSize:
+        return crowd.share(capacity, self.concurrent) if self.concurrent > 1 else super().default_size(capacity)
+
+    def check_size(self, size: ClusterSize, capacity: Capacity) -> None:
+        if self.concurrent > 1:
+            crowd.require_room(size, self.concurrent, capacity, option="--concurrent")
+
     def needs_bytes(self) -> int:
         """The records, what each sort shuffles (uncompressed) and writes, and what the local sort reads and writes."""
         copies = 1 + 2 * self.concurrent + (2 if self.limit else 0)
@@ -137,12 +147,18 @@ class TeraSort(Suite):
 
     def _sort_all(self, session: Session, outputs: list[str]) -> None:
         started = time.monotonic()
-        with ThreadPoolExecutor(max_workers=self.concurrent) as users:
-            waiting = [users.submit(self._sort, session, user, output) for user, output in enumerate(outputs, start=1)]
+        ran: dict[int, Ran] = {}
+
+        def sort(user: int, output: str, within: Session) -> None:
+            ran[user] = self._sort(within, user, output)
+
+        crowd.at_once(
+            crowd.crowded(session, self.concurrent),
+            [partial(sort, user, output) for user, output in enumerate(outputs, start=1)],
+        )
         elapsed_ms = (time.monotonic() - started) * 1000
-        ran = [one.result() for one in waiting]
         if self.concurrent > 1:
-            core_seconds = [one.sample["core_seconds"] for one in ran]
+            core_seconds = [one.sample["core_seconds"] for one in ran.values()]
             session.measure(
                 f"{self.concurrent} sorts at once, start to end",
                 elapsed_ms=elapsed_ms,
