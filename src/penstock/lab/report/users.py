@@ -89,7 +89,7 @@ def _users(run: Run, group: str | None) -> Section:
                 f"{words.number(elapsed / base)}×" if base else "",
             )
         )
-    columns = ("", "queries", "until the first query, s", "in all, s", "against alone")
+    columns = (group or "", "queries", "until the first query, s", "in all, s", "against alone")
     table = Table(columns, rows, numeric=frozenset(range(1, len(columns))))
     note = "From submission to the end of the application; only users all of whose queries succeeded."
     return Section(_title("Users", group), note, [table], brief=True)
