@@ -45,7 +45,8 @@ def _boxes(run: Run, together: Mapping[str, list[Execution]], group: str | None)
     spread = max(together, key=lambda name: _width(together[name]))
     widest = [one.seconds for one in together[spread]]
     text = f"{words.plural(dots, 'execution')} of {words.plural(len(together), 'query', 'queries')}. "
-    text += f"{spread} differs most: {words.seconds(min(widest))} to {words.seconds(max(widest))}."
+    if len(widest) > 1:
+        text += f"{spread} differs most: {words.seconds(min(widest))} to {words.seconds(max(widest))}."
     figure = plots.user_boxes(together, alone, mark)
     plot = Plot(_name("users-per-query", group), figure, text, height=400, wide=len(together) > _MANY)
     return Section(_title("Every query of every user", group), text, [plot])
