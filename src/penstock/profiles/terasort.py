@@ -28,6 +28,13 @@ LAYER = Layer(
             PLATFORM_TERASORT,
         ),
         Setting(
+            "spark.shuffle.compress",
+            "false",
+            "The benchmark's keys are random, and its rules forbid to gain by what is not: each byte is to be moved. "
+            "To compress and expand costs more than the disk does",
+            "docs/why.md",
+        ),
+        Setting(
             "spark.serializer",
             "org.apache.spark.serializer.KryoSerializer",
             "RDD records are shuffled as objects, which Kryo writes faster and smaller than Java does",

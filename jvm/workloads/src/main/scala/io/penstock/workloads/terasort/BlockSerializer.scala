@@ -1,6 +1,6 @@
 package io.penstock.workloads.terasort
 
-import java.io.{DataInputStream, DataOutputStream, EOFException, InputStream, OutputStream}
+import java.io.{DataInputStream, DataOutputStream, InputStream, OutputStream}
 import java.nio.ByteBuffer
 
 import scala.reflect.ClassTag
@@ -48,30 +48,28 @@ private final class BlockWriter(stream: OutputStream) extends SerializationStrea
   override def close(): Unit = out.close()
 }
 
+/**
+ * Blocks are not held: each is read from the stream when it is written on, which must be before the next is asked for.
+ */
 private final class BlockReader(stream: InputStream) extends DeserializationStream {
   private val in = new DataInputStream(stream)
+  private val batch = Record.batch()
+  private var last = Option.empty[Streamed]
 
-  /** Where there is no more, this is the end. */
-  override def readKey[T: ClassTag](): T = in.readInt().asInstanceOf[T]
+  /** Where there is no more, `EOFException` tells so. */
+  override def readKey[T: ClassTag](): T = {
+    if (!last.forall(_.done)) throw new IllegalStateException("The block before this one was not read.")
+    in.readInt().asInstanceOf[T]
+  }
+
+  override def readValue[T: ClassTag](): T = {
+    val block = new Streamed(in, in.readInt().toLong, batch)
+    last = Some(block)
+    block.asInstanceOf[T]
+  }
 
   override def readObject[T: ClassTag](): T =
     throw new UnsupportedOperationException("The shuffle reads a partition and its block.")
 
-  override def readValue[T: ClassTag](): T = {
-    val bytes = new Array[Byte](in.readInt())
-    var read = 0
-    while (read < bytes.length) {
-      // Java reads a file through a native buffer of the size asked for; a small one is not allocated anew each time.
-      val more = in.read(bytes, read, math.min(bytes.length - read, BlockReader.AtOnce))
-      if (more < 0) throw new EOFException(s"${bytes.length - read} bytes of a block are missing")
-      read += more
-    }
-    new Contiguous(bytes).asInstanceOf[T]
-  }
-
   override def close(): Unit = in.close()
-}
-
-private object BlockReader {
-  val AtOnce: Int = 64 * 1024
 }

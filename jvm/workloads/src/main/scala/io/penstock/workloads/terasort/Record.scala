@@ -1,5 +1,7 @@
 package io.penstock.workloads.terasort
 
+import java.nio.ByteBuffer
+
 /** The sort benchmark's record: 100 bytes, ordered by the first ten as unsigned bytes. */
 object Record {
   val Bytes = 100
@@ -27,8 +29,7 @@ object Key {
 
   /** The tail is of two bytes, so that it is never negative. */
   def of(bytes: Array[Byte], offset: Int): Key = {
-    def unsigned(at: Int) = bytes(offset + at) & 0xffL
-    val prefix = (0 until 8).foldLeft(0L)((upper, at) => upper << 8 | unsigned(at))
-    Key(prefix, (unsigned(8) << 8 | unsigned(9)).toInt)
+    val numbers = ByteBuffer.wrap(bytes)
+    Key(numbers.getLong(offset), numbers.getShort(offset + 8) & 0xffff)
   }
 }

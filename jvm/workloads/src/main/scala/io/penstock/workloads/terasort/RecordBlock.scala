@@ -1,6 +1,6 @@
 package io.penstock.workloads.terasort
 
-import java.io.OutputStream
+import java.io.{EOFException, InputStream, OutputStream}
 
 /**
  * Some records on their way: what tasks hand to the shuffle and to the output. Records are never objects of their own:
@@ -15,10 +15,20 @@ trait RecordBlock {
   def writeTo(out: OutputStream): Unit
 }
 
-/** Whole records in one array: what comes out of the shuffle. */
-final class Contiguous(content: Array[Byte]) extends RecordBlock {
-  override def bytes: Long = content.length
-  override def writeTo(out: OutputStream): Unit = out.write(content)
+/** The next records of `in`, through `batch`: what comes out of the shuffle. They can be written once, and must be. */
+final class Streamed(in: InputStream, override val bytes: Long, batch: Array[Byte]) extends RecordBlock {
+  private var left = bytes
+
+  /** Whether all of it was read, so that what follows can be. */
+  def done: Boolean = left == 0
+
+  override def writeTo(out: OutputStream): Unit =
+    while (left > 0) {
+      val read = in.read(batch, 0, math.min(left, batch.length.toLong).toInt)
+      if (read < 0) throw new EOFException(s"$left bytes of a block of $bytes are missing")
+      out.write(batch, 0, read)
+      left -= read
+    }
 }
 
 /** The records of `buffer` that `order` names from `from` to before `until`, in that order. */

@@ -2,23 +2,32 @@ package io.penstock.workloads.terasort
 
 import java.io.{EOFException, InputStream, OutputStream}
 import java.nio.ByteBuffer
-
-import scala.collection.mutable.ArrayBuffer
+import java.util.concurrent.ConcurrentLinkedDeque
 
 /**
  * Records in memory, numbered in the order they were appended. It grows in segments, so that nothing is copied when it
  * does, and may hold more than the two GiB of one array.
+ *
+ * To be closed once nobody reads it any more. The segments are then used by the next buffers of the process: memory
+ * that is new for every task is zeroed first and copied about by the collector, which costs as much as the sorting.
  */
-final class RecordBuffer {
+final class RecordBuffer extends AutoCloseable {
   import RecordBuffer._
 
-  private val segments = ArrayBuffer.empty[Array[Byte]]
+  private var segments = Array.empty[Array[Byte]]
   // For reading numbers; the same arrays.
-  private val views = ArrayBuffer.empty[ByteBuffer]
+  private var views = Array.empty[ByteBuffer]
   private var filled = 0L
 
   /** How many whole records there are. */
   def count: Int = (filled / Record.Bytes).toInt
+
+  override def close(): Unit = {
+    segments.foreach(unused.push)
+    segments = Array.empty
+    views = Array.empty
+    filled = 0
+  }
 
   /** Appends what is written to it. */
   val sink: OutputStream = new OutputStream {
@@ -68,9 +77,9 @@ final class RecordBuffer {
 
   private def roomInSegment(): Int = {
     if (filled == segments.length.toLong * SegmentBytes) {
-      val segment = new Array[Byte](SegmentBytes)
-      segments += segment
-      views += ByteBuffer.wrap(segment)
+      val segment = Option(unused.poll()).getOrElse(new Array[Byte](SegmentBytes))
+      segments :+= segment
+      views :+= ByteBuffer.wrap(segment)
     }
     SegmentBytes - used
   }
@@ -80,6 +89,9 @@ object RecordBuffer {
   private val SegmentBits = 15
   private val SegmentRecords = 1 << SegmentBits
   private val SegmentBytes = SegmentRecords * Record.Bytes
+
+  /** Never more than the process had in use at once. */
+  private val unused = new ConcurrentLinkedDeque[Array[Byte]]
 
   /** Java reads a file through a native buffer of the size asked for; a small one is not allocated anew each time. */
   private val ReadBytes = 64 * 1024

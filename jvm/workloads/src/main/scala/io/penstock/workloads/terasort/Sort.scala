@@ -1,10 +1,10 @@
 package io.penstock.workloads.terasort
 
 import org.apache.hadoop.fs.{FileStatus, Path}
-import org.apache.spark.SparkContext
 import org.apache.spark.rdd.ShuffledRDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.{SparkContext, TaskContext}
 
 import io.penstock.workloads.{Application, Arguments, Report, UsageError}
 
@@ -61,7 +61,8 @@ object Sort extends Application {
     val sample = Sampling.read(Sampling.plan(splits, Sampling.size(ranges)), context.hadoopConfiguration)
     val bounds = context.broadcast(KeyRanges.even(sample, ranges))
     val sent = Splits.distribute(context, splits).flatMap { split =>
-      RangeBlocks.of(split.read(hadoop.value.value), bounds.value)
+      val buffer = ofThisTask(split.read(hadoop.value.value))
+      RangeBlocks.of(buffer, bounds.value)
     }
     val received = new ShuffledRDD[Int, RecordBlock, RecordBlock](sent, new ByNumber(ranges))
       .setSerializer(new BlockSerializer)
@@ -69,8 +70,14 @@ object Sort extends Application {
   }
 
   private def sorted(blocks: Iterator[(Int, RecordBlock)]): Iterator[RecordBlock] = {
-    val buffer = new RecordBuffer
+    val buffer = ofThisTask(new RecordBuffer)
     for ((_, block) <- blocks) block.writeTo(buffer.sink)
     Iterator.single(new Gathered(buffer, RecordSort.order(buffer), 0, buffer.count))
+  }
+
+  /** What a task hands on are references to its buffer, so it is in use until the task is over. */
+  private def ofThisTask(buffer: RecordBuffer): RecordBuffer = {
+    TaskContext.get().addTaskCompletionListener[Unit](_ => buffer.close())
+    buffer
   }
 }

@@ -85,16 +85,44 @@ class SortingSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(received == sent.map { case (partition, block) => partition -> written(block) })
   }
 
-  test("a block that was cut short is an error, not fewer records") {
-    val serializer = new BlockSerializer().newInstance()
+  private def serialized(blocks: RecordBlock*): Array[Byte] = {
     val bytes = new ByteArrayOutputStream
-    val out = serializer.serializeStream(bytes)
-    out.writeKey(1)
-    out.writeValue(new Contiguous(new Array[Byte](200)))
+    val out = new BlockSerializer().newInstance().serializeStream(bytes)
+    for (block <- blocks) {
+      out.writeKey(1)
+      out.writeValue(block)
+    }
     out.close()
-    val in = serializer.deserializeStream(new ByteArrayInputStream(bytes.toByteArray.dropRight(1)))
-    in.readKey[Int]()
-    assertThrows[EOFException](in.readValue[RecordBlock]())
+    bytes.toByteArray
+  }
+
+  private def deserialized(bytes: Array[Byte]) =
+    new BlockSerializer().newInstance().deserializeStream(new ByteArrayInputStream(bytes)).asKeyValueIterator
+
+  private val block = {
+    val store = buffer(records(Seq.tabulate(1000)(BigInt(_))))
+    new Gathered(store, Array.range(0, store.count), 0, store.count)
+  }
+
+  test("a block that was cut short is an error, not fewer records") {
+    val (_, cut) = deserialized(serialized(block).dropRight(1)).next()
+    assertThrows[EOFException](written(cut.asInstanceOf[RecordBlock]))
+  }
+
+  test("a block that nobody read is an error, not a shift of all that follow") {
+    val blocks = deserialized(serialized(block, block))
+    blocks.next()
+    assertThrows[IllegalStateException](blocks.hasNext)
+  }
+
+  test("a buffer that takes over the memory of a closed one has none of its records") {
+    val first = buffer(records(Seq.fill(40000)(BigInt(7))))
+    first.close()
+    assert(first.count == 0)
+    val second = buffer(records(Seq(BigInt(5))))
+    assert(second.count == 1 && second.tail(0) == 5)
+    second.append(new ByteArrayInputStream(new Array[Byte](Record.Bytes)), Record.Bytes.toLong)
+    assert(second.count == 2 && second.tail(1) == 0)
   }
 
   test("samples are inside the data, spread over all of it, and not more than asked for") {
