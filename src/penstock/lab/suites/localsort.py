@@ -61,7 +61,11 @@ def _command(scratch: Path, size_bytes: int) -> list[str]:
 
 def _run(command: list[str]) -> None:
     """Exit code 9 is a wrong result, which the report tells."""
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    # Without a locale of its own Java takes names of files outside ASCII for others.
+    environment = {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
+    done = subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, check=False
+    )
     if done.returncode not in (0, 9):
         raise ClusterError("The local sort failed", why="\n".join(done.stderr.splitlines()[-10:]))
 

@@ -33,8 +33,8 @@ object LocalSort extends Application {
     val coreSeconds = processor.getProcessCpuTime / 1e9
 
     val configuration = new Configuration
-    val expected = new Manifest(input.toURI.toString, configuration).read[DataSet]()
-    val wrong = Report.to(new File(report).toURI.toString, configuration) { report =>
+    val expected = new Manifest(local(input), configuration).read[DataSet]()
+    val wrong = Report.to(local(new File(report)), configuration) { report =>
       val stretch = readBack(output)
       val verdicts = Verdict.of(expected, stretch.tally, stretch.disorder, Nil)
       for (check <- verdicts) report.check(s"single process: ${check.name}", check.right, check.note)
@@ -48,6 +48,9 @@ object LocalSort extends Application {
 
   private def processor: OperatingSystemMXBean =
     ManagementFactory.getPlatformMXBean(classOf[OperatingSystemMXBean])
+
+  /** As Hadoop's paths are written: unlike in a URI, nothing in them is escaped. */
+  private def local(file: File): String = s"file:${file.getAbsolutePath}"
 
   private def dataFiles(directory: File): Seq[File] = {
     val found = Option(directory.listFiles).toSeq.flatten.filterNot(file => "_.".contains(file.getName.head))
