@@ -30,8 +30,7 @@ LAYER = Layer(
         Setting(
             "spark.shuffle.compress",
             "false",
-            "The benchmark's keys are random, and its rules forbid to gain by what is not: each byte is to be moved. "
-            "To compress and expand costs more than the disk does",
+            "The benchmark's keys are random, and its rules forbid to gain by what is not: each byte is to be moved",
             "docs/why.md",
         ),
         Setting(

@@ -13,7 +13,7 @@ import io.penstock.workloads.{Application, Arguments, Report, UsageError}
  *
  * Each record is read once, sent once and written once. A task reads its split, assigns each record to a range of keys
  * and sends each range's records as one block; the task of a range sorts what arrives and writes one file. Nothing is
- * sorted before it is sent: a radix sort of the whole range costs less than the merging of sorted parts.
+ * sorted before it is sent: the radix sort of the whole range gains nothing from parts in order.
  */
 object Sort extends Application {
 
