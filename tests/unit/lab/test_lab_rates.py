@@ -25,6 +25,12 @@ def test_a_second_without_work_is_a_second_of_zero() -> None:
     assert (line.first, line.bytes) == (3, (10, 0, 0, 30))
 
 
+def test_a_point_of_several_seconds_is_spread_over_them_and_nothing_of_it_is_lost() -> None:
+    (line,) = seconds(run(point(0, 9, seconds=3), point(3, 10, seconds=3)))
+    assert line.bytes == (3, 3, 3, 3, 3, 4)
+    assert sum(line.operations) == 2
+
+
 def test_writers_of_one_series_are_added_up_and_repetitions_are_not() -> None:
     found = seconds(run(point(0, 1), point(0, 2), point(0, 5, repetition=2)))
     assert [(line.repetition, line.bytes) for line in found] == [(1, (3,)), (2, (5,))]

@@ -2,9 +2,11 @@
 
 from penstock.cli.lab import (
     blocks,
+    dfsio,
     enrichment,
     etl,
     experiments,
+    ingest,
     kmeans,
     mixed,
     objects,
@@ -21,9 +23,11 @@ from penstock.cli.lab.app import app
 __all__ = [
     "app",
     "blocks",
+    "dfsio",
     "enrichment",
     "etl",
     "experiments",
+    "ingest",
     "kmeans",
     "mixed",
     "objects",

@@ -91,6 +91,15 @@ def count(text: str, option: str) -> int:
     return int(number + "0" * power)
 
 
+def seconds(text: str, option: str) -> int:
+    """`30m` in seconds; `InvalidInput` names the option."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = text[:-1], text[-1:].lower()
+    if unit not in units or not (number.isascii() and number.isdigit()) or int(number) == 0:
+        raise InvalidInput(f"{option} {text} is no time", why="it is a number with s, m or h", fix=f"{option} 60s")
+    return int(number) * units[unit]
+
+
 def spark_settings(conf: list[str] | None) -> dict[str, str]:
     pairs = [setting.partition("=") for setting in conf or []]
     for key, equals, _ in pairs:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.lab.analysis.samples import counted
-from penstock.lab.records import Run
+from penstock.lab.records import Run, Sample
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ def seconds(run: Run) -> list[Seconds]:
     operations_at: dict[tuple[str, int], dict[int, int]] = {}
     for sample in counted(run, "point"):
         key = (str(sample["series"]), int(sample.get("repetition", 1)))
-        second = int(sample["second"])
         for amounts, field in ((bytes_at, "bytes"), (operations_at, "operations")):
             at = amounts.setdefault(key, {})
-            at[second] = at.get(second, 0) + int(sample.get(field) or 0)
+            for second, share in _shares(sample, field):
+                at[second] = at.get(second, 0) + share
     order = {series: index for index, series in enumerate(dict.fromkeys(series for series, _ in bytes_at))}
     found = []
     for key in sorted(bytes_at, key=lambda key: (order[key[0]], key[1])):
@@ -68,3 +69,10 @@ def seconds(run: Run) -> list[Seconds]:
             )
         )
     return found
+
+
+def _shares(sample: Sample, field: str) -> Iterator[tuple[int, int]]:
+    """What falls on each second of a point: of long work a point stands for several, which are taken for alike."""
+    first, width, amount = int(sample["second"]), int(sample.get("seconds", 1)), int(sample.get(field) or 0)
+    for index in range(width):
+        yield first + index, amount * (index + 1) // width - amount * index // width

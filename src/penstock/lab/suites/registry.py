@@ -11,8 +11,10 @@ from penstock.lab.suites.base import Suite
 
 _SUITES = {
     "blocks": "blocks:Blocks",
+    "dfsio": "dfsio:Dfsio",
     "enrichment": "enrichment:Enrichment",
     "etl": "etl:Etl",
+    "ingest": "ingest:Ingest",
     "kmeans": "kmeans:KMeans",
     "mixed": "mixed:Mixed",
     "objects": "objects:Objects",

@@ -46,6 +46,31 @@ class Report(lines: JsonLines) extends AutoCloseable {
   /** A validation whose result is what is wrong, if anything; `note` is for where nothing is. */
   def check(name: String, wrong: Option[String], note: String): Unit = check(name, wrong.isEmpty, wrong.getOrElse(note))
 
+  /** What was done in that second since the start, or in the `seconds` from then on together. */
+  def point(series: String, second: Long, bytes: Long, operations: Long, seconds: Int = 1): Unit = {
+    val point =
+      ListMap[String, Any]("series" -> series, "second" -> second, "bytes" -> bytes, "operations" -> operations)
+    lines.write(ListMap[String, Any]("kind" -> "point") ++ point ++ Option.when(seconds > 1)("seconds" -> seconds))
+  }
+
+  /** How many requests took how long: pairs of an upper bound in microseconds and a number, the bounds growing. */
+  def latency(name: String, phase: String, histogram: Seq[(Long, Long)]): Unit =
+    lines.write(
+      ListMap[String, Any](
+        "kind" -> "latency",
+        "name" -> name,
+        "phase" -> phase,
+        "unit" -> "us",
+        "histogram" -> histogram.map { case (bound, count) => Seq(bound, count) }
+      )
+    )
+
+  /** Requests that failed, by kind; `first` is what the first of them said. */
+  def errors(name: String, byKind: Map[String, Long], first: String): Unit = {
+    lines.write(ListMap[String, Any]("kind" -> "errors", "name" -> name, "errors" -> byKind, "first" -> first))
+    println(s"$name: ${byKind.values.sum} errors, ${byKind.mkString(", ")}; $first")
+  }
+
   override def close(): Unit = lines.close()
 }
 

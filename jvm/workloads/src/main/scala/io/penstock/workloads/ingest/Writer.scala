@@ -1,0 +1,109 @@
+package io.penstock.workloads.ingest
+
+import java.io.IOException
+
+import scala.collection.mutable
+
+import io.penstock.workloads.clients.{RateOverTime, Step}
+
+/** Time since the ingest began, in nanoseconds; negative before it. */
+trait Clock {
+  def now: Long
+  def sleep(nanos: Long): Unit
+}
+
+/**
+ * What one writer did.
+ *
+ * @param objects
+ *   those stored: all numbers below
+ * @param unsure
+ *   whether the object of the next number was tried and failed, and may be there or not
+ * @param errors
+ *   PUTs that failed after the file system's own retries, by kind
+ * @param gaveUp
+ *   why it stopped before its time
+ */
+case class Written(
+    series: Series,
+    objects: Long,
+    unsure: Boolean,
+    startedNanos: Long,
+    endedNanos: Long,
+    latencies: Latencies,
+    steps: Vector[Step],
+    errors: Map[String, Long],
+    firstError: Option[String],
+    gaveUp: Option[String]
+)
+
+/**
+ * Puts one object after the other until its time is over. A PUT that fails is tried again, the same bytes under the
+ * same name, so it does not matter whether it was stored; a writer that fails too often in a row gives up.
+ */
+class Writer(series: Series, objectBytes: Long, until: Long, pace: Option[Pace], stepSeconds: Int, clock: Clock) {
+  import Writer._
+
+  def run(put: Long => Unit): Written = {
+    clock.sleep(-clock.now)
+    val started = clock.now
+    val latencies = new Latencies
+    val rate = new RateOverTime(stepSeconds)
+    val failures = new Failures
+    var sequence = 0L
+    // One that began again later keeps its pace from then on: what was missed is not made up for.
+    def waitForTurn(): Unit =
+      pace.foreach(pace => clock.sleep(math.min(started + pace.due(sequence), until) - clock.now))
+
+    waitForTurn()
+    while (failures.inARow < FailuresInARow && clock.now < until) {
+      val from = clock.now
+      try {
+        put(sequence)
+        latencies.add(clock.now - from)
+        rate.add(from, clock.now, objectBytes, operations = 1)
+        failures.inARow = 0
+        sequence += 1
+        waitForTurn()
+      } catch {
+        case error: IOException =>
+          failures.add(error)
+          clock.sleep(math.min(failures.pauseNanos, until - clock.now))
+      }
+    }
+    Written(
+      series,
+      sequence,
+      unsure = failures.inARow > 0,
+      started,
+      clock.now,
+      latencies,
+      rate.steps,
+      failures.byKind.toMap,
+      failures.first,
+      gaveUp = Option.when(failures.inARow == FailuresInARow)(s"$FailuresInARow PUTs in a row failed: ${failures.last}")
+    )
+  }
+}
+
+object Writer {
+  val FailuresInARow = 10
+}
+
+private class Failures {
+  val byKind = mutable.LinkedHashMap.empty[String, Long]
+  var first = Option.empty[String]
+  var last = ""
+  var inARow = 0
+
+  def add(error: IOException): Unit = {
+    val kind = error.getClass.getSimpleName
+    byKind(kind) = byKind.getOrElse(kind, 0L) + 1
+    last = error.toString
+    first = first.orElse(Some(last))
+    inARow += 1
+  }
+
+  /** Doubling, from a tenth of a second to ten. */
+  def pauseNanos: Long = math.min(50L << inARow, 10000L) * 1000000
+}
