@@ -9,7 +9,7 @@ import java.util.concurrent.ConcurrentLinkedDeque
  * does, and may hold more than the two GiB of one array.
  *
  * To be closed once nobody reads it any more. The segments are then used by the next buffers of the process: memory
- * that is new for every task is zeroed first and copied about by the collector, which costs as much as the sorting.
+ * that is new for every task is zeroed first and then copied about by the collector.
  */
 final class RecordBuffer extends AutoCloseable {
   import RecordBuffer._
