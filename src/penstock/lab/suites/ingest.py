@@ -16,7 +16,7 @@ from penstock.lab.suites.clients import run_clients
 _MAIN = "io.penstock.workloads.ingest.Ingest"
 _MIB = 1 << 20
 _FASTEST_BYTES_PER_SECOND = 400 * _MIB
-"""More than any store on one machine was seen to take; for the space that an ingest without a rate may need."""
+"""About what the fastest embedded stores were seen to take; for the space that an ingest without a rate may need."""
 
 
 @dataclass(frozen=True)
