@@ -9,8 +9,8 @@ import io.penstock.workloads.Mixed
  * any file can be checked by whoever reads it, and nothing about it need be remembered.
  *
  * A file is a sequence of 64 KiB blocks. Each is one block of random words, the same for all, with a key of its own
- * (from file and block) exclusive-ored to every word: one exclusive or a word instead of drawing it, no two blocks
- * are alike, and neither deduplication nor a compressing store gains anything.
+ * (from file and block) exclusive-ored to every word: one exclusive or a word instead of drawing it, no two blocks are
+ * alike, and neither deduplication nor a compressing store gains anything.
  */
 class Content(seed: Long) extends Serializable {
   import Content._
