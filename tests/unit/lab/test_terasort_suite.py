@@ -63,6 +63,7 @@ class World:
         records = int(arguments["--records"])
         manifest = {
             "records": records,
+            "bytes": 100 * records,
             "checksum": "abc",
             "object_size": int(arguments["--object-size"].rstrip("b")),
             "skewed": arguments["--skewed"] == "true",

@@ -34,7 +34,7 @@ class Generated:
             session.listener.note("The lake has it already.")
         else:
             found = self._generate(session)
-            session.listener.note(f"{words.count(found['rows'])} rows, {words.size(found['bytes'])}.")
+            session.listener.note(f"{words.size(found['bytes'])} generated.")
         session.record("dataset", manifest=found)
         return found
 

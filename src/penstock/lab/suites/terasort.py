@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites import localsort
 from penstock.lab.suites.base import Suite
+from penstock.lab.suites.generated import Generated
 
 _MAIN = "io.penstock.workloads.terasort"
 _MIB = 1 << 20
@@ -40,46 +40,18 @@ class DataSet:
         skewed = "-skewed" if self.skewed else ""
         return f"terasort/{self.records}-{self.object_size_bytes // _MIB}m{skewed}"
 
-    def manifest(self, session: Session) -> dict[str, Any] | None:
-        """What its generation wrote last; None where there is none of these very records."""
-        try:
-            found: dict[str, Any] = json.loads(session.store.get(f"{self.prefix}/_manifest.json"))
-        except NotFound:
-            return None
-        same = {"records": self.records, "object_size": self.object_size_bytes, "skewed": self.skewed}
-        return found if {key: found.get(key) for key in same} == same else None
-
-    def ensure(self, session: Session, *, reload: bool) -> None:
-        session.listener.step(f"TeraGen, {words.size(self.bytes)}")
-        found = None if reload else self.manifest(session)
-        if found is not None:
-            session.listener.note("The lake has it already.")
-        else:
-            found = self._generate(session)
-        session.record("dataset", manifest=found)
-
-    def _generate(self, session: Session) -> dict[str, Any]:
-        report = session.key("generate") + ".jsonl"
-        session.application(
-            "generate",
-            f"{_MAIN}.Generate",
-            (
+    def generated(self) -> Generated:
+        return Generated(
+            title=f"TeraGen of {words.size(self.bytes)}",
+            prefix=self.prefix,
+            main_class=f"{_MAIN}.Generate",
+            arguments=(
                 *("--records", str(self.records)),
-                *("--location", session.uri(self.prefix)),
                 *("--object-size", f"{self.object_size_bytes}b"),
                 *("--skewed", str(self.skewed).lower()),
-                *("--report", session.uri(report)),
             ),
-            name=f"TeraGen of {words.size(self.bytes)}",
+            identity={"records": self.records, "object_size": self.object_size_bytes, "skewed": self.skewed},
         )
-        session.replay(report)
-        made = self.manifest(session)
-        if made is None:
-            raise NotFound(
-                f"The records were generated but {self.prefix}/_manifest.json is not in the lake",
-                fix="generate them again: penstock lab terasort --reload",
-            )
-        return made
 
 
 @dataclass(frozen=True)
@@ -130,7 +102,7 @@ class TeraSort(Suite):
         return copies * self.data.bytes
 
     def prepare(self, session: Session) -> None:
-        self.data.ensure(session, reload=self.reload)
+        self.data.generated().ensure(session, reload=self.reload)
 
     def repetition(self, session: Session) -> None:
         outputs = [session.key(f"sorted-{user}") for user in range(1, self.concurrent + 1)]
