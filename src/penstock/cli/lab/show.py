@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 _HEADING = 11
 """Characters of a numeric column's heading in a line."""
 
+_TEXT = 40
+"""Characters in a line of a column of words, before they are broken on a terminal."""
+
+_GAP = 2
+"""Characters between two columns."""
+
 
 def show(console: Console, runs: Sequence[Run]) -> None:
     """The tables of the runs' report, its headline, and how to have all of it."""
@@ -36,8 +43,12 @@ def show_document(console: Console, document: Document) -> None:
 
     console.print()
     for part in brief(document):
-        console.print(_table(part))
-        console.print()
+        everything = list(range(len(part.columns)))
+        # A file has no edge to fit.
+        page = console if console.is_terminal else Console(file=console.file, width=_width(part, everything))
+        for columns in columns_that_fit(part, page.width):
+            page.print(_table(part, columns))
+            page.print()
     console.print(f"[bold {'green' if document.good else 'red'}]{document.headline}[/]", highlight=False)
 
 
@@ -56,16 +67,50 @@ def end_as(runs: Sequence[Run]) -> None:
         raise typer.Exit(1)
 
 
-def _table(part: Rows) -> Table:
+def columns_that_fit(part: Rows, width: int) -> list[list[int]]:
+    """The columns in as many tables as it takes for none to be wider than `width`; the first column is in each.
+
+    A number that is cut off is worse than a second table.
+    """
+    tables = [[0]]
+    for index in range(1, len(part.columns)):
+        if len(tables[-1]) > 1 and _width(part, [*tables[-1], index], text=_TEXT) > width:
+            tables.append([0])
+        tables[-1].append(index)
+    return tables
+
+
+def _width(part: Rows, columns: Sequence[int], *, text: int = sys.maxsize) -> int:
+    """Characters that these columns take, with words broken after `text` of them."""
+
+    def of(index: int) -> int:
+        cells = (_heading(part, index), *(row[index] for row in part.rows))
+        longest = max(len(line) for cell in cells for line in cell.splitlines() or [""])
+        return longest if index in part.numeric or index == 0 else min(longest, text)
+
+    return sum(of(index) for index in columns) + _GAP * (len(columns) - 1)
+
+
+def _table(part: Rows, columns: Sequence[int]) -> Table:
     made = Table(box=None, pad_edge=False, header_style="dim")
-    for index, column in enumerate(part.columns):
+    for index in columns:
         numeric = index in part.numeric
-        # Numbers are never broken, so the words above them are.
-        heading = "\n".join(textwrap.wrap(column, _HEADING)) if numeric else column
-        made.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, vertical="bottom")
+        made.add_column(
+            _heading(part, index),
+            justify="right" if numeric else "left",
+            no_wrap=numeric or index == 0,
+            vertical="bottom",
+        )
     for row in part.rows:
-        made.add_row(*(f"[green]{c}[/]" if c == "✓" else f"[red]{c}[/]" if c.startswith("✗") else c for c in row))
+        cells = [row[index] for index in columns]
+        made.add_row(*(f"[green]{c}[/]" if c == "✓" else f"[red]{c}[/]" if c.startswith("✗") else c for c in cells))
     return made
+
+
+def _heading(part: Rows, index: int) -> str:
+    """Numbers are never broken, so the words above them are."""
+    column = part.columns[index]
+    return "\n".join(textwrap.wrap(column, _HEADING)) if index in part.numeric else column
 
 
 def save(path: Path, document: Document, runs: Sequence[Run]) -> None:
