@@ -27,10 +27,19 @@ def achieved(measure: Measure) -> str:
     return words.operations(throughput(measure)) if measure.operations else ""
 
 
+def _requests(measure: Measure) -> str:
+    """Operations per second, beside the bytes: of small objects they are the limit."""
+    if not measure.operations:
+        return ""
+    rate = analysis.spread(measure.operations_per_second).median
+    return words.count(rate) if rate >= 100 else words.number(rate)
+
+
 def told(measure: Measure) -> str:
     """`12.3 s (1.07 GB, 87.3 MB/s)`; of work for a set time first what it achieved."""
     if measure.fixed_time and achieved(measure):
-        return f"{achieved(measure)} over {words.seconds(measure.median)}"
+        requests = f" ({_requests(measure)} operations/s)" if measure.bytes and measure.operations else ""
+        return f"{achieved(measure)}{requests} over {words.seconds(measure.median)}"
     amount = f" ({words.data(measure.bytes)}, {achieved(measure)})" if measure.bytes else ""
     return f"{words.seconds(measure.median)}{amount}"
 
@@ -140,6 +149,7 @@ def _table(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, 
             "data": words.data(measure.bytes) if measure.bytes else "",
             "rows": words.count(measure.rows) if measure.rows else "",
             "operations": words.count(measure.operations) if measure.operations else "",
+            "operations/s": _requests(measure) if measure.bytes else "",
             "throughput": achieved(measure),
             "core-s per GB": words.number(per_gb) if per_gb is not None else "",
             "GB per core and hour": words.number(price) if price else "",
