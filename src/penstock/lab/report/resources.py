@@ -17,8 +17,8 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("garbage collection", "gc_ms", lambda value: words.seconds(value / 1000)),
     ("tasks", "tasks", words.count),
     ("tasks failed", "tasks_failed", words.count),
-    ("read", "bytes_read", words.data),
-    ("written", "bytes_written", words.data),
+    ("read by Spark", "bytes_read", words.data),
+    ("written by Spark", "bytes_written", words.data),
     ("shuffled", "shuffle_write_bytes", words.data),
     ("spilled to disk", "spill_disk_bytes", words.data),
     ("S3 requests repeated", "s3_retries", words.count),
@@ -41,6 +41,10 @@ def sections(run: Run) -> list[Section]:
     if several:
         rows.insert(0, ("applications", *(words.count(len(role.applications)) for role in found)))
     note = "Drivers and executors together, of one application"
+    # Spark knows the bytes of its own readers and writers only; TeraSort, DFSIO and the ingest use streams themselves.
+    own_streams = " What an application moves through streams of its own is in the requests and in no row of bytes."
     columns = ("", *(role.name for role in found))
     table = Table(columns, rows, numeric=frozenset(range(1, len(columns))))
-    return [Section("Resources", f"{note}: the median over those of one kind." if several else f"{note}.", [table])]
+    return [
+        Section("Resources", f"{note}{': the median over those of one kind' if several else ''}.{own_streams}", [table])
+    ]
