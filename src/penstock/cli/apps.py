@@ -191,7 +191,7 @@ def _effort(summary: Any) -> Iterable[tuple[str, str]]:
         yield "shuffle", f"{size(summary['shuffle_write_bytes'])}, spilt {size(summary['spill_disk_bytes'])}"
         requests = ", ".join(f"{kind} {count(number)}" for kind, number in summary["s3_requests"].items() if number)
         yield "S3 requests", requests or "none"
-    if "peak_rss_bytes" in summary:
+    if summary.get("peak_rss_bytes") is not None and summary.get("cpu_seconds") is not None:
         yield "memory, CPU", f"{size(summary['peak_rss_bytes'])} at most, {duration(summary['cpu_seconds'])}"
     if "artefacts" in summary:
         yield "artefacts", summary["artefacts"]

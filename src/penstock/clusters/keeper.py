@@ -37,6 +37,8 @@ _AWAITED = (signal.SIGCHLD, signal.SIGTERM)
 _POLL_SECONDS = 0.25
 _FAREWELL_SECONDS = 1.0
 """How long executors have for their last lines once the driver is gone."""
+_DEATH_SECONDS = 30.0
+"""How long the kernel may take to end a killed process: it gives back gigabytes of memory and of open files first."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -198,7 +200,11 @@ class Keeper:
                     os.kill(pid, signal.SIGKILL)
             signal.sigtimedwait(_AWAITED, 0.02)
             self.reap()
-        self.reap()
+        # Out of sight already, but only an executor that has been reaped tells what it cost.
+        deadline = time.monotonic() + _DEATH_SECONDS
+        while self.executors and time.monotonic() < deadline:
+            signal.sigtimedwait(_AWAITED, 0.05)
+            self.reap()
 
     def record(self) -> bool:
         """Replace the status file; False where the disk does not take it, which then keeps what it had."""

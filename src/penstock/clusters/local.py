@@ -173,14 +173,23 @@ def _snapshot(path: Path) -> dict[str, Any] | None:
 
 
 def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
-    """What the keeper saw: each process, the CPU time of all, and the most memory they can have had together."""
+    """What the keeper saw: each process, the CPU time of all, and the most memory they can have had together.
+
+    A sum is null where it is not known of every process: one without its largest part would pass for a small one.
+    """
     kept = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
     named = {"driver": status.get("driver") or {}}
     named.update({f"executor-{number}": value for number, value in status.get("executors", {}).items()})
+
+    def total(key: str) -> float | None:
+        known = [value[key] for value in named.values() if value.get(key) is not None]
+        return sum(known) if len(known) == len(named) else None
+
+    cpu_seconds = total("cpu_seconds")
     return {
         "processes": {name: {key: value.get(key) for key in kept} for name, value in named.items()},
-        "cpu_seconds": round(sum(value.get("cpu_seconds") or 0 for value in named.values()), 3),
-        "peak_rss_bytes": sum(value.get("peak_rss_bytes") or 0 for value in named.values()),
+        "cpu_seconds": None if cpu_seconds is None else round(cpu_seconds, 3),
+        "peak_rss_bytes": total("peak_rss_bytes"),
     }
 
 

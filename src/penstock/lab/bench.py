@@ -115,15 +115,14 @@ def require_finished(engine: Engine, application: Application, what: str) -> Non
 def application_sample(application: Application, role: str, **more: Any) -> dict[str, Any]:
     """What the records keep of one application: cost and effort, nothing of its data."""
     summary: Mapping[str, Any] = application.summary or {}
-    processes = summary.get("processes", {}).values()
     return {
         "role": role,
         "application_id": application.id,
         "state": application.state.value,
         "submitted_ms": int(application.submitted_at.timestamp() * 1000),
         "elapsed_ms": _milliseconds_between(application.submitted_at, application.ended_at),
-        "core_seconds": sum(process.get("cpu_seconds") or 0 for process in processes) or None,
-        "peak_memory_bytes": sum(process.get("peak_rss_bytes") or 0 for process in processes) or None,
+        "core_seconds": summary.get("cpu_seconds"),
+        "peak_memory_bytes": summary.get("peak_rss_bytes"),
         "summary": dict(summary),
         **more,
     }
