@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from penstock.lab import analysis
-from penstock.lab.records import Run
+from penstock.lab.records import Run, Sample
 from penstock.lab.report import words
 from penstock.lab.report.document import Section, Table
 
@@ -50,13 +50,22 @@ def _generator(run: Run) -> list[Section]:
     ]
     if not shares:
         return []
+    ceilings = {str(sample["name"]): sample for sample in run.of_kind("ceiling")}
     rows = []
     for name, found in shares.items():
         share = analysis.spread(found).median
         verdict = "✗ the generator may be the limit" if share > BUSY_SHARE else "✓"
-        rows.append((name, f"{share * 100:.0f} %", verdict))
+        rows.append((name, *_ceiling(ceilings.get(name)), f"{share * 100:.0f} %", verdict))
     note = "The generator's own ceiling was measured against a store that does nothing."
     if spent:
         note += f" It took {words.count(analysis.spread(spent).median)} µs of a core per request."
-    table = Table(("operation", "of its ceiling", "limited by the store"), rows, numeric=frozenset({1}))
-    return [Section("The generator", note, [table], brief=True)]
+    columns = ("operation", "ceiling, operations/s", "ceiling", "reached of it", "limited by the store")
+    return [Section("The generator", note, [Table(columns, rows, numeric=frozenset({1, 2, 3}))], brief=True)]
+
+
+def _ceiling(sample: Sample | None) -> tuple[str, str]:
+    """What the generator did by itself, in operations and in bytes per second."""
+    if sample is None:
+        return "", ""
+    moved = float(sample["bytes_per_second"])
+    return words.count(float(sample["operations_per_second"])), words.rate(moved) if moved else ""
