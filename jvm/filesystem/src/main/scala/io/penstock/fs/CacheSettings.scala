@@ -1,0 +1,36 @@
+package io.penstock.fs
+
+import org.apache.hadoop.conf.Configuration
+
+/**
+ * The names of the page cache's settings; per bucket as `fs.s3a.bucket.BUCKET.penstock.…`, as all of S3A's.
+ *
+ * Sizes are bytes, with `K`, `M`, `G`, or a percentage: of the machine's memory for the memory tier, of the file system
+ * for the disk tier. A size of 0 turns a tier off.
+ */
+object CacheSettings {
+
+  private val Prefix = "fs.s3a.penstock.cache."
+
+  val Enabled: String = Prefix + "enabled"
+  val PageSize: String = Prefix + "page.size"
+
+  val MemoryDirectory: String = Prefix + "memory.dir"
+  val MemorySize: String = Prefix + "memory.size"
+  val DiskDirectory: String = Prefix + "disk.dir"
+  val DiskSize: String = Prefix + "disk.size"
+
+  /** Every open asks the store which version of the object is current, so that there is no window at all. */
+  val Strict: String = Prefix + "strict"
+
+  /** What is written leaves its pages behind. */
+  val WriteThrough: String = Prefix + "write.through"
+
+  /** The most that reading ahead of a sequential reader fetches with one request. */
+  val ReadAhead: String = Prefix + "read.ahead"
+
+  /** Requests of one vectored read that are on their way at once: S3A's own setting. */
+  val ActiveRanges: String = "fs.s3a.vectored.active.ranged.reads"
+
+  def enabled(conf: Configuration): Boolean = conf.getBoolean(Enabled, true)
+}

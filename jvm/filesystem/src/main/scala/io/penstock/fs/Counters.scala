@@ -1,0 +1,64 @@
+package io.penstock.fs
+
+import java.util.concurrent.atomic.LongAdder
+
+/**
+ * What this file system has done in this JVM since it started, as named sums that only grow. Adding never blocks.
+ *
+ * The names are what summaries, metrics and reports show; a sum over processes is a sum per name.
+ */
+object Counters {
+
+  final class Counter private[Counters] (val name: String) {
+    private val adder = new LongAdder
+    def add(amount: Long): Unit = adder.add(amount)
+    def increment(): Unit = adder.increment()
+    def value: Long = adder.sum
+  }
+
+  private val counters = Vector.newBuilder[Counter]
+
+  private def counter(name: String): Counter = {
+    val counter = new Counter(name)
+    counters += counter
+    counter
+  }
+
+  /** Pages asked for and found in a tier, or not. */
+  val PageHits: Counter = counter("page_hits")
+  val PageMisses: Counter = counter("page_misses")
+
+  /** Bytes given to readers, by where they came from. */
+  val BytesFromMemory: Counter = counter("bytes_from_memory")
+  val BytesFromDisk: Counter = counter("bytes_from_disk")
+  val BytesFromStore: Counter = counter("bytes_from_store")
+
+  /** Bytes fetched from the store into pages, those nobody asked for included. */
+  val BytesFetched: Counter = counter("bytes_fetched")
+
+  /** Pages kept: fetched, left behind by a writer, moved from memory to disk. */
+  val PagesFilled: Counter = counter("pages_filled")
+  val PagesWrittenThrough: Counter = counter("pages_written_through")
+  val PagesDemoted: Counter = counter("pages_demoted")
+  val PagesEvicted: Counter = counter("pages_evicted")
+  val PagesDamaged: Counter = counter("pages_damaged")
+
+  /** Misses that waited for another thread or process that was fetching the same page. */
+  val FillWaits: Counter = counter("fill_waits")
+
+  /** Fetches that broke off and went on from where they were. */
+  val FetchesResumed: Counter = counter("fetches_resumed")
+
+  /** Objects found to be another version than the caller's status said. */
+  val ObjectsChanged: Counter = counter("objects_changed")
+
+  val GatewaysEjected: Counter = counter("gateways_ejected")
+
+  /** Requests that were sent again to another gateway than the one that failed them. */
+  val GatewayFailovers: Counter = counter("gateway_failovers")
+
+  val All: Vector[Counter] = counters.result()
+
+  /** Every sum by its name; not one instant's, but never misses what happened before the call. */
+  def now(): Map[String, Long] = All.iterator.map(c => c.name -> c.value).toMap
+}

@@ -1,0 +1,80 @@
+package io.penstock.fs.cache
+
+import java.io.Closeable
+import java.nio.ByteBuffer
+
+/**
+ * Pages of objects near the work, shared by every process of this node and outliving all of them.
+ *
+ * Page `i` of an object holds its bytes from `i * pageSize`; the last one is shorter. A page is there whole or not at
+ * all. Every method may be called from any thread, and none throws: a tier that is full, read-only, gone or damaged
+ * makes pages missing, which the caller then reads from the store.
+ */
+trait PageCache {
+
+  /** Bytes of every page but an object's last. */
+  def pageSize: Int
+
+  /** Whether a page that is fetched now has a chance to be kept; false when no tier works. */
+  def keeps: Boolean
+
+  /** The page, pinned until it is closed; none if it is in no tier. Counts towards hits and misses. */
+  def find(of: ObjectIdentity, index: Long): Option[Page]
+
+  /** Whether [[find]] would find the page, as far as can be told without touching it; counts nothing. */
+  def has(of: ObjectIdentity, index: Long): Boolean
+
+  /**
+   * Asks to be the one who fetches a missing page, among all threads and processes of this node.
+   *
+   * @param patienceMs
+   *   how long to wait for another who is fetching it; 0 asks without waiting
+   */
+  def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim
+
+  /** Forgets every page of this version of the object, on every tier. */
+  def forget(of: ObjectIdentity): Unit
+}
+
+/** A page in memory that others may evict meanwhile: its bytes stay readable until it is closed. */
+trait Page extends Closeable {
+  def length: Int
+
+  /**
+   * Copies `length` bytes from `position` in the page.
+   *
+   * @return
+   *   false if the page turned out to be damaged: it has been dropped, and what was copied means nothing
+   */
+  def read(position: Int, into: Array[Byte], offset: Int, length: Int): Boolean
+
+  /** Copies `into.remaining` bytes from `position`; as the other `read`. */
+  def read(position: Int, into: ByteBuffer): Boolean
+
+  override def close(): Unit
+}
+
+/** The answer to [[PageCache.claim]]. */
+sealed trait Claim
+
+object Claim {
+
+  /** Fetch it, then call exactly one of the two; a process that dies meanwhile has abandoned its claim. */
+  trait Granted extends Claim {
+
+    /**
+     * Keeps the page, if any tier takes it, and wakes those who wait. `data` (position to limit: the whole page) is
+     * copied before the call returns.
+     */
+    def fill(data: ByteBuffer): Unit
+
+    /** The fetch failed or was given up: the next one who waits is granted the claim. */
+    def abandon(): Unit
+  }
+
+  /** Another one fetched it meanwhile. */
+  final case class Arrived(page: Page) extends Claim
+
+  /** Another one is still fetching it after all the patience: read what is needed from the store, keep nothing. */
+  case object Busy extends Claim
+}
