@@ -32,6 +32,13 @@ trait PageCache {
    */
   def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim
 
+  /**
+   * Keeps a page that nobody claimed, such as one a writer leaves behind; nothing happens if it is there already, being
+   * fetched, or no tier takes it. `data` (position to limit: the whole page) is copied before the call returns and its
+   * position stays. Counts the pages it kept as written through.
+   */
+  def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit
+
   /** Forgets every page of this version of the object, on every tier. */
   def forget(of: ObjectIdentity): Unit
 }
@@ -64,7 +71,7 @@ object Claim {
 
     /**
      * Keeps the page, if any tier takes it, and wakes those who wait. `data` (position to limit: the whole page) is
-     * copied before the call returns.
+     * copied before the call returns and its position stays.
      */
     def fill(data: ByteBuffer): Unit
 
