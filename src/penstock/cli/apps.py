@@ -11,10 +11,11 @@ from typing import Annotated, Any, Optional
 import typer
 
 from penstock.cli import options
-from penstock.cli.console import STYLES, closing_line, count, duration, moment, size, took
+from penstock.cli.console import STYLES, closing_line, count, duration, lake_line, moment, size, took
 from penstock.cli.run import submit_and_follow
 from penstock.engine.application import Application, State
 from penstock.engine.engine import Engine
+from penstock.engine.lakeuse import LakeUse
 from penstock.errors import InvalidInput
 from penstock.home import Home
 
@@ -189,8 +190,8 @@ def _effort(summary: Any) -> Iterable[tuple[str, str]]:
         yield "read", f"{size(summary['bytes_read'])}, {count(summary['rows_read'])} rows"
         yield "written", f"{size(summary['bytes_written'])}, {count(summary['rows_written'])} rows"
         yield "shuffle", f"{size(summary['shuffle_write_bytes'])}, spilt {size(summary['spill_disk_bytes'])}"
-        requests = ", ".join(f"{kind} {count(number)}" for kind, number in summary["s3_requests"].items() if number)
-        yield "S3 requests", requests or "none"
+    if use := LakeUse.of(summary):
+        yield "lake", lake_line(use)
     if summary.get("peak_rss_bytes") is not None and summary.get("cpu_seconds") is not None:
         yield "memory, CPU", f"{size(summary['peak_rss_bytes'])} at most, {duration(summary['cpu_seconds'])}"
     if "artefacts" in summary:

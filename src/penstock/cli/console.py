@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import IO, Any
 
 from penstock.engine.application import Application, State
+from penstock.engine.lakeuse import LakeUse
 
 STYLES = {
     State.FINISHED: "green",
@@ -48,6 +49,11 @@ def count(number: int | None) -> str:
     return f"{number or 0:,}".replace(",", " ")
 
 
+def share(fraction: float) -> str:
+    """Rounded down, so that only all is “100 %”."""
+    return f"{int(fraction * 100)} %"
+
+
 def moment(at: datetime | None) -> str:
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S}" if at else "-"
 
@@ -63,11 +69,40 @@ def closing_line(application: Application) -> str:
     summary: Any = application.summary or {}
     parts = [f"{application.id} {application.state.value} in {duration(took(application))}"]
     if "task_ms" in summary:
-        requests = sum((summary.get("s3_requests") or {}).values())
         parts += [
             f"task time {duration(summary['task_ms'] / 1000)}",
             f"read {size(summary['bytes_read'])}",
             f"wrote {size(summary['bytes_written'])}",
-            f"{count(requests)} S3 requests",
         ]
+    if use := LakeUse.of(summary):
+        parts.append(f"{count(sum(use.requests.values()))} S3 requests")
+        if use.hit_rate is not None:
+            parts.append(f"{share(use.hit_rate)} of the lake's bytes from cache")
+    return ", ".join(parts)
+
+
+def lake_line(use: LakeUse) -> str:
+    """`1 234 requests (GET 1 200, PUT 34), 12.0 ms each, 210.0 MiB read, 96 % from cache (memory …, disk …), …`"""
+    sent = sum(use.requests.values())
+    kinds = ", ".join(f"{kind} {count(number)}" for kind, number in use.requests.items() if number)
+    parts = [f"{count(sent)} requests" + (f" ({kinds})" if kinds else "")]
+    if use.milliseconds_per_request is not None:
+        parts.append(f"{use.milliseconds_per_request:.1f} ms each")
+    parts.append(f"{size(use.read)} read")
+    if use.hit_rate is not None:
+        places = ((place, use.count(f"bytes_from_{place}")) for place in ("memory", "disk"))
+        told = ", ".join(f"{place} {size(amount)}" for place, amount in places)
+        parts.append(f"{share(use.hit_rate)} from cache ({told})")
+    if use.count("bytes_sent"):
+        parts.append(f"{size(use.count('bytes_sent'))} sent")
+    parts.append(f"{count(use.retries)} retries")
+    for name, told in (
+        ("answers_throttled", "answers “slow down”"),
+        ("answers_failed", "errors of the store"),
+        ("gateway_failovers", "fail-overs to another gateway"),
+        ("pages_damaged", "damaged pages read again"),
+        ("objects_changed", "objects changed while read"),
+    ):
+        if use.count(name):
+            parts.append(f"{count(use.count(name))} {told}")
     return ", ".join(parts)

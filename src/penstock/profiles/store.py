@@ -218,6 +218,12 @@ _SIGHT = (
         "Counts the requests that really go out, retries included, for the summary of every application",
         "docs/why.md",
     ),
+    Setting(
+        "spark.plugins",
+        "io.penstock.fs.LakeMetrics",
+        "What the file system counts is among Spark's metrics too, so that any of its sinks shows it",
+        "docs/guide/filesystem.md",
+    ),
 )
 
 LAYER = Layer(

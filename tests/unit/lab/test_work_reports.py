@@ -93,6 +93,15 @@ def test_what_the_machine_spent_is_told_where_it_was_metered() -> None:
     assert figures(document)["Core-seconds of the store"][0] == "3.25"
 
 
+def test_bytes_of_streams_spark_does_not_know_are_told_with_where_they_came_from() -> None:
+    lake = {"bytes_received": 50_000_000, "bytes_from_memory": 900_000_000, "bytes_from_store": 100_000_000}
+    samples = [lab_runs.application("sort", core_seconds=2, bytes_read=0, lake=lake)]
+    rows = {row[""]: row["sort"] for row in table(make.document([lab_runs.run("terasort", samples)]), "Resources")}
+    assert rows["read from cache"] == "90.0%"
+    assert rows["read from memory"] == "900 MB" and rows["received from the store"] == "50.0 MB"
+    assert "sent to the store" not in rows, "what was not counted is not zero"
+
+
 def test_a_generator_near_its_ceiling_is_no_measure_of_the_store() -> None:
     def load(share: float) -> Run:
         errors = {"kind": "errors", "name": "get", "errors": {"503": 2, "timeout": 7}, "first": {"503": "slow down"}}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.engine.lakeuse import LakeUse
 from penstock.lab.analysis.measures import GB, Measure, executor_cores
 from penstock.lab.analysis.samples import counted
 from penstock.lab.records import Run, Sample
@@ -27,12 +28,20 @@ class Role:
         ]
         return statistics.median(values) if values else None
 
+    def median_of_lake(self, figure: Callable[[LakeUse], float | None]) -> float | None:
+        """Over the applications, of what each asked of its lake; None where none has the figure."""
+        values = [value for use in self._lake_uses() if (value := figure(use)) is not None]
+        return statistics.median(values) if values else None
+
     def requests(self) -> Mapping[str, float]:
         """S3 requests by kind, the median over the applications; the most frequent first."""
-        counts = [(sample.get("summary") or {}).get("s3_requests") or {} for sample in self.applications]
+        counts = [use.requests for use in self._lake_uses()]
         kinds = dict.fromkeys(kind for count in counts for kind in count)
         found = {kind: statistics.median(count.get(kind, 0) for count in counts) for kind in kinds}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def _lake_uses(self) -> list[LakeUse]:
+        return [use for sample in self.applications if (use := LakeUse.of(sample.get("summary") or {}))]
 
 
 def roles(run: Run) -> list[Role]:

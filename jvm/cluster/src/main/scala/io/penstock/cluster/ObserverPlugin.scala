@@ -13,7 +13,7 @@ import org.apache.spark.scheduler.{SparkListenerApplicationEnd, SparkListenerEve
 import org.apache.spark.{SparkContext, SparkFirehoseListener, TaskFailedReason}
 import org.slf4j.LoggerFactory
 
-import io.penstock.fs.RequestCounts
+import io.penstock.fs.Counters
 
 /**
  * Lets others watch an application without asking its driver: `spark.plugins=io.penstock.cluster.ObserverPlugin`.
@@ -31,12 +31,12 @@ private object ObserverPlugin {
   private val IntervalMs = 250L
   private val log = LoggerFactory.getLogger(classOf[ObserverPlugin])
 
-  /** Cumulative, so that a lost or repeated message does no harm. */
-  final case class ExecutorRequests(executorId: String, reading: RequestCounts.Reading)
+  /** The counters of an executor since it started: cumulative, so that a lost or repeated message does no harm. */
+  final case class ExecutorCounts(executorId: String, counts: Map[String, Long])
 
   final class Driver extends DriverPlugin {
 
-    private val requests = new ConcurrentHashMap[String, RequestCounts.Reading]
+    private val counts = new ConcurrentHashMap[String, Map[String, Long]]
     @volatile private var writer: Option[Writer] = None
 
     override def init(context: SparkContext, plugin: PluginContext): JavaMap[String, String] = {
@@ -48,7 +48,8 @@ private object ObserverPlugin {
 
     override def receive(message: AnyRef): AnyRef = {
       message match {
-        case ExecutorRequests(executor, reading) => requests.put(executor, reading)
+        // Two tasks that end together may report in the wrong order.
+        case ExecutorCounts(executor, reading) => counts.merge(executor, reading, CountsOfAll.later(_, _))
         case _ =>
       }
       null
@@ -56,11 +57,11 @@ private object ObserverPlugin {
 
     override def shutdown(): Unit = writer.foreach(_.finish())
 
-    private def total(): RequestCounts.Reading = requests.values.asScala.foldLeft(RequestCounts.now())(_ + _)
+    private def total(): Map[String, Long] = counts.values.asScala.foldLeft(Counters.now())(CountsOfAll.sum)
   }
 
   /** Folds the events on the listener's thread and writes on its own: the bus never waits for a disk. */
-  final private class Writer(directory: Path, requests: () => RequestCounts.Reading) extends SparkFirehoseListener {
+  final private class Writer(directory: Path, counts: () => Map[String, Long]) extends SparkFirehoseListener {
 
     private val seen = new AtomicReference(Observed())
     private var written = seen.get
@@ -92,7 +93,7 @@ private object ObserverPlugin {
 
     private def summarise(): Unit = {
       progress()
-      quietly(AtomicFile.replace(directory.resolve("summary.json"), Reports.summary(seen.get, requests(), now())))
+      quietly(AtomicFile.replace(directory.resolve("summary.json"), Reports.summary(seen.get, counts(), now())))
     }
 
     private def progress(): Unit = synchronized {
@@ -119,7 +120,7 @@ private object ObserverPlugin {
   final class Executor extends ExecutorPlugin {
 
     private var context: PluginContext = _
-    private val sent = new AtomicReference(RequestCounts.Reading.Zero)
+    private val sent = new AtomicReference(Map.empty[String, Long])
 
     override def init(context: PluginContext, extraConf: JavaMap[String, String]): Unit = this.context = context
     override def onTaskSucceeded(): Unit = report()
@@ -127,8 +128,8 @@ private object ObserverPlugin {
 
     private def report(): Unit =
       try {
-        val reading = RequestCounts.now()
-        if (sent.getAndSet(reading) != reading) context.send(ExecutorRequests(context.executorID, reading))
-      } catch { case NonFatal(problem) => log.debug("Request counts not sent", problem) }
+        val reading = Counters.now().filter(_._2 != 0)
+        if (sent.getAndSet(reading) != reading) context.send(ExecutorCounts(context.executorID, reading))
+      } catch { case NonFatal(problem) => log.debug("Counts not sent", problem) }
   }
 }

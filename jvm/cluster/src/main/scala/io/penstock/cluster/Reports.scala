@@ -4,7 +4,7 @@ import java.io.StringWriter
 
 import com.fasterxml.jackson.core.{JsonFactory, JsonGenerator}
 
-import io.penstock.fs.RequestCounts
+import io.penstock.fs.Counters
 
 /** The two files others read: `progress.json` while the application runs, `summary.json` when it has ended. */
 private[cluster] object Reports {
@@ -40,7 +40,7 @@ private[cluster] object Reports {
     out.writeNumberField("first_task_ms", seen.firstTaskLaunchedMs)
   }
 
-  def summary(seen: Observed, requests: RequestCounts.Reading, nowMs: Long): String = json { out =>
+  def summary(seen: Observed, counts: Map[String, Long], nowMs: Long): String = json { out =>
     val work = seen.work
     val endedMs = if (seen.endedMs == 0) nowMs else seen.endedMs
     out.writeNumberField("elapsed_ms", if (seen.startedMs == 0) 0 else endedMs - seen.startedMs)
@@ -64,10 +64,24 @@ private[cluster] object Reports {
     out.writeNumberField("context_started_ms", seen.startedMs)
     out.writeNumberField("first_task_launched_ms", seen.firstTaskLaunchedMs)
     out.writeNumberField("first_task_finished_ms", seen.firstTaskFinishedMs)
-    out.writeObjectFieldStart("s3_requests")
-    for ((kind, count) <- RequestCounts.Kinds.zip(requests.requests)) out.writeNumberField(kind, count)
+    lake(out, counts)
+  }
+
+  private def lake(out: JsonGenerator, counts: Map[String, Long]): Unit = {
+    def count(counter: Counters.Counter): Long = counts.getOrElse(counter.name, 0L)
+    def byKind(field: String)(value: Counters.Requests => Long): Unit = {
+      out.writeObjectFieldStart(field)
+      for (requests <- Counters.RequestsByKind) out.writeNumberField(requests.kind, value(requests))
+      out.writeEndObject()
+    }
+    byKind("s3_requests")(requests => count(requests.sent))
+    byKind("s3_request_us")(requests => count(requests.waitedUs))
+    out.writeNumberField("s3_retries", count(Counters.RequestRetries))
+    val told =
+      Counters.RequestsByKind.flatMap(requests => Seq(requests.sent, requests.waitedUs)) :+ Counters.RequestRetries
+    out.writeObjectFieldStart("lake")
+    for (counter <- Counters.All if !told.contains(counter)) out.writeNumberField(counter.name, count(counter))
     out.writeEndObject()
-    out.writeNumberField("s3_retries", requests.retries)
   }
 
   private def json(fields: JsonGenerator => Unit): String = {

@@ -1,5 +1,6 @@
 package io.penstock.fs
 
+import java.util.Locale
 import java.util.concurrent.atomic.LongAdder
 
 /**
@@ -23,6 +24,34 @@ object Counters {
     counters += counter
     counter
   }
+
+  /** Requests of one kind: LIST is a GET on a bucket, the other kinds are the HTTP methods. */
+  final class Requests private[Counters] (val kind: String) {
+
+    /** Attempts handed to the HTTP client: every attempt counts, as the store sees it. */
+    val sent: Counter = counter(s"requests_${kind.toLowerCase(Locale.ROOT)}")
+
+    /** Microseconds until the head of the answer was there, of all attempts that were answered. */
+    val waitedUs: Counter = counter(s"request_us_${kind.toLowerCase(Locale.ROOT)}")
+  }
+
+  val RequestsByKind: Vector[Requests] = Vector("GET", "HEAD", "PUT", "POST", "DELETE", "LIST").map(new Requests(_))
+
+  /** Attempts that were not the first of their call. */
+  val RequestRetries: Counter = counter("request_retries")
+
+  /** Answers by which the store asks for patience (429, 503), and by which it says that it failed (any other 5xx). */
+  val AnswersThrottled: Counter = counter("answers_throttled")
+  val AnswersFailed: Counter = counter("answers_failed")
+
+  /** Answers by the time until their head was there: each is in the first class that is long enough. */
+  val AnsweredWithinMs: Vector[(Long, Counter)] =
+    Vector(1L, 4L, 16L, 64L, 256L, 1024L, 4096L).map(limit => limit -> counter(s"answered_within_${limit}_ms"))
+  val AnsweredLater: Counter = counter("answered_later")
+
+  /** Bodies of requests, and of answers as far as they were read. */
+  val BytesSent: Counter = counter("bytes_sent")
+  val BytesReceived: Counter = counter("bytes_received")
 
   /** Pages asked for and found in a tier, or not. */
   val PageHits: Counter = counter("page_hits")

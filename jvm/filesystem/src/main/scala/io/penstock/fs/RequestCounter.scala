@@ -4,31 +4,58 @@ import software.amazon.awssdk.core.interceptor.{Context, ExecutionAttribute, Exe
 import software.amazon.awssdk.http.SdkHttpRequest
 
 /**
- * Counts the requests of every S3A client in this JVM into [[RequestCounts]]:
+ * Counts the requests of every S3A client in this JVM, and how long each was waited for, into [[Counters]]:
  * `fs.s3a.audit.execution.interceptors=io.penstock.fs.RequestCounter`.
  *
- * The SDK calls `beforeTransmission` once per attempt, right before the bytes leave.
+ * The SDK calls `beforeTransmission` once per attempt, right before it asks for a connection, and `afterTransmission`
+ * when the head of an answer is there: an attempt that is never answered has no time.
  */
 class RequestCounter extends ExecutionInterceptor {
+  import RequestCounter._
 
   override def beforeTransmission(context: Context.BeforeTransmission, attributes: ExecutionAttributes): Unit = {
-    RequestCounts.add(RequestCounter.kind(context.httpRequest))
-    if (attributes.getAttribute(RequestCounter.Attempted) == null)
-      attributes.putAttribute(RequestCounter.Attempted, java.lang.Boolean.TRUE)
-    else RequestCounts.addRetry()
+    val request = context.httpRequest
+    requestsLike(request).foreach(_.sent.increment())
+    if (attributes.getAttribute(SentAt) != null) Counters.RequestRetries.increment()
+    val body = request.firstMatchingHeader("Content-Length")
+    if (body.isPresent) body.get.toLongOption.foreach(Counters.BytesSent.add)
+    attributes.putAttribute(SentAt, Long.box(System.nanoTime))
+  }
+
+  override def afterTransmission(context: Context.AfterTransmission, attributes: ExecutionAttributes): Unit = {
+    val sentAt = attributes.getAttribute(SentAt)
+    if (sentAt != null) answered(context.httpRequest, System.nanoTime - sentAt)
+    val status = context.httpResponse.statusCode
+    if (status == 429 || status == 503) Counters.AnswersThrottled.increment()
+    else if (status >= 500) Counters.AnswersFailed.increment()
   }
 }
 
 object RequestCounter {
 
-  private val Attempted = new ExecutionAttribute[java.lang.Boolean]("io.penstock.fs.Attempted")
+  private val SentAt = new ExecutionAttribute[java.lang.Long]("io.penstock.fs.SentAt")
 
-  private[fs] def kind(request: SdkHttpRequest): String = {
+  private val ByKind = Counters.RequestsByKind.map(requests => requests.kind -> requests).toMap
+
+  private def requestsLike(request: SdkHttpRequest): Option[Counters.Requests] = {
     val method = request.method.name
-    // Both listings carry their own mark, whatever the address style: version 2 its type, version 1 and uploads a limit.
+    ByKind.get(if (method == "GET" && isListing(request)) "LIST" else method)
+  }
+
+  /**
+   * Both listings carry their own mark, whatever the address style: version 2 its type, version 1 and uploads a limit.
+   */
+  private def isListing(request: SdkHttpRequest): Boolean = {
     val parameters = request.rawQueryParameters
-    val listing = parameters.containsKey("list-type") || parameters.containsKey("uploads") ||
-      parameters.containsKey("max-keys") || parameters.containsKey("delimiter")
-    if (method == "GET" && listing) "LIST" else method
+    parameters.containsKey("list-type") || parameters.containsKey("uploads") ||
+    parameters.containsKey("max-keys") || parameters.containsKey("delimiter")
+  }
+
+  private def answered(request: SdkHttpRequest, nanoseconds: Long): Unit = {
+    requestsLike(request).foreach(_.waitedUs.add(nanoseconds / 1000))
+    val classes = Counters.AnsweredWithinMs
+    var i = 0
+    while (i < classes.size && nanoseconds > classes(i)._1 * 1000000) i += 1
+    (if (i < classes.size) classes(i)._2 else Counters.AnsweredLater).increment()
   }
 }

@@ -1,0 +1,32 @@
+package io.penstock.cluster
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.penstock.fs.Counters
+
+class CountsOfAllTest extends AnyFunSuite {
+
+  test("a reading that is overtaken by a later one of the same process changes nothing") {
+    val early = Map("a" -> 1L, "b" -> 7L)
+    val late = Map("a" -> 4L, "b" -> 7L, "c" -> 2L)
+    assert(CountsOfAll.later(late, early) == late)
+    assert(CountsOfAll.later(early, late) == late)
+  }
+
+  test("processes are summed by name, also where one has never counted what another has") {
+    assert(CountsOfAll.sum(Map("a" -> 1L), Map("a" -> 4L, "c" -> 2L)) == Map("a" -> 5L, "c" -> 2L))
+  }
+
+  test("the summary tells every counter, and each once") {
+    val counts = Counters.All.zipWithIndex.map { case (counter, index) => counter.name -> (1000L + index) }.toMap
+    val summary = new ObjectMapper().readTree(Reports.summary(Observed(), counts, nowMs = 0))
+    val told = Seq(summary.get("s3_requests"), summary.get("s3_request_us"), summary.get("lake"))
+      .flatMap(_.elements.asScala.map(_.asLong))
+    assert((told :+ summary.get("s3_retries").asLong).sorted == counts.values.toSeq.sorted)
+    assert(summary.get("s3_requests").get("LIST").asLong == counts("requests_list"))
+    assert(summary.get("lake").get("bytes_from_store").asLong == counts("bytes_from_store"))
+  }
+}

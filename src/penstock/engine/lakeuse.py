@@ -1,0 +1,56 @@
+"""What an application asked of its lake and what the page cache spared it, from its summary. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LakeUse:
+    """Driver and executors together. `counts` are the file system's counters by name (docs/reference/files.md); all
+    bytes are those of contents, without HTTP's own."""
+
+    requests: Mapping[str, int]
+    retries: int
+    request_us: Mapping[str, int]
+    counts: Mapping[str, int]
+
+    @staticmethod
+    def of(summary: Mapping[str, Any]) -> LakeUse | None:
+        """None where the summary tells nothing of requests: the application never had a Spark context."""
+        if "s3_requests" not in summary:
+            return None
+        return LakeUse(
+            requests=summary["s3_requests"],
+            retries=summary.get("s3_retries", 0),
+            request_us=summary.get("s3_request_us", {}),
+            counts=summary.get("lake", {}),
+        )
+
+    def count(self, name: str) -> int:
+        """0 for what is not counted: an older application knew fewer names."""
+        return self.counts.get(name, 0)
+
+    @property
+    def from_cache(self) -> int:
+        return self.count("bytes_from_memory") + self.count("bytes_from_disk")
+
+    @property
+    def read(self) -> int:
+        """Bytes given to readers; where they do not read through the cache, those that came from the store."""
+        through_cache = self.from_cache + self.count("bytes_from_store")
+        return through_cache or self.count("bytes_received")
+
+    @property
+    def hit_rate(self) -> float | None:
+        """The share of the bytes given to readers that no request was sent for; None where none went by the cache."""
+        through_cache = self.from_cache + self.count("bytes_from_store")
+        return self.from_cache / through_cache if through_cache else None
+
+    @property
+    def milliseconds_per_request(self) -> float | None:
+        """The mean time until the head of an answer was there, retries by themselves; None without requests."""
+        sent = sum(self.requests.values())
+        return sum(self.request_us.values()) / sent / 1000 if sent and self.request_us else None

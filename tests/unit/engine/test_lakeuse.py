@@ -1,0 +1,40 @@
+"""What a summary says about the lake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine.lakeuse import LakeUse
+
+
+def _use(**lake: int) -> LakeUse:
+    summary: dict[str, Any] = {
+        "s3_requests": {"GET": 1000, "PUT": 34, "HEAD": 0},
+        "s3_request_us": {"GET": 9_000_000, "PUT": 1_340_000},
+        "s3_retries": 2,
+        "lake": lake,
+    }
+    use = LakeUse.of(summary)
+    assert use
+    return use
+
+
+def test_an_application_without_a_spark_context_has_used_no_lake() -> None:
+    assert LakeUse.of({"cpu_seconds": 0.1}) is None
+
+
+def test_a_summary_of_an_older_release_has_requests_and_no_hit_rate() -> None:
+    use = LakeUse.of({"s3_requests": {"GET": 3}})
+    assert use and use.requests == {"GET": 3} and use.retries == 0
+    assert use.hit_rate is None and use.milliseconds_per_request is None
+
+
+def test_the_hit_rate_is_of_bytes_given_to_readers_not_of_what_was_fetched() -> None:
+    use = _use(bytes_from_memory=600, bytes_from_disk=200, bytes_from_store=200, bytes_received=5000)
+    assert use.hit_rate == 0.8
+    assert use.read == 1000
+
+
+def test_a_reader_past_the_cache_has_read_what_was_received_and_no_hit_rate() -> None:
+    use = _use(bytes_received=5000)
+    assert use.read == 5000 and use.hit_rate is None
