@@ -1,0 +1,172 @@
+package io.penstock.fs.testing
+
+import java.io.{BufferedInputStream, IOException, OutputStream}
+import java.net.{InetSocketAddress, Socket}
+import java.nio.charset.StandardCharsets.{ISO_8859_1, UTF_8}
+import java.util.concurrent.TimeUnit.SECONDS
+import java.util.concurrent.atomic.AtomicLong
+
+/** One request on its way through a [[FaultyGateway]]. */
+final private[testing] class Exchange(val head: HttpHead, bandwidth: Option[TokenBucket]) {
+  @volatile var fault: Option[Fault] = None
+  @volatile var status: Int = 0
+  private val up = new AtomicLong
+  private val down = new AtomicLong
+
+  private val (path, query) = {
+    val target = head.start(1)
+    val mark = target.indexOf('?')
+    if (mark < 0) (target, "") else (target.substring(0, mark), target.substring(mark + 1))
+  }
+
+  def recorded: FaultyGateway.Recorded =
+    FaultyGateway.Recorded(head.start(0), path, query, head.headers, status, up.get, down.get)
+
+  /** Takes the request's body to `to`, as far as the fault lets it. */
+  def uplink(to: OutputStream): HttpBody.Sink = {
+    val most = fault.collect { case Fault.CutUploadAfter(bytes) => bytes }
+    (buffer, length, content) => pass(to, buffer, length, content, up, most)
+  }
+
+  def downlink(to: OutputStream): HttpBody.Sink = {
+    val most = fault.collect { case Fault.CutAfter(bytes, _) => bytes }
+    val pace = fault.collect { case Fault.Slow(rate) => new TokenBucket(rate) }
+    (buffer, length, content) => {
+      pace.foreach(_.take(length))
+      pass(to, buffer, length, content, down, most)
+    }
+  }
+
+  private def pass(
+      to: OutputStream,
+      buffer: Array[Byte],
+      length: Int,
+      content: Boolean,
+      counted: AtomicLong,
+      most: Option[Long]
+  ): Unit = {
+    bandwidth.foreach(_.take(length))
+    val allowed = most.fold(length)(most => math.min(length.toLong, most - counted.get).toInt)
+    // Counted first: who has received a byte finds it in the record.
+    if (content) counted.addAndGet(allowed)
+    to.write(buffer, 0, allowed)
+    if (most.exists(counted.get >= _)) throw new Exchange.Cut
+  }
+}
+
+private[testing] object Exchange {
+
+  /** The fault has come to the byte at which the connection ends. */
+  final class Cut extends IOException("cut")
+}
+
+/** A client's connection: its requests, one after the other, each passed to the store or treated as its fault says. */
+final private[testing] class Connection(client: Socket, store: InetSocketAddress, arrived: HttpHead => Exchange) {
+  client.setTcpNoDelay(true)
+  private val in = new BufferedInputStream(client.getInputStream, Connection.Buffer)
+  private val out = client.getOutputStream
+  private var upstream: Option[Connection.Upstream] = None
+
+  def serve(): Unit =
+    try while (HttpHead.read(in).exists(head => exchange(arrived(head)))) {}
+    finally upstream.foreach(_.socket.close())
+
+  /** Whether another request may follow on this connection. */
+  private def exchange(now: Exchange): Boolean = now.fault match {
+    case Some(Fault.Reset) => reset()
+    case Some(Fault.BlackHole) =>
+      while (in.read() >= 0) {}
+      false
+    case Some(answer: Fault.Answer) => answerItself(now, answer)
+    case fault =>
+      try served(now)
+      catch {
+        case _: Exchange.Cut => if (fault.exists(Connection.endsInReset)) reset() else false
+      }
+  }
+
+  private def served(now: Exchange): Boolean = {
+    val store = connected()
+    store.out.write(now.head.bytes)
+    val body = now.head.framing(untilClose = false)
+    val waits = now.head.says("expect", "100-continue")
+    if (!waits) HttpBody.relay(in, body)(now.uplink(store.out))
+    var response = nextHead(store)
+    // 100 Continue, and whatever else comes before the answer itself.
+    while (response.start(1).startsWith("1")) {
+      out.write(response.bytes)
+      if (waits) HttpBody.relay(in, body)(now.uplink(store.out))
+      response = nextHead(store)
+    }
+    now.fault match {
+      case Some(Fault.LoseResponse) => reset()
+      case fault =>
+        fault.foreach { case Fault.Delay(milliseconds) => Thread.sleep(milliseconds); case _ => () }
+        respond(now, store, response)
+    }
+  }
+
+  private def respond(now: Exchange, store: Connection.Upstream, response: HttpHead): Boolean = {
+    now.status = response.start(1).toInt
+    out.write(response.bytes)
+    if (!Connection.bodiless(now)) HttpBody.relay(store.in, response.framing(untilClose = true))(now.downlink(out))
+    store.lastUsed = System.nanoTime()
+    !response.says("connection", "close") && !now.head.says("connection", "close")
+  }
+
+  private def answerItself(now: Exchange, answer: Fault.Answer): Boolean = {
+    val waits = now.head.says("expect", "100-continue")
+    if (!waits) HttpBody.relay(in, now.head.framing(untilClose = false))((_, _, _) => ())
+    val body =
+      s"""<?xml version="1.0" encoding="UTF-8"?><Error><Code>${answer.code}</Code><Message>injected</Message></Error>"""
+        .getBytes(UTF_8)
+    val headers =
+      answer.headers ++ Map("Content-Type" -> "application/xml", "Content-Length" -> body.length.toString) ++
+        // A client that waits may or may not send its body after such an answer: the connection cannot be used again.
+        Option.when(waits)("Connection" -> "close")
+    val head = s"HTTP/1.1 ${answer.status} ${answer.code}\r\n" + headers.map { case (k, v) => s"$k: $v\r\n" }.mkString
+    now.status = answer.status
+    out.write((head + "\r\n").getBytes(ISO_8859_1))
+    if (now.head.start(0) != "HEAD") out.write(body)
+    !waits
+  }
+
+  private def nextHead(store: Connection.Upstream): HttpHead =
+    HttpHead.read(store.in).getOrElse(throw new IOException("the store ended the connection"))
+
+  /** One connection to the store for each of the client's, made anew where the store may have given it up meanwhile. */
+  private def connected(): Connection.Upstream = {
+    if (!upstream.exists(_.fresh)) {
+      upstream.foreach(_.socket.close())
+      upstream = Some(new Connection.Upstream(store))
+    }
+    upstream.get
+  }
+
+  private def reset(): Boolean = {
+    FaultyGateway.reset(client)
+    false
+  }
+}
+
+private object Connection {
+  private val Buffer = 64 << 10
+
+  private def endsInReset(fault: Fault): Boolean = fault match {
+    case Fault.CutAfter(_, reset) => reset
+    case _ => true
+  }
+
+  private def bodiless(now: Exchange): Boolean =
+    now.head.start(0) == "HEAD" || now.status == 204 || now.status == 304
+
+  final private class Upstream(store: InetSocketAddress) {
+    val socket = new Socket(store.getAddress, store.getPort)
+    socket.setTcpNoDelay(true)
+    val in = new BufferedInputStream(socket.getInputStream, Buffer)
+    val out: OutputStream = socket.getOutputStream
+    var lastUsed: Long = System.nanoTime()
+
+    def fresh: Boolean = System.nanoTime() - lastUsed < SECONDS.toNanos(1)
+  }
+}

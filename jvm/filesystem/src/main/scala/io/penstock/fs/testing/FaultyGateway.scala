@@ -1,0 +1,169 @@
+package io.penstock.fs.testing
+
+import java.io.{Closeable, IOException}
+import java.net.{InetAddress, InetSocketAddress, ServerSocket, Socket, URI}
+import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
+
+import scala.jdk.CollectionConverters._
+
+/**
+ * An HTTP gateway in front of an S3 store that records every request, and misbehaves as it is told.
+ *
+ * Messages pass unchanged, the `Host` header above all: the client signed it, and the store verifies it. Use it as a
+ * gateway of its own: give the client [[endpoint]], not the store's.
+ *
+ * @param upstream
+ *   the store
+ * @param address
+ *   where to listen: any of 127.0.0.0/8, so that several gateways can share a port, as a name with several addresses
+ *   does
+ * @param listenPort
+ *   0 chooses a free one
+ * @param bytesPerSecond
+ *   what bodies share, in both directions and over all connections; 0 is no limit
+ */
+final class FaultyGateway(
+    upstream: InetSocketAddress,
+    address: String = "127.0.0.1",
+    listenPort: Int = 0,
+    bytesPerSecond: Long = 0
+) extends Closeable {
+
+  import FaultyGateway._
+
+  private val bandwidth = Option.when(bytesPerSecond > 0)(new TokenBucket(bytesPerSecond))
+  private val rules = new CopyOnWriteArrayList[Rule]
+  private val seen = new CopyOnWriteArrayList[Exchange]
+  private val connections = ConcurrentHashMap.newKeySet[Socket]()
+  @volatile private var listener = listen(listenPort)
+
+  /** The same for its whole life. */
+  val port: Int = listener.getLocalPort
+
+  val endpoint: String = s"http://$address:$port"
+
+  /** Every request so far, in the order of arrival; what its client has heard is in it already. */
+  def requests: Vector[Recorded] = seen.asScala.iterator.map(_.recorded).toVector
+
+  /** Connections that are open now. */
+  def connected: Int = connections.size
+
+  /** Forgets the requests so far. */
+  def clear(): Unit = seen.clear()
+
+  /**
+   * Does this to the next `times` requests for which `when` is true, `skip` others left alone before; older rules
+   * first.
+   */
+  def inject(fault: Fault, times: Int = 1, skip: Int = 0)(when: Recorded => Boolean = _ => true): Unit =
+    rules.add(new Rule(fault, when, new AtomicInteger(-skip), times))
+
+  /** Every injected fault ends with the request it is at. */
+  def heal(): Unit = rules.clear()
+
+  /** Dies: every connection is reset, new ones are refused. */
+  def refuse(): Unit = {
+    listener.close()
+    connections.asScala.foreach(reset)
+  }
+
+  /** Comes back, on the same port. */
+  def accept(): Unit = if (listener.isClosed) listener = listen(port)
+
+  override def close(): Unit = refuse()
+
+  private def listen(port: Int): ServerSocket = {
+    val socket = new ServerSocket
+    socket.setReuseAddress(true)
+    socket.bind(new InetSocketAddress(InetAddress.getByName(address), port), Backlog)
+    start(s"gateway-${socket.getLocalPort}") {
+      while (!socket.isClosed) {
+        val client = socket.accept()
+        connections.add(client)
+        start(s"gateway-${client.getLocalPort}-${client.getPort}") {
+          try new Connection(client, upstream, arrived).serve()
+          finally {
+            connections.remove(client)
+            client.close()
+          }
+        }
+        // Refused between the two: nobody else would reset it.
+        if (socket.isClosed) reset(client)
+      }
+    }
+    socket
+  }
+
+  private def arrived(head: HttpHead): Exchange = {
+    val exchange = new Exchange(head, bandwidth)
+    exchange.fault = rules.asScala.find(_.appliesTo(exchange.recorded)).map(_.fault)
+    seen.add(exchange)
+    exchange
+  }
+}
+
+object FaultyGateway {
+
+  /**
+   * One request: path and query as they were sent (percent-encoded), headers by lower-case name, the status of the
+   * answer (0: none yet), and content bytes of both bodies.
+   */
+  final case class Recorded(
+      method: String,
+      path: String,
+      query: String,
+      headers: Map[String, String],
+      status: Int,
+      bytesUp: Long,
+      bytesDown: Long
+  ) {
+    def range: Option[String] = headers.get("range")
+  }
+
+  private val Backlog = 128
+
+  final private class Rule(val fault: Fault, when: Recorded => Boolean, matched: AtomicInteger, times: Int) {
+
+    def appliesTo(request: Recorded): Boolean = matched.get < times && when(request) && {
+      val index = matched.getAndIncrement()
+      index >= 0 && index < times
+    }
+  }
+
+  private[testing] def reset(socket: Socket): Unit =
+    try {
+      socket.setSoLinger(true, 0)
+      socket.close()
+    } catch { case _: IOException => () }
+
+  /** In a thread that ends quietly when a connection does. */
+  private def start(name: String)(work: => Unit): Unit = {
+    val thread = new Thread(
+      () =>
+        try work
+        catch { case _: IOException => () },
+      name
+    )
+    thread.setDaemon(true)
+    thread.start()
+  }
+
+  /**
+   * `--upstream HOST:PORT [--listen PORT] [--address A] [--bytes-per-second N]`: prints its port, and serves until its
+   * standard input ends, so that it never outlives who started it.
+   */
+  def main(arguments: Array[String]): Unit = {
+    val options = arguments.grouped(2).map(pair => pair.head.stripPrefix("--") -> pair.last).toMap
+    val store = URI.create("http://" + options("upstream"))
+    val gateway = new FaultyGateway(
+      new InetSocketAddress(store.getHost, store.getPort),
+      options.getOrElse("address", "127.0.0.1"),
+      options.get("listen").fold(0)(_.toInt),
+      options.get("bytes-per-second").fold(0L)(_.toLong)
+    )
+    println(gateway.port)
+    while (System.in.read() >= 0) {}
+    gateway.close()
+  }
+}
