@@ -1,0 +1,71 @@
+package io.penstock.fs.cache
+
+import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.slf4j.LoggerFactory
+
+import io.penstock.fs.CacheSettings
+
+/** The page caches of this process: one for each set of settings, for as long as the process lives. */
+object PageCaches {
+
+  private val log = LoggerFactory.getLogger(getClass)
+
+  /** A quarter of the mappings that the kernel allows a process (`vm.max_map_count`): others map files too. */
+  private val MappedPages = 16384
+
+  private val SweepSeconds = 2L
+  private val TidySeconds = 60L
+
+  private val caches = new ConcurrentHashMap[Vector[TierSettings], TieredPageCache]
+  private val problems = ConcurrentHashMap.newKeySet[String]
+
+  private lazy val housekeeper = Executors.newSingleThreadScheduledExecutor { work =>
+    val thread = new Thread(work, "penstock-pages")
+    thread.setDaemon(true)
+    thread
+  }
+
+  /**
+   * The cache that these settings ask for; none if they turn it off, or make no sense, which is logged once. Never
+   * throws, and does not touch the tiers yet.
+   */
+  def of(conf: Configuration): Option[PageCache] =
+    if (!CacheSettings.enabled(conf)) None
+    else
+      try
+        TierSettings.from(conf) match {
+          case Right(tiers) if tiers.isEmpty => None
+          case Right(tiers) => Some(caches.computeIfAbsent(tiers, start))
+          case Left(problem) => refuse(problem)
+        }
+      catch { case NonFatal(failure) => refuse(failure.toString) }
+
+  private def refuse(problem: String): Option[PageCache] = {
+    if (problems.add(problem)) log.warn("Reading without the page cache: {}", problem)
+    None
+  }
+
+  private def start(settings: Vector[TierSettings]): TieredPageCache = {
+    val cache = create(settings)
+    housekeeper.scheduleWithFixedDelay(() => cache.sweep(), SweepSeconds, SweepSeconds, TimeUnit.SECONDS)
+    housekeeper.scheduleWithFixedDelay(() => cache.tidy(), 0, TidySeconds, TimeUnit.SECONDS)
+    cache
+  }
+
+  private[cache] def create(
+      settings: Vector[TierSettings],
+      clock: () => Int = seconds,
+      restMs: Long = Tier.RestMs
+  ): TieredPageCache = {
+    val tiers =
+      settings.foldRight(Vector.empty[Tier])((each, below) => new Tier(each, below.headOption, clock, restMs) +: below)
+    new TieredPageCache(settings.head.pageSize, tiers, MappedPages)
+  }
+
+  /** The wall clock, the only one that all processes share. */
+  private def seconds: () => Int = () => (System.currentTimeMillis / 1000).toInt
+}

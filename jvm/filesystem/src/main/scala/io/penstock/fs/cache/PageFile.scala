@@ -1,0 +1,110 @@
+package io.penstock.fs.cache
+
+import java.io.IOException
+import java.nio.ByteBuffer
+import java.nio.channels.FileChannel
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Path, StandardOpenOption}
+import java.util.zip.CRC32C
+
+/** Which page a file holds. */
+private[cache] final case class PageLabel(of: ObjectIdentity, index: Long, pageSize: Int) {
+
+  def key: PageKey = of.page(index, pageSize)
+
+  /** How many bytes the page must have. */
+  def length: Int = math.min(pageSize.toLong, of.length - index * pageSize).toInt
+}
+
+/**
+ * The file of one page: its bytes, then a trailer that says whose they are and lets every block be checked alone.
+ *
+ * Trailer, big-endian: CRC32C of each block (4 bytes each), then bucket, key and entity tag (UTF-8, each after its
+ * length in 4 bytes), object length (8), index (8), page size (4), bytes of data (4), bytes of the whole trailer (4),
+ * CRC32C of the trailer up to here (4), magic (8).
+ */
+private[cache] object PageFile {
+
+  /** Bytes that one checksum covers: what a reader of a few bytes has to check with them. */
+  val ChecksumBlock: Int = 64 * 1024
+
+  private val Magic = 0x50454e5041474531L // PENPAGE1
+  private val EndSize = 16
+  private val FixedSize = 4 * 3 + 8 + 8 + 4 + 4 + EndSize
+  private val MaxTrailer = 1 << 20
+
+  /** Not a page file, or not a whole one. */
+  final class Damaged(message: String) extends IOException(message)
+
+  /** What the trailer says. */
+  final case class Trailer(label: PageLabel, length: Int, checksums: Array[Int])
+
+  /** Writes the page whole; `data` keeps its position. */
+  def write(to: FileChannel, data: ByteBuffer, trailer: ByteBuffer): Unit = {
+    val buffers = Array(data.duplicate(), trailer)
+    while (buffers.exists(_.hasRemaining)) to.write(buffers)
+  }
+
+  def trailerOf(label: PageLabel, data: ByteBuffer): ByteBuffer = {
+    require(data.remaining == label.length, s"${data.remaining} bytes for a page of ${label.length}")
+    val texts = Seq(label.of.bucket, label.of.key, label.of.etag).map(_.getBytes(UTF_8))
+    val blocks = blocksIn(data.remaining)
+    val size = blocks * 4 + FixedSize + texts.map(_.length).sum
+    val trailer = ByteBuffer.allocate(size)
+    val crc = new CRC32C
+    for (block <- 0 until blocks) {
+      val from = block * ChecksumBlock
+      crc.reset()
+      crc.update(data.slice(data.position() + from, math.min(ChecksumBlock, data.remaining - from)))
+      trailer.putInt(crc.getValue.toInt)
+    }
+    for (text <- texts) trailer.putInt(text.length).put(text)
+    trailer.putLong(label.of.length).putLong(label.index).putInt(label.pageSize).putInt(data.remaining).putInt(size)
+    crc.reset()
+    crc.update(trailer.array, 0, size - 12)
+    trailer.putInt(crc.getValue.toInt).putLong(Magic).flip()
+  }
+
+  def blocksIn(length: Int): Int = (length + ChecksumBlock - 1) / ChecksumBlock
+
+  /** Maps the whole file. */
+  def map(path: Path): ByteBuffer = {
+    val channel = FileChannel.open(path, StandardOpenOption.READ)
+    try {
+      val size = channel.size()
+      if (size > Int.MaxValue) throw new Damaged(s"$path is too long for a page")
+      channel.map(FileChannel.MapMode.READ_ONLY, 0, size)
+    } finally channel.close()
+  }
+
+  /**
+   * What the trailer of a whole page file says.
+   *
+   * @throws Damaged
+   *   if it is not one, as when the file was cut short
+   */
+  def trailerIn(file: ByteBuffer): Trailer = {
+    val fileSize = file.capacity
+    if (fileSize < FixedSize) throw new Damaged("too short for a page")
+    if (file.getLong(fileSize - 8) != Magic) throw new Damaged("does not end as a page does")
+    val size = file.getInt(fileSize - EndSize)
+    if (size < FixedSize || size > math.min(fileSize, MaxTrailer)) throw new Damaged("the trailer's size is impossible")
+    val bytes = new Array[Byte](size)
+    file.get(fileSize - size, bytes)
+    val crc = new CRC32C
+    crc.update(bytes, 0, size - 12)
+    val trailer = ByteBuffer.wrap(bytes)
+    if (crc.getValue.toInt != trailer.getInt(size - 12)) throw new Damaged("the trailer's checksum is wrong")
+    val length = trailer.getInt(size - EndSize - 4)
+    if (length.toLong + size != fileSize) throw new Damaged("data or trailer are missing")
+    val checksums = Array.fill(blocksIn(length))(trailer.getInt())
+    def text(): String = {
+      val bytes = new Array[Byte](trailer.getInt())
+      trailer.get(bytes)
+      new String(bytes, UTF_8)
+    }
+    val (bucket, key, etag) = (text(), text(), text())
+    val identity = ObjectIdentity(bucket, key, trailer.getLong(), etag)
+    Trailer(PageLabel(identity, trailer.getLong(), trailer.getInt()), length, checksums)
+  }
+}

@@ -1,0 +1,257 @@
+package io.penstock.fs.cache
+
+import java.io.{IOException, UncheckedIOException}
+import java.nio.ByteBuffer
+import java.nio.channels.{ClosedByInterruptException, FileChannel}
+import java.nio.file.{NoSuchFileException, StandardOpenOption}
+import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.annotation.tailrec
+import scala.util.Using
+
+import org.slf4j.LoggerFactory
+
+import io.penstock.fs.Counters
+
+/**
+ * One tier: pages on one medium, within a budget.
+ *
+ * A failure of the medium never gets out: the tier counts as empty and takes nothing for a while, then is opened again.
+ *
+ * @param next
+ *   where pages go that must leave this tier: always while it has room, else only if they were found here at least once
+ * @param restMs
+ *   how long a tier is left alone that failed
+ */
+private[cache] final class Tier(
+    val settings: TierSettings,
+    next: Option[Tier],
+    clock: () => Int,
+    restMs: Long
+) {
+  import Tier._
+
+  private final class Opened(val directory: TierDirectory, val table: PageTable)
+
+  @volatile private var opened: Opened = _
+  @volatile private var restsUntil = System.nanoTime
+  private val warned = new AtomicBoolean
+
+  def works: Boolean = ready() != null
+
+  /** Through which processes agree who fetches a page. */
+  def locks: Option[LockFile] = Option(ready()).map(_.directory.locks)
+
+  def has(key: PageKey): Boolean = attempt(false)(_.table.find(key) != PageTable.Nowhere)
+
+  def holds(slot: Int, key: PageKey): Boolean = attempt(false)(_.table.holds(slot, key))
+
+  /** Notes that a mapped page was found; false if it is no longer there. */
+  def touch(slot: Int, key: PageKey): Boolean = attempt(false)(_.table.touch(slot, key))
+
+  /** Maps a page, pinned once; null if it is not there. A file that is not this page whole is dropped. */
+  def map(key: PageKey, label: PageLabel): MappedPage = attempt[MappedPage](null) { tier =>
+    val slot = tier.table.find(key)
+    if (slot == PageTable.Nowhere) null
+    else
+      try {
+        val page = mapFile(tier, key, slot, label)
+        tier.table.touch(slot, key)
+        page
+      } catch {
+        case missing: NoSuchFileException =>
+          if (!tier.directory.isCurrent) throw missing
+          remove(tier, tier.table.take(slot, key))
+          null
+        case damage: PageFile.Damaged =>
+          log.debug("{}: {}: {}", settings.name, label, damage.getMessage)
+          Counters.PagesDamaged.increment()
+          remove(tier, tier.table.take(slot, key))
+          null
+      }
+  }
+
+  private def mapFile(tier: Opened, key: PageKey, slot: Int, label: PageLabel): MappedPage = {
+    val file = PageFile.map(tier.directory.pathOf(key))
+    try {
+      val trailer = PageFile.trailerIn(file)
+      if (trailer.label != label || trailer.length != label.length) throw new PageFile.Damaged("another page's file")
+      new MappedPage(key, this, slot, file, trailer.length, trailer.checksums)
+    } catch {
+      case failure: Throwable =>
+        Unmapping.unmap(file)
+        throw failure
+    }
+  }
+
+  /** Keeps a page. */
+  def insert(key: PageKey, label: PageLabel, data: ByteBuffer): Outcome =
+    if (!works) Refused
+    else {
+      val trailer = PageFile.trailerOf(label, data)
+      val blocks = SlotWord.blocksOf(data.remaining.toLong + trailer.remaining)
+      insert(key, blocks)(PageFile.write(_, data, trailer.duplicate()))
+    }
+
+  private def insert(key: PageKey, blocks: Int)(write: FileChannel => Unit): Outcome =
+    attempt[Outcome](Refused) { tier =>
+      if (tier.table.find(key) != PageTable.Nowhere) AlreadyThere
+      else if (!makeRoom(tier, blocks)) Refused
+      else
+        reserve(tier, key, blocks) match {
+          case reserved: PageTable.Reserved =>
+            try {
+              create(tier, key, reserved, write)
+              if (tier.table.confirm(reserved)) Kept else Refused
+            } catch {
+              case failure: Throwable =>
+                tier.table.cancel(reserved)
+                if (failure.isInstanceOf[IOException] && isFull(tier, reserved.word.bytes)) Refused else throw failure
+            }
+          case other =>
+            tier.table.discharge(blocks)
+            if (other == PageTable.Known) AlreadyThere else Refused
+        }
+    }
+
+  /** Writes the file; a file system that is full before the budget is gets some of its space back first. */
+  private def create(tier: Opened, key: PageKey, reserved: PageTable.Reserved, write: FileChannel => Unit): Unit =
+    try tier.directory.create(key)(write)
+    catch {
+      case full: IOException if isFull(tier, reserved.word.bytes) =>
+        if ((1 to VictimsWhenFull).count(_ => evictOne(tier)) == 0) throw full
+        tier.directory.create(key)(write)
+    }
+
+  private def isFull(tier: Opened, bytes: Long): Boolean =
+    try tier.directory.free < 2 * bytes
+    catch { case _: IOException => false }
+
+  private def makeRoom(tier: Opened, blocks: Int): Boolean = {
+    @tailrec def charge(recounted: Boolean): Boolean =
+      if (tier.table.charge(blocks)) true
+      else if (evictOne(tier)) charge(recounted)
+      else if (recounted) false
+      else {
+        // Nothing to evict, yet no room: either the budget is too small, or dead processes never gave back theirs.
+        tier.table.recount()
+        charge(recounted = true)
+      }
+    blocks.toLong * SlotWord.BlockSize <= tier.table.budget && charge(recounted = false)
+  }
+
+  private def reserve(tier: Opened, key: PageKey, blocks: Int): PageTable.Reservation =
+    tier.table.reserve(key, blocks) match {
+      case PageTable.NoRoom if evict(tier, tier.table.victimNear(key)) => tier.table.reserve(key, blocks)
+      case reservation => reservation
+    }
+
+  private def evictOne(tier: Opened): Boolean = evict(tier, tier.table.victim())
+
+  private def evict(tier: Opened, victim: Option[PageTable.Victim]): Boolean = {
+    for (page <- victim) {
+      if (page.whole) {
+        val moved = next.exists(_.adopt(page, tier.directory))
+        if (!moved) Counters.PagesEvicted.increment()
+      }
+      tier.directory.delete(page.key)
+      tier.table.remove(page, evicted = page.whole)
+    }
+    victim.nonEmpty
+  }
+
+  /** Copies a page's file as it is from the tier it leaves, if it is worth its place. */
+  private def adopt(page: PageTable.Victim, from: TierDirectory): Boolean =
+    attempt(false)(tier => page.word.wasHit || tier.table.status.used + page.word.bytes <= tier.table.budget) && {
+      val outcome = insert(page.key, page.word.blocks) { to =>
+        Using.resource(FileChannel.open(from.pathOf(page.key), StandardOpenOption.READ)) { file =>
+          var position = 0L
+          while (position < file.size()) position += file.transferTo(position, file.size() - position, to)
+        }
+      }
+      if (outcome == Kept) Counters.PagesDemoted.increment()
+      outcome != Refused
+    }
+
+  def forget(key: PageKey): Unit = attempt(())(tier => remove(tier, tier.table.take(key)))
+
+  /** Drops a page whose bytes turned out to be wrong. */
+  def damaged(page: MappedPage): Unit = {
+    Counters.PagesDamaged.increment()
+    attempt(())(tier => remove(tier, tier.table.take(page.slot, page.key)))
+  }
+
+  private def remove(tier: Opened, victim: Option[PageTable.Victim]): Unit = for (page <- victim) {
+    tier.directory.delete(page.key)
+    tier.table.remove(page, evicted = false)
+  }
+
+  /** Housekeeping that nobody should wait for: leftovers of dead processes, and whether the directory is still ours. */
+  def tidy(): Unit = attempt(()) { tier =>
+    if (!tier.directory.isCurrent) throw new NoSuchFileException(settings.directory.toString)
+    tier.directory.tidy()
+  }
+
+  private def attempt[A](otherwise: => A)(body: Opened => A): A = {
+    val tier = ready()
+    if (tier == null) otherwise
+    else
+      try body(tier)
+      catch {
+        // The thread is being stopped, which says nothing about the tier.
+        case _: ClosedByInterruptException => otherwise
+        case failure @ (_: IOException | _: UncheckedIOException | _: InternalError | _: SecurityException) =>
+          rest(failure)
+          otherwise
+      }
+  }
+
+  /** The opened tier, or null while it rests. */
+  private def ready(): Opened = {
+    val current = opened
+    if (current != null || System.nanoTime - restsUntil < 0) current else open()
+  }
+
+  private def open(): Opened = synchronized {
+    if (opened == null && System.nanoTime - restsUntil >= 0)
+      try {
+        val directory =
+          TierDirectory.open(settings.directory, PageTable.slotsFor(settings.budget(used = 0), settings.pageSize))
+        val table = new PageTable(directory.words, clock)
+        table.budget = settings.budget(table.status.used)
+        opened = new Opened(directory, table)
+      } catch {
+        case _: ClosedByInterruptException => ()
+        case failure @ (_: IOException | _: UncheckedIOException | _: InternalError | _: RuntimeException) =>
+          rest(failure)
+      }
+    opened
+  }
+
+  private def rest(failure: Throwable): Unit = synchronized {
+    opened = null
+    restsUntil = System.nanoTime + restMs * 1000000L
+    if (warned.compareAndSet(false, true))
+      log.warn(
+        s"The page cache's ${settings.name} tier in ${settings.directory} does not work: $failure. " +
+          "Reads that it would have served go to the store, or to the other tier. It is tried again from time to time; " +
+          "this is said once. Free some space, or give it another directory or size 0."
+      )
+    else log.debug("the {} tier failed again", settings.name, failure)
+  }
+}
+
+private[cache] object Tier {
+
+  private val log = LoggerFactory.getLogger(classOf[Tier])
+
+  val RestMs = 30000L
+
+  /** How many pages make room on a full file system: more than one, since others fill it too. */
+  private val VictimsWhenFull = 4
+
+  sealed trait Outcome
+  case object Kept extends Outcome
+  case object AlreadyThere extends Outcome
+  case object Refused extends Outcome
+}

@@ -1,0 +1,100 @@
+package io.penstock.fs.cache
+
+import java.lang.management.ManagementFactory
+import java.nio.file.{Files, Path, Paths}
+
+import com.sun.management.OperatingSystemMXBean
+import org.apache.hadoop.conf.Configuration
+
+import io.penstock.fs.Counters.Counter
+import io.penstock.fs.{CacheSettings, Counters}
+
+/** Where a tier is and how large it may become. */
+private[cache] final case class TierSettings(kind: TierKind, directory: Path, size: TierSize, pageSize: Int) {
+
+  def name: String = kind.name
+
+  /**
+   * Bytes it may take now.
+   *
+   * @param used
+   *   bytes it takes already
+   * @throws java.io.IOException
+   *   if the file system does not answer
+   */
+  def budget(used: Long): Long = {
+    val store = Files.getFileStore(directory)
+    size.budget(kind.total(directory), store.getUsableSpace + used)
+  }
+}
+
+private[cache] sealed abstract class TierKind(val name: String, val bytesRead: Counter) {
+
+  /** What a size in percent is a share of, in bytes. */
+  def total(directory: Path): Long
+}
+
+private[cache] object TierKind {
+
+  case object Memory extends TierKind("memory", Counters.BytesFromMemory) {
+    override def total(directory: Path): Long =
+      ManagementFactory.getPlatformMXBean(classOf[OperatingSystemMXBean]).getTotalMemorySize
+  }
+
+  case object Disk extends TierKind("disk", Counters.BytesFromDisk) {
+    override def total(directory: Path): Long = Files.getFileStore(directory).getTotalSpace
+  }
+}
+
+private[cache] object TierSettings {
+
+  private val DefaultSize = "10%"
+  private val DefaultPageSize = 1024 * 1024
+
+  /** The least a checksum block needs, and the most a slot of the page table can describe. */
+  private val PageSizes = 4096L to 64L * 1024 * 1024
+
+  /**
+   * The tiers that are on, memory first.
+   *
+   * @return
+   *   left: what is wrong, and what would be right
+   */
+  def from(conf: Configuration): Either[String, Vector[TierSettings]] =
+    for {
+      pageSize <- pageSizeIn(conf)
+      memory <- tier(conf, TierKind.Memory, CacheSettings.MemoryDirectory, CacheSettings.MemorySize, pageSize)
+      disk <- tier(conf, TierKind.Disk, CacheSettings.DiskDirectory, CacheSettings.DiskSize, pageSize)
+    } yield (memory ++ disk).toVector
+
+  private def pageSizeIn(conf: Configuration): Either[String, Int] = {
+    val text = conf.getTrimmed(CacheSettings.PageSize, DefaultPageSize.toString)
+    TierSize.parse(text) match {
+      case Right(TierSize.Bytes(bytes)) if PageSizes.contains(bytes) => Right(bytes.toInt)
+      case _ => Left(s"${CacheSettings.PageSize}: '$text' is no page size: write one between 4K and 64M")
+    }
+  }
+
+  private def tier(
+      conf: Configuration,
+      kind: TierKind,
+      directory: String,
+      size: String,
+      pageSize: Int
+  ): Either[String, Option[TierSettings]] =
+    TierSize.parse(conf.getTrimmed(size, DefaultSize)).left.map(problem => s"$size: $problem").map {
+      case TierSize.Bytes(0) | TierSize.Percent(0) => None
+      case budget =>
+        Option(conf.getTrimmed(directory)).filter(_.nonEmpty).map(Paths.get(_)).orElse(default(kind)).map { path =>
+          TierSettings(kind, path.toAbsolutePath.normalize, budget, pageSize)
+        }
+    }
+
+  private def default(kind: TierKind): Option[Path] = {
+    val own = Paths.get(s"penstock-${System.getProperty("user.name")}", "cache")
+    kind match {
+      case TierKind.Memory => Some(Paths.get("/dev/shm")).filter(Files.isDirectory(_)).map(_.resolve(own))
+      case TierKind.Disk => Some(Paths.get(System.getProperty("java.io.tmpdir")).resolve(own))
+    }
+  }
+}

@@ -1,0 +1,78 @@
+package io.penstock.fs.cache
+
+import java.nio.ByteBuffer
+
+import io.penstock.fs.Counters
+
+/**
+ * The page cache over its tiers: looks a page up in what is mapped already, then in each tier's table; keeps it in the
+ * first tier that takes it.
+ */
+private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier], mappedPages: Int) extends PageCache {
+
+  private val mappings = new Mappings(mappedPages)
+
+  private val claims = new Claims(
+    () => tiers.iterator.flatMap(_.locks).nextOption(),
+    label => pageOf(lookUp(label)),
+    (label, data) => insert(label, data) != Tier.Refused
+  )
+
+  override def keeps: Boolean = tiers.exists(_.works)
+
+  override def find(of: ObjectIdentity, index: Long): Option[Page] = {
+    val mapped = if (exists(of, index)) lookUp(PageLabel(of, index, pageSize)) else null
+    (if (mapped == null) Counters.PageMisses else Counters.PageHits).increment()
+    Option(pageOf(mapped))
+  }
+
+  override def has(of: ObjectIdentity, index: Long): Boolean = {
+    val key = of.page(index, pageSize)
+    tiers.exists(_.has(key))
+  }
+
+  override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim =
+    claims.claim(PageLabel(of, index, pageSize), patienceMs)
+
+  override def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit = {
+    val label = PageLabel(of, index, pageSize)
+    if (!claims.isFetching(label.key) && !has(of, index) && insert(label, data) == Tier.Kept)
+      Counters.PagesWrittenThrough.increment()
+  }
+
+  override def forget(of: ObjectIdentity): Unit =
+    for (index <- 0L until (of.length + pageSize - 1) / pageSize) {
+      val key = of.page(index, pageSize)
+      tiers.foreach(_.forget(key))
+    }
+
+  /** Gives back what evicted pages still take of this process's memory. */
+  def sweep(): Unit = mappings.sweep()
+
+  def tidy(): Unit = tiers.foreach(_.tidy())
+
+  private def exists(of: ObjectIdentity, index: Long): Boolean = index >= 0 && index * pageSize < of.length
+
+  private def insert(label: PageLabel, data: ByteBuffer): Tier.Outcome = {
+    val key = label.key
+    tiers.iterator.map(_.insert(key, label, data)).find(_ != Tier.Refused).getOrElse(Tier.Refused)
+  }
+
+  private def pageOf(mapped: MappedPage): Page = if (mapped == null) null else new TierPage(mapped, mappings)
+
+  private def lookUp(label: PageLabel): MappedPage = {
+    val key = label.key
+    val known = mappings.pinned(key)
+    if (known != null && known.tier.touch(known.slot, key)) known
+    else {
+      if (known != null) {
+        known.unpin()
+        mappings.retire(known)
+      }
+      var page: MappedPage = null
+      val each = tiers.iterator
+      while (page == null && each.hasNext) page = each.next().map(key, label)
+      if (page == null) null else mappings.share(page)
+    }
+  }
+}

@@ -1,0 +1,120 @@
+package io.penstock.fs.cache
+
+import java.nio.ByteBuffer
+
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.matchers.should.Matchers
+
+class PageCacheSuite extends AnyFunSuite with Matchers with TemporaryTiers {
+
+  private val Roomy = 64L * 1024 * 1024
+
+  test("a page that was filled is found by every cache on the same directory, and after a restart") {
+    val of = identity("a", 2.5)
+    val first = cache(memory(Roomy))
+    for (index <- 0 to 2) fill(first, of, index)
+    val second = cache(memory(Roomy))
+    for (index <- 0 to 2; reader <- Seq(first, second)) read(reader, of, index) shouldBe Some(bytesOf(of, index).toSeq)
+    second.find(of, 3) shouldBe None
+  }
+
+  test("any range of a page reads the same into arrays and into buffers on and off the heap") {
+    val of = identity("a", 1)
+    fill(cache(memory(Roomy)), of, 0)
+    val whole = bytesOf(of, 0)
+    for ((position, length) <- Seq(0 -> 1, 65535 -> 2, 65536 -> 65536, 1000 -> 100000, 131071 -> 1, 5 -> 0)) {
+      val expected = whole.slice(position, position + length).toSeq
+      val page = cache(memory(Roomy)).find(of, 0).get
+      val array = new Array[Byte](length + 3)
+      page.read(position, array, 3, length) shouldBe true
+      array.drop(3).toSeq shouldBe expected
+      for (buffer <- Seq(ByteBuffer.allocate(length), ByteBuffer.allocateDirect(length))) {
+        page.read(position, buffer) shouldBe true
+        buffer.remaining shouldBe 0
+        Array.tabulate(length)(buffer.get(_)).toSeq shouldBe expected
+      }
+      page.close()
+    }
+  }
+
+  test("another version of an object has none of the old one's pages") {
+    val old = identity("a", 1)
+    val one = cache(memory(Roomy))
+    fill(one, old, 0)
+    one.find(old.copy(etag = "new"), 0) shouldBe None
+    one.find(old.copy(length = old.length - 1), 0) shouldBe None
+  }
+
+  test("a page stays readable for who has it while others evict it") {
+    val of = identity("a", 1)
+    val one = cache(memory(Roomy))
+    fill(one, of, 0)
+    val page = one.find(of, 0).get
+    cache(memory(Roomy)).forget(of)
+    for (_ <- 1 to 3) one.sweep()
+    one.find(of, 0) shouldBe None
+    val bytes = new Array[Byte](page.length)
+    page.read(0, bytes, 0, bytes.length) shouldBe true
+    bytes.toSeq shouldBe bytesOf(of, 0).toSeq
+    page.close()
+    page.close()
+    an[IllegalStateException] should be thrownBy page.read(0, bytes, 0, 1)
+  }
+
+  test("forgetting an object removes its pages' files from every tier and no other's") {
+    val (gone, kept) = (identity("gone", 3), identity("kept", 1))
+    val one = cache(memory(Roomy), disk(Roomy))
+    for (index <- 0 until 3) fill(one, gone, index)
+    fill(one, kept, 0)
+    one.forget(gone)
+    filesOf(memory(Roomy)) should have size 1
+    read(one, kept, 0) shouldBe Some(bytesOf(kept, 0).toSeq)
+    tableOf(memory(Roomy)).status.pages shouldBe 1
+  }
+
+  test("a page left behind by a writer is kept once") {
+    val of = identity("a", 1)
+    val one = cache(memory(Roomy))
+    val data = ByteBuffer.wrap(bytesOf(of, 0))
+    one.keep(of, 0, data)
+    one.keep(of, 0, data)
+    data.position() shouldBe 0
+    read(one, of, 0) shouldBe Some(bytesOf(of, 0).toSeq)
+    tableOf(memory(Roomy)).status.pages shouldBe 1
+  }
+
+  test("the budget holds, whatever is brought") {
+    val budget = 10L * (PageSize + SlotWord.BlockSize)
+    val one = cache(memory(budget))
+    for (n <- 0 until 40) {
+      fill(one, identity(s"object-$n", 1), 0)
+      tableOf(memory(budget)).status.used should be <= budget
+    }
+    filesOf(memory(budget)) should have size 10
+    tableOf(memory(budget)).status.evictions shouldBe 30
+  }
+
+  test("what leaves memory goes to disk while disk has room") {
+    val budget = 4L * (PageSize + SlotWord.BlockSize)
+    val one = cache(memory(budget), disk(Roomy))
+    val objects = (0 until 12).map(n => identity(s"object-$n", 1))
+    objects.foreach(fill(one, _, 0))
+    filesOf(memory(budget)) should have size 4
+    filesOf(disk(Roomy)) should have size 8
+    for (of <- objects) read(one, of, 0) shouldBe Some(bytesOf(of, 0).toSeq)
+  }
+
+  test("what leaves memory for a full disk goes there only if it was found before") {
+    val budget = 4L * (PageSize + SlotWord.BlockSize)
+    val one = cache(memory(budget), disk(budget))
+    val scanned = (0 until 8).map(n => identity(s"scanned-$n", 1))
+    scanned.foreach(fill(one, _, 0))
+    val onDisk = filesOf(disk(budget)).toSet
+    fill(one, identity("more", 1), 0)
+    filesOf(disk(budget)).toSet shouldBe onDisk
+    now.addAndGet(EvictionPolicy.SameUse)
+    for (of <- scanned) read(one, of, 0)
+    for (n <- 0 until 4; _ = now.addAndGet(2 * EvictionPolicy.DecayAfter)) fill(one, identity(s"other-$n", 1), 0)
+    filesOf(disk(budget)).toSet should not be onDisk
+  }
+}
