@@ -214,9 +214,10 @@ _CONNECTIONS = (
 _SIGHT = (
     Setting(
         S3A + "audit.execution.interceptors",
-        "io.penstock.fs.RequestCounter",
-        "Counts the requests that really go out, retries included, for the summary of every application",
-        "docs/why.md",
+        "io.penstock.fs.RequestCounter,io.penstock.fs.pool.PoolDoctor",
+        "Counts the requests that really go out, retries included, for the summary of every application; and says who "
+        "holds the connections when the pool has none left",
+        "docs/why.md; docs/guide/filesystem.md",
     ),
     Setting(
         "spark.plugins",
