@@ -2,7 +2,6 @@ package io.penstock.fs.cache
 
 import java.nio.ByteBuffer
 import java.util.concurrent.atomic.AtomicInteger
-import java.util.zip.CRC32C
 
 /**
  * A page file in memory, shared by all readers of this process. Each block is checked the first time one of them needs
@@ -114,11 +113,8 @@ private[cache] final class MappedPage(
   private def blockSize(block: Int): Int =
     math.min(PageFile.ChecksumBlock, length - block * PageFile.ChecksumBlock)
 
-  private def matches(block: Int, bytes: Array[Byte], offset: Int, size: Int): Boolean = {
-    val crc = new CRC32C
-    crc.update(bytes, offset, size)
-    crc.getValue.toInt == checksums(block)
-  }
+  private def matches(block: Int, bytes: Array[Byte], offset: Int, size: Int): Boolean =
+    PageFile.checksum(ByteBuffer.wrap(bytes, offset, size)) == checksums(block)
 }
 
 private[cache] object MappedPage {

@@ -51,21 +51,23 @@ private[cache] object PageFile {
     val blocks = blocksIn(data.remaining)
     val size = blocks * 4 + FixedSize + texts.map(_.length).sum
     val trailer = ByteBuffer.allocate(size)
-    val crc = new CRC32C
     for (block <- 0 until blocks) {
       val from = block * ChecksumBlock
-      crc.reset()
-      crc.update(data.slice(data.position() + from, math.min(ChecksumBlock, data.remaining - from)))
-      trailer.putInt(crc.getValue.toInt)
+      trailer.putInt(checksum(data.slice(data.position() + from, math.min(ChecksumBlock, data.remaining - from))))
     }
     for (text <- texts) trailer.putInt(text.length).put(text)
     trailer.putLong(label.of.length).putLong(label.index).putInt(label.pageSize).putInt(data.remaining).putInt(size)
-    crc.reset()
-    crc.update(trailer.array, 0, size - 12)
-    trailer.putInt(crc.getValue.toInt).putLong(Magic).flip()
+    trailer.putInt(checksum(ByteBuffer.wrap(trailer.array, 0, size - 12))).putLong(Magic).flip()
   }
 
   def blocksIn(length: Int): Int = (length + ChecksumBlock - 1) / ChecksumBlock
+
+  /** CRC32C, as every checksum of a page. */
+  def checksum(bytes: ByteBuffer): Int = {
+    val crc = new CRC32C
+    crc.update(bytes)
+    crc.getValue.toInt
+  }
 
   /** Maps the whole file. */
   def map(path: Path): ByteBuffer = {
@@ -91,10 +93,9 @@ private[cache] object PageFile {
     if (size < FixedSize || size > math.min(fileSize, MaxTrailer)) throw new Damaged("the trailer's size is impossible")
     val bytes = new Array[Byte](size)
     file.get(fileSize - size, bytes)
-    val crc = new CRC32C
-    crc.update(bytes, 0, size - 12)
     val trailer = ByteBuffer.wrap(bytes)
-    if (crc.getValue.toInt != trailer.getInt(size - 12)) throw new Damaged("the trailer's checksum is wrong")
+    if (checksum(ByteBuffer.wrap(bytes, 0, size - 12)) != trailer.getInt(size - 12))
+      throw new Damaged("the trailer's checksum is wrong")
     val length = trailer.getInt(size - EndSize - 4)
     if (length.toLong + size != fileSize) throw new Damaged("data or trailer are missing")
     val checksums = Array.fill(blocksIn(length))(trailer.getInt())

@@ -150,28 +150,34 @@ private[cache] final class Tier(
 
   private def evict(tier: Opened, victim: Option[PageTable.Victim]): Boolean = {
     for (page <- victim) {
-      if (page.whole) {
-        val moved = next.exists(_.adopt(page, tier.directory))
-        if (!moved) Counters.PagesEvicted.increment()
-      }
+      if (page.whole && !next.exists(move(tier, page, _))) Counters.PagesEvicted.increment()
       tier.directory.delete(page.key)
       tier.table.remove(page, evicted = page.whole)
     }
     victim.nonEmpty
   }
 
-  /** Copies a page's file as it is from the tier it leaves, if it is worth its place. */
-  private def adopt(page: PageTable.Victim, from: TierDirectory): Boolean =
-    attempt(false)(tier => page.word.wasHit || tier.table.status.used + page.word.bytes <= tier.table.budget) && {
-      val outcome = insert(page.key, page.word.blocks) { to =>
-        Using.resource(FileChannel.open(from.pathOf(page.key), StandardOpenOption.READ)) { file =>
-          var position = 0L
-          while (position < file.size()) position += file.transferTo(position, file.size() - position, to)
-        }
+  /** Gives a page that leaves this tier to the next one, if that wants it. */
+  private def move(tier: Opened, page: PageTable.Victim, to: Tier): Boolean = to.wants(page.word) && {
+    try
+      Using.resource(FileChannel.open(tier.directory.pathOf(page.key), StandardOpenOption.READ)) { file =>
+        to.adopt(page.key, page.word.blocks, file)
       }
-      if (outcome == Kept) Counters.PagesDemoted.increment()
-      outcome != Refused
+    catch { case _: NoSuchFileException => false }
+  }
+
+  private def wants(page: SlotWord): Boolean =
+    attempt(false)(tier => page.wasHit || tier.table.status.used + page.bytes <= tier.table.budget)
+
+  /** Keeps a copy of another tier's page file as it is. */
+  private def adopt(key: PageKey, blocks: Int, file: FileChannel): Boolean = {
+    val outcome = insert(key, blocks) { to =>
+      var position = 0L
+      while (position < file.size()) position += file.transferTo(position, file.size() - position, to)
     }
+    if (outcome == Kept) Counters.PagesDemoted.increment()
+    outcome != Refused
+  }
 
   def forget(key: PageKey): Unit = attempt(())(tier => remove(tier, tier.table.take(key)))
 

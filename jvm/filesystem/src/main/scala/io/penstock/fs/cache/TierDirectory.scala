@@ -107,9 +107,15 @@ private[cache] object TierDirectory {
     catch { case _: IllegalArgumentException => None }
   }
 
-  /** The directory as it is, if a cache was ever there: nothing is made, changed or discarded. */
+  /**
+   * The directory as it is, if a cache was ever there: nothing is made, changed or discarded.
+   *
+   * @throws java.io.IOException
+   *   if its table cannot be read
+   */
   def existing(directory: Path): Option[TierDirectory] =
-    if (Files.exists(directory.resolve(Generation).resolve("table"))) mapTable(directory) else None
+    if (!Files.exists(directory.resolve(Generation).resolve("table"))) None
+    else mapTable(directory).orElse(throw new IOException("the page table is damaged: the next use starts a new one"))
 
   /**
    * Opens the directory, making what is missing.

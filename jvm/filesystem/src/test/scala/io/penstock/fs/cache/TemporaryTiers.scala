@@ -65,6 +65,13 @@ private[cache] trait TemporaryTiers extends BeforeAndAfterEach { this: Suite =>
       finally page.close()
     }
 
+  /** Makes one byte of a file another. */
+  def flip(file: Path, at: Long): Unit = {
+    val bytes = Files.readAllBytes(file)
+    bytes(at.toInt) = (bytes(at.toInt) ^ 1).toByte
+    Files.write(file, bytes)
+  }
+
   /** The page files below a tier. */
   def filesOf(tier: TierSettings): Seq[Path] = TierDirectory.existing(tier.directory).toSeq.flatMap(_.pageFiles)
 
