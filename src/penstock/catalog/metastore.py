@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 
 from penstock.catalog.database import METASTORE, Database
 from penstock.catalog.hive import LAYOUT, SCHEMA_VERSION, hive_site
-from penstock.catalog.tables import Table, read_tables
+from penstock.catalog.tables import Table, read_partition_locations, read_tables
 from penstock.errors import CatalogError, MissingRequirement, NotFound
 
 # Any number, the same in every Penstock: one process at a time makes the schema, also from several machines.
@@ -75,6 +75,23 @@ class Metastore:
         if not found:
             raise NotFound(f"There is no table {full}", why="the catalog does not list it", fix="penstock tables")
         return found[0]
+
+    def locations(self, name: str) -> list[str]:
+        """Where the data of this `DATABASE.TABLE` is: the table's place, and those of partitions that lie elsewhere.
+
+        Raises `NotFound` where there is no such table, or it is a view.
+        """
+        table = self.table(name)
+        if not table.location:
+            raise NotFound(f"{table.full_name} has no data of its own", why="it is a view", fix="name its tables")
+        engine = self._database.engine(METASTORE)
+        try:
+            with engine.connect() as connection:
+                partitions = read_partition_locations(connection, table)
+        finally:
+            engine.dispose()
+        inside = table.location.rstrip("/") + "/"
+        return [table.location, *(place for place in partitions if not place.startswith(inside))]
 
     def _run_schema_tool(self, java: Path | str, jars: list[Path]) -> None:
         url = self._database.url(METASTORE)

@@ -81,6 +81,12 @@ def read_tables(connection: Connection, pattern: str | None) -> list[Table]:
     return [_table(row, parameters[row["id"]], columns[row["id"]], partitions.get(row["id"], 0)) for row in rows]
 
 
+def read_partition_locations(connection: Connection, table: Table) -> list[str]:
+    """Where each partition's files are, in the order of the partitions' names."""
+    chosen = {"database": table.database, "table": table.name}
+    return [location for (location,) in connection.execute(_PARTITION_LOCATIONS, chosen) if location]
+
+
 def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Column], partitions: int) -> Table:
     view = row["kind"] == "VIRTUAL_VIEW"
     all_columns = _spark_columns(parameters) or tuple(columns)
@@ -199,3 +205,10 @@ _COLUMNS = text("""
 _PARTITIONS = text("""
     SELECT "TBL_ID" AS table, count(*) AS count FROM "PARTITIONS" WHERE "TBL_ID" IN :tables GROUP BY "TBL_ID"
 """).bindparams(bindparam("tables", expanding=True))
+
+_PARTITION_LOCATIONS = text("""
+    SELECT s."LOCATION" FROM "PARTITIONS" p
+    JOIN "TBLS" t ON t."TBL_ID" = p."TBL_ID" JOIN "DBS" d ON d."DB_ID" = t."DB_ID" JOIN "SDS" s ON s."SD_ID" = p."SD_ID"
+    WHERE d."NAME" = :database AND t."TBL_NAME" = :table
+    ORDER BY p."PART_NAME"
+""")

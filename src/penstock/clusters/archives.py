@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.clusters import jvm, training
+from penstock.clusters import jvm, machine, pagecache, training
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import ProcessSize
 from penstock.errors import ClusterError
@@ -52,7 +52,7 @@ def make(
                 Path(directory),
                 _targets(home),
                 location=location,
-                settings=settings or {},
+                settings={**pagecache.settings(machine.page_cache(home)), **(settings or {})},
                 environment=environment or {},
                 private_files=private_files or {},
             )

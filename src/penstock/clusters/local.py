@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import keeper, machine, plan
+from penstock.clusters import keeper, machine, pagecache, plan
 from penstock.clusters.base import Capacity, ClusterBackend, Handle, Launch, Observation, Phase
 from penstock.clusters.properties import as_properties
 from penstock.errors import ClusterError, MissingRequirement
@@ -39,7 +39,7 @@ class LocalBackend(ClusterBackend):
         self._home = home
 
     def capacity(self) -> Capacity:
-        return machine.capacity()
+        return machine.capacity(self._home)
 
     def handle(self, application_id: str) -> Handle:
         return {"backend": self.name, "application_id": application_id}
@@ -135,7 +135,7 @@ class LocalBackend(ClusterBackend):
         private = directory / "private"
         for name, content in launch.private_files.items():
             write_atomically(private / name, content)
-        settings = plan.settings(directory, launch)
+        settings = {**pagecache.settings(machine.page_cache(self._home)), **plan.settings(directory, launch)}
         write_atomically(private / "python", plan.python_wrapper(directory, launch.settings), mode=0o700)
         write_atomically(private / "spark.conf", as_properties(settings))
         write_json(private / "plan.json", plan.processes(directory, launch, settings, archives=self._home.cache))

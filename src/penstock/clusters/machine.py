@@ -5,15 +5,36 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from penstock.clusters import pagecache
 from penstock.clusters.base import Capacity
 from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.errors import InvalidInput
+from penstock.home import Home
 
 _KEPT_FREE = 0.10
 """Of the memory, for the system, the embedded lake and the catalog."""
 
 
-def capacity() -> Capacity:
-    return Capacity(cores=_cores(), memory_bytes=int(_memory() * (1 - _KEPT_FREE)))
+def capacity(home: Home | None = None) -> Capacity:
+    """What applications may be promised; the page cache of `home` (else the default one) has its memory already."""
+    in_memory, _ = page_cache(home or Home.default())
+    return Capacity(cores=_cores(), memory_bytes=int(_memory() * (1 - _KEPT_FREE)) - in_memory.budget_bytes)
+
+
+def page_cache(home: Home) -> tuple[pagecache.Tier, pagecache.Tier]:
+    """The memory tier and the disk tier."""
+    return pagecache.tiers(home, _memory())
+
+
+def require_room(wanted: pagecache.Chosen) -> None:
+    """Raise `InvalidInput` where such a cache would leave applications less than half of the memory."""
+    most = _memory() // 2
+    if wanted.memory_bytes is not None and wanted.memory_bytes > most:
+        raise InvalidInput(
+            "The memory tier would be too large",
+            why=f"this machine has {_memory() >> 20} MiB, and applications need at least half of it",
+            fix=f"penstock cache size --memory {most >> 20}m",
+        )
 
 
 def default_size(available: Capacity) -> ClusterSize:

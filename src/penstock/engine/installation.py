@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 from penstock.catalog.database import Database
-from penstock.clusters import archives, jvm, machine
+from penstock.clusters import archives, jvm, machine, pagecache
 from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec, State
 from penstock.engine.engine import Engine
@@ -84,6 +84,7 @@ class Installation:
         except PenstockError as error:
             fast = error.problem
         rows.append(("class-data archives", fast))
+        rows += [(f"cache in {tier.name}", _filling(tier)) for tier in machine.page_cache(self._home)]
         if database.state == "up":
             running = self._engine.list(states=_UNFINISHED)
             listed = ", ".join(f"{application.id} {application.state.value}" for application in running)
@@ -91,13 +92,19 @@ class Installation:
         return rows
 
     def wipe(self) -> None:
-        """Remove all of the home; everything must be down."""
+        """Remove all of the home, its page cache in memory too; everything must be down."""
+        pagecache.remove(machine.page_cache(self._home))
         shutil.rmtree(self._home.root, ignore_errors=True)
 
     def _prepared(self) -> Preparation:
         if self._preparation is None:
             self._preparation = Preparation(self._home, self._database, None)
         return self._preparation
+
+
+def _filling(tier: pagecache.Tier) -> str:
+    used = tier.contents.used_bytes if tier.contents else 0
+    return f"{used >> 20:,} of {tier.budget_bytes >> 20:,} MiB in {tier.directory}".replace(",", " ")
 
 
 def _java() -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from penstock.clusters import machine, pagecache
 from penstock.errors import InvalidInput, MissingRequirement
+from penstock.home import Home
 
 KEEP = "keep"
 DROP = "drop"
@@ -30,13 +32,16 @@ def require(policy: str) -> None:
             ) from error
 
 
-def prepare(policy: str) -> None:
+def prepare(policy: str, home: Home) -> None:
     """Before a repetition: drop every cache of this machine, or none.
 
-    This is the one place where caches are dropped. The operating system's holds the embedded store's data, tables and
-    jars alike; what is not written yet is written first, since only clean pages are dropped. Applications of Penstock
-    share no cache of their own so far. What a store on other machines keeps in memory is out of reach.
+    This is the one place where caches are dropped. Penstock's page cache goes first, both tiers. The operating system's
+    holds the embedded store's data, tables and jars alike; what is not written yet is written first, since only clean
+    pages are dropped. What a store on other machines keeps in memory is out of reach.
+
+    Raises `StateError` where pages cannot be removed.
     """
     if policy == DROP:
+        pagecache.drop(machine.page_cache(home))
         os.sync()
         _SWITCH.write_text(_PAGES_AND_NAMES, encoding="ascii")

@@ -227,7 +227,7 @@ def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
     attempt = max(attempts, default=0) + 1
     session = session.in_repetition(repetition, attempt)
     session.remove_earlier_attempts()
-    caches.prepare(plan.caches)
+    caches.prepare(plan.caches, session.bench.home)
     session.record("begin")
     started = time.monotonic()
     ended: dict[str, Any] = {"status": "ok"}

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.clusters import machine, pagecache
 from penstock.errors import InvalidInput, MissingRequirement
+from penstock.home import Home
 from penstock.lab import caches
 
 
@@ -17,18 +19,33 @@ def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_dropping_tells_the_kernel_to_forget_pages_and_names(switch: Path) -> None:
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A page of the cache of the home in `tmp_path`."""
+    directory = tmp_path / "tier"
+    found = directory / "v1" / "page"
+    found.parent.mkdir(parents=True)
+    found.touch()
+    tier = pagecache.Tier("memory", directory, 1 << 20, pagecache.Contents(1, 1, 0))
+    monkeypatch.setattr(machine, "page_cache", lambda home: (tier,) if home == Home(tmp_path) else ())
+    return found
+
+
+def test_dropping_empties_the_page_cache_and_tells_the_kernel_to_forget_pages_and_names(
+    switch: Path, page: Path, tmp_path: Path
+) -> None:
     switch.touch()
     caches.require(caches.DROP)
-    assert switch.read_text() == "", "asking whether it may be done does nothing"
-    caches.prepare(caches.DROP)
+    assert switch.read_text() == "" and page.exists(), "asking whether it may be done does nothing"
+    caches.prepare(caches.DROP, Home(tmp_path))
     assert switch.read_text() == "3\n"
+    assert not page.exists()
 
 
-def test_keeping_needs_no_permission_and_does_nothing(switch: Path) -> None:
+def test_keeping_needs_no_permission_and_does_nothing(switch: Path, page: Path, tmp_path: Path) -> None:
     caches.require(caches.KEEP)
-    caches.prepare(caches.KEEP)
-    assert not switch.exists()
+    caches.prepare(caches.KEEP, Home(tmp_path))
+    assert not switch.exists() and page.exists()
 
 
 def test_without_permission_it_is_refused_with_a_way_out(switch: Path) -> None:

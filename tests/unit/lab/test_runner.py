@@ -80,7 +80,7 @@ def test_caches_are_dropped_before_every_repetition_where_the_plan_says_so(
 ) -> None:
     prepared: list[tuple[str, int]] = []
     monkeypatch.setattr(caches, "require", lambda _: None)
-    monkeypatch.setattr(caches, "prepare", lambda policy: prepared.append((policy, len(lab.done))))
+    monkeypatch.setattr(caches, "prepare", lambda policy, home: prepared.append((policy, len(lab.done))))
     (run,) = lab.measure("a", Plan(repetitions=2, caches=caches.DROP))
     assert prepared == [("drop", 0), ("drop", 1)]
     assert run.description.plan["caches"] == "drop"

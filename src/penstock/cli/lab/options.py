@@ -23,7 +23,10 @@ ExecutorMemory = Annotated[Optional[str], typer.Option(help="Heap of each execut
 Repetitions = Annotated[int, typer.Option(help="How often each arm is measured.", min=1)]
 Warmup = Annotated[int, typer.Option(help="Repetitions before the counted ones.", min=0)]
 DropCaches = Annotated[
-    bool, typer.Option("--drop-caches", help="Drop the operating system's caches before each repetition (needs root).")
+    bool,
+    typer.Option(
+        "--drop-caches", help="Drop Penstock's and the operating system's caches before each repetition (needs root)."
+    ),
 ]
 AgainstPlain = Annotated[
     bool, typer.Option("--against-plain", help="Measure plain spark-submit with S3A's defaults too, in turns.")

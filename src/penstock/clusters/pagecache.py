@@ -1,0 +1,162 @@
+"""This machine's page cache: where its two tiers are, how large they may become, what is in them, dropping it.
+
+The tiers belong to a home and outlive its clusters. Who reads and fills them are the applications' file systems
+(jvm/filesystem, `io.penstock.fs.cache`); this module only says where, and looks at the header of their table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import struct
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import StateError
+from penstock.home import Home, read_json, write_json
+
+SETTINGS = "spark.hadoop.fs.s3a.penstock.cache."
+
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the directory below it is private, and checked to be ours
+_SHARE_OF_MEMORY = 0.10
+_SHARE_OF_DISK = 0.10
+_SHARE_OF_ROOM = 0.5
+"""Of what the file system could give: it has other users."""
+
+_GENERATION = "v1"
+_DISCARDED = "v1-discarded-"
+# io.penstock.fs.cache.PageTable: words of 64 bits, one cache line each.
+_MAGIC = 0x50454E53544B3031
+_HEADER = struct.Struct("@QQ48xQ56xQ56xQ56x64xQ")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Budgets the user has set, in bytes; None where the usual share holds, 0 for no such tier."""
+
+    memory_bytes: int | None = None
+    disk_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a tier's table says of it: bytes and counts since the tier was made."""
+
+    used_bytes: int
+    pages: int
+    evictions: int
+
+
+@dataclass(frozen=True)
+class Tier:
+    """`budget_bytes` is 0 where there is no such tier."""
+
+    name: str
+    directory: Path
+    budget_bytes: int
+    contents: Contents | None
+    """None where nothing was ever kept there."""
+
+
+def tiers(home: Home, memory_bytes: int) -> tuple[Tier, Tier]:
+    """The memory tier and the disk tier, on a machine with so much memory.
+
+    A tenth of the machine's memory and of the disk, but never more than half of what their file systems could give.
+    """
+    wanted = chosen(home)
+    memory, disk = _memory_directory(home), home.cache / "pages"
+    in_memory = int(memory_bytes * _SHARE_OF_MEMORY) if _SHARED_MEMORY.is_dir() else 0
+    return (
+        _tier("memory", memory, wanted.memory_bytes, in_memory),
+        _tier("disk", disk, wanted.disk_bytes, int(_usage(disk).total * _SHARE_OF_DISK)),
+    )
+
+
+def settings(found: Iterable[Tier]) -> dict[str, str]:
+    """What every application on this machine is told of the cache."""
+    told: dict[str, str] = {}
+    for tier in found:
+        told[f"{SETTINGS}{tier.name}.dir"] = str(tier.directory)
+        told[f"{SETTINGS}{tier.name}.size"] = str(tier.budget_bytes)
+    return told
+
+
+def chosen(home: Home) -> Chosen:
+    found = read_json(_chosen_file(home))
+    return Chosen(**found) if found else Chosen()
+
+
+def choose(home: Home, budgets: Chosen) -> None:
+    """Applications started from now on keep to it; what is too much then is evicted as they go."""
+    home.create()
+    write_json(_chosen_file(home), asdict(budgets))
+
+
+def drop(found: Iterable[Tier]) -> int:
+    """Remove all pages, and what was known of objects; returns how many bytes they took.
+
+    Applications that run meanwhile read from the lake: the table they use is gone with its pages, at once and whole.
+    """
+    freed = 0
+    for tier in found:
+        if tier.contents is None:
+            continue
+        freed += tier.contents.used_bytes
+        try:
+            aside = tier.directory / f"{_DISCARDED}{os.getpid()}-{time.monotonic_ns()}"
+            (tier.directory / _GENERATION).rename(aside)
+            for entry in tier.directory.iterdir():
+                # An application may have begun anew. The lock is what processes agree through: never two of it.
+                if entry.name not in (_GENERATION, "lock"):
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        except OSError as error:
+            raise StateError(
+                f"The pages in {tier.directory} cannot be removed", why=f"{error.strerror}: {error.filename}"
+            ) from error
+    return freed
+
+
+def remove(found: Iterable[Tier]) -> None:
+    """The directories too; nothing may be using them."""
+    for tier in found:
+        shutil.rmtree(tier.directory, ignore_errors=True)
+
+
+def _tier(name: str, directory: Path, wanted: int | None, usual: int) -> Tier:
+    contents = _contents(directory)
+    if wanted is None:
+        used = contents.used_bytes if contents else 0
+        wanted = min(usual, int((_usage(directory).free + used) * _SHARE_OF_ROOM))
+    return Tier(name, directory, wanted, contents)
+
+
+def _contents(directory: Path) -> Contents | None:
+    with contextlib.suppress(OSError, struct.error):
+        with (directory / _GENERATION / "table").open("rb") as table:
+            magic, _slots, _budget, used, pages, evictions = _HEADER.unpack(table.read(_HEADER.size))
+        if magic == _MAGIC:
+            return Contents(used, pages, evictions)
+    return None
+
+
+def _memory_directory(home: Home) -> Path:
+    # Two homes have two caches; the name says whose it is, and is the same after every start.
+    of_home = hashlib.sha256(os.fsencode(home.root)).hexdigest()[:12]
+    return _SHARED_MEMORY / f"penstock-{os.getuid()}-{of_home}"
+
+
+def _chosen_file(home: Home) -> Path:
+    return home.root / "page-cache.json"
+
+
+def _usage(directory: Path) -> Any:
+    """Of the file system the directory is in, or will be."""
+    for place in (directory, *directory.parents):
+        with contextlib.suppress(FileNotFoundError):
+            return shutil.disk_usage(place)
+    raise AssertionError("the root directory exists")

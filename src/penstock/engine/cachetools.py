@@ -1,0 +1,153 @@
+"""What can be done with this machine's page cache that takes a JVM: reading into it, checking it, dropping a part."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.catalog.database import Database
+from penstock.catalog.metastore import Metastore
+from penstock.clusters import jvm, machine, pagecache
+from penstock.clusters.plan import BUILT_IN
+from penstock.clusters.properties import as_properties
+from penstock.engine import settings
+from penstock.engine.application import Application, ApplicationSpec
+from penstock.engine.engine import Engine
+from penstock.engine.lakeuse import LakeUse
+from penstock.engine.preparation import lake_of
+from penstock.errors import InvalidInput, LakeError, MissingRequirement
+from penstock.home import Home, write_atomically
+from penstock.lake import settings as lake_settings
+from penstock.lake.registry import Lakes
+from penstock.profiles.known import HADOOP_PREFIX
+
+# Short runs: the quick compiler alone, one collector thread.
+_FLAGS = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Xshare:auto",
+    "-Xmx512m",
+    "--enable-native-access=ALL-UNNAMED",
+)
+_LAST_LINES = 5
+
+
+def warm(
+    home: Home, targets: Sequence[str], *, lake: str | None = None, threads: int = 8
+) -> Iterator[Mapping[str, Any]]:
+    """Read what `targets` name, addresses (`s3a://…`) or tables, and yield the progress; the last has `done`.
+
+    Each has `objects` and `bytes` read so far, `of_objects` and `of_bytes` in all, and `lake`, what the file system has
+    counted (docs/reference/files.md). Raises `NotFound` for a table that is none, `LakeError` for what cannot be read,
+    `InvalidInput` for an address of another kind.
+    """
+    found = lake_of(home, lake)
+    places = [place for target in targets for place in _places(home, target)]
+    spec = ApplicationSpec(
+        application=BUILT_IN, name="cache", size=machine.default_size(machine.capacity(home)), lake=found.name
+    )
+    all_settings = {**pagecache.settings(machine.page_cache(home)), **settings.resolved(spec, found).values()}
+    hadoop = {
+        key.removeprefix(HADOOP_PREFIX): value for key, value in all_settings.items() if key.startswith(HADOOP_PREFIX)
+    }
+    with tempfile.TemporaryDirectory(prefix="penstock-warm-") as name:
+        private = Path(name)
+        credentials = Lakes(home).credentials_of(found)
+        write_atomically(
+            private / lake_settings.CREDENTIALS_FILE, lake_settings.private_credentials_file(credentials), mode=0o600
+        )
+        properties = private / "hadoop.properties"
+        write_atomically(properties, as_properties(hadoop))
+        environment = {key: value.replace("{private}", name) for key, value in lake_settings.ENVIRONMENT.items()}
+        arguments = [str(properties), str(threads), *places]
+        for told in _run("io.penstock.fs.tools.Warm", arguments, environment, private):
+            if "error" in told:
+                raise LakeError(f"{told['path']} cannot be read", why=told["error"], fix="penstock lake check")
+            yield told
+
+
+def recent_use(home: Home, *, limit: int) -> list[tuple[Application, LakeUse]]:
+    """The last applications that read through the cache, the newest first; none while the records' database is down."""
+    if Database(home).status().state != "up":
+        return []
+    uses = ((application, LakeUse.of(application.summary or {})) for application in Engine(home).list(limit=50))
+    return [(application, use) for application, use in uses if use and use.hit_rate is not None][:limit]
+
+
+def verify(home: Home) -> Iterator[Mapping[str, Any]]:
+    """Read every page there is, drop those that are damaged; yields each file dropped, and what each tier has in all.
+
+    The fields are those of `io.penstock.fs.cache.CacheTool`.
+    """
+    return _cache_tool(home, "verify")
+
+
+def drop(home: Home, prefix: str) -> Iterator[Mapping[str, Any]]:
+    """Drop the pages of the objects below an address; yields what was dropped of each tier. For all of it, see
+    `pagecache.drop`."""
+    _require_address(prefix)
+    return _cache_tool(home, "drop", prefix)
+
+
+def _places(home: Home, target: str) -> list[str]:
+    if "://" not in target:
+        return Metastore(Database(home)).locations(target)
+    _require_address(target)
+    return [target]
+
+
+def _require_address(text: str) -> None:
+    if not text.startswith("s3a://") or text == "s3a://":
+        raise InvalidInput(
+            f"{text} is no address of a lake", why="those begin with s3a://bucket", fix="s3a://bucket/prefix"
+        )
+
+
+def _cache_tool(home: Home, *arguments: str) -> Iterator[Mapping[str, Any]]:
+    told = pagecache.settings(machine.page_cache(home))
+    options = [word for key, value in told.items() for word in ("-D", f"{key.removeprefix(HADOOP_PREFIX)}={value}")]
+    with tempfile.TemporaryDirectory(prefix="penstock-cache-") as name:
+        yield from _run("io.penstock.fs.cache.CacheTool", [*arguments, *options], {}, Path(name))
+
+
+def _run(
+    main_class: str, arguments: Sequence[str], environment: Mapping[str, str], directory: Path
+) -> Iterator[Mapping[str, Any]]:
+    """The JSON lines a JVM writes; raises `MissingRequirement` where it ends without having said why."""
+    java = jvm.find_java()
+    command = [
+        str(java.executable),
+        *_FLAGS,
+        f"-Djava.io.tmpdir={directory}",
+        *("-cp", os.pathsep.join(map(str, jvm.class_path()))),
+        main_class,
+        *arguments,
+    ]
+    log = directory / "stderr"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, **environment},
+            cwd=directory,
+        ) as process,
+    ):
+        told = None
+        try:
+            for line in process.stdout or ():
+                told = json.loads(line)
+                yield told
+        finally:
+            # Whoever asked has enough, or was interrupted.
+            process.terminate()
+    if process.returncode and told is None:
+        last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
+        raise MissingRequirement("The page cache's tool did not work", why="\n".join(last), fix="penstock status")

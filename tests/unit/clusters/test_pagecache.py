@@ -1,0 +1,126 @@
+"""The page cache's place and size on this machine, and dropping it under those who use it."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from penstock.clusters import machine, pagecache
+from penstock.clusters.pagecache import Chosen, Tier
+from penstock.errors import InvalidInput, StateError
+from penstock.home import Home
+
+GIB = 1 << 30
+_Usage = namedtuple("_Usage", "total used free")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setattr(pagecache, "_SHARED_MEMORY", tmp_path / "shm")
+    (tmp_path / "shm").mkdir()
+    found = Home(tmp_path / "home")
+    found.create()
+    return found
+
+
+def room(monkeypatch: pytest.MonkeyPatch, *, free: int, total: int = 1000 * GIB) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(total, total - free, free))
+
+
+def kept(tier: Tier, *, used: int = 12288, pages: int = 3, evictions: int = 7) -> None:
+    """What the file systems would have left there: a table, a page, the lock."""
+    generation = tier.directory / "v1"
+    (generation / "pages" / "ab").mkdir(parents=True)
+    (generation / "pages" / "ab" / "abcd").write_bytes(b"page")
+    (tier.directory / "lock").write_bytes(b"")
+    (tier.directory / "known").write_bytes(b"objects")
+    table = bytearray(4096)
+    for offset, word in ((0, 0x50454E53544B3031), (8, 128), (64, GIB), (128, used), (192, pages), (320, evictions)):
+        struct.pack_into("@Q", table, offset, word)
+    (generation / "table").write_bytes(table)
+
+
+def test_a_machine_gives_a_tenth_of_its_memory_and_of_its_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    room(monkeypatch, free=900 * GIB)
+    memory, disk = pagecache.tiers(home, 64 * GIB)
+    assert memory.budget_bytes == pytest.approx(6.4 * GIB, abs=1)
+    assert disk.budget_bytes == pytest.approx(100 * GIB, abs=1)
+    assert memory.contents is None, "nothing was ever kept there"
+
+
+def test_a_container_whose_shared_memory_is_small_gets_half_of_that(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room(monkeypatch, free=64 << 20)
+    memory, disk = pagecache.tiers(home, 64 * GIB)
+    assert memory.budget_bytes == 32 << 20
+    assert disk.budget_bytes == 32 << 20
+
+
+def test_what_the_tier_has_already_is_not_missing_from_its_budget(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    room(monkeypatch, free=2 * GIB)
+    empty, _ = pagecache.tiers(home, 64 * GIB)
+    kept(empty, used=GIB)
+    room(monkeypatch, free=GIB)
+    filled, _ = pagecache.tiers(home, 64 * GIB)
+    assert filled.budget_bytes == empty.budget_bytes
+
+
+def test_without_a_memory_file_system_there_is_no_memory_tier(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagecache, "_SHARED_MEMORY", home.root / "nowhere")
+    memory, _ = pagecache.tiers(home, 64 * GIB)
+    assert memory.budget_bytes == 0
+    assert pagecache.settings([memory])[pagecache.SETTINGS + "memory.size"] == "0"
+
+
+def test_two_homes_never_share_a_tier(home: Home) -> None:
+    others = pagecache.tiers(Home(home.root.parent / "other"), GIB)
+    assert {tier.directory for tier in others}.isdisjoint(tier.directory for tier in pagecache.tiers(home, GIB))
+
+
+def test_memory_given_to_the_cache_is_promised_to_nobody_else(home: Home) -> None:
+    pagecache.choose(home, Chosen(memory_bytes=0))
+    without = machine.capacity(home).memory_bytes
+    pagecache.choose(home, Chosen(memory_bytes=100 << 20))
+    assert machine.capacity(home).memory_bytes == without - (100 << 20)
+
+
+def test_a_cache_that_leaves_applications_too_little_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="too large") as raised:
+        machine.require_room(Chosen(memory_bytes=1 << 50))
+    assert "--memory" in raised.value.fix
+
+
+def test_the_table_tells_what_a_tier_holds_and_damage_tells_nothing(home: Home) -> None:
+    memory, _ = pagecache.tiers(home, GIB)
+    kept(memory, used=12288, pages=3, evictions=7)
+    found, _ = pagecache.tiers(home, GIB)
+    assert found.contents == pagecache.Contents(used_bytes=12288, pages=3, evictions=7)
+    (memory.directory / "v1" / "table").write_bytes(b"short")
+    assert pagecache.tiers(home, GIB)[0].contents is None
+
+
+def test_dropping_leaves_nothing_but_the_lock_that_processes_agree_through(home: Home) -> None:
+    for tier in pagecache.tiers(home, GIB):
+        kept(tier, used=4096)
+    tiers = pagecache.tiers(home, GIB)
+    assert pagecache.drop(tiers) == 8192
+    for tier in tiers:
+        assert [path.name for path in tier.directory.iterdir()] == ["lock"]
+    assert pagecache.drop(pagecache.tiers(home, GIB)) == 0
+
+
+def test_a_cache_that_cannot_be_dropped_says_which_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(pagecache.tiers(home, GIB)[0])
+
+    def refuse(path: Path, **_: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    with pytest.raises(StateError) as raised:
+        pagecache.drop(pagecache.tiers(home, GIB))
+    assert "v1-discarded" in raised.value.why
