@@ -1,0 +1,28 @@
+package org.apache.spark.penstock
+
+import scala.concurrent.duration._
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.rpc.RpcTimeout
+import org.apache.spark.storage.BlockManagerId
+import org.apache.spark.storage.BlockManagerMessages.GetMemoryStatus
+
+/** Here because Spark's list of executors is `private[spark]`. */
+object ExecutorHosts {
+
+  /** A driver too busy to answer has worse problems than a task on the wrong host. */
+  private val Patience = new RpcTimeout(2.seconds, "penstock.hosts")
+
+  /**
+   * The names executors of this JVM's application registered their hosts with; none outside Spark. Asks the driver,
+   * from an executor too: that is where Spark lists tables of many partitions.
+   */
+  def now(): Set[String] = Option(SparkEnv.get).toSet[SparkEnv].flatMap { env =>
+    env.blockManager.master.driverEndpoint
+      .askSync[Map[BlockManagerId, (Long, Long)]](GetMemoryStatus, Patience)
+      .keysIterator
+      .filterNot(_.isDriver)
+      .map(_.host)
+      .toSet
+  }
+}
