@@ -1,0 +1,131 @@
+package io.penstock.fs.write
+
+import java.nio.file.{Files, Path => FilePath}
+
+import scala.jdk.CollectionConverters._
+import scala.util.{Random, Using}
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{Abortable, FileSystem}
+import org.scalatest.BeforeAndAfterAll
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
+import io.penstock.fs.testing.{Requests, Store}
+import io.penstock.fs.{CacheSettings, PenstockFileSystem}
+
+class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
+
+  private lazy val bucket = Store.newBucket()
+  private val directory: FilePath = Files.createTempDirectory("penstock-write-through-")
+
+  private val PageSize = 64 << 10
+  // The least of S3A's: an object of more goes up in parts.
+  private val PartSize = 5 << 20
+
+  private def conf(settings: (String, String)*): Configuration = {
+    val conf = Store.conf()
+    conf.set("fs.s3a.impl", classOf[PenstockFileSystem].getName)
+    conf.set(CacheSettings.PageSize, PageSize.toString)
+    conf.set(CacheSettings.MemorySize, "0")
+    conf.set(CacheSettings.DiskDirectory, directory.resolve("cache").toString)
+    conf.set(CacheSettings.DiskSize, "200M")
+    for ((name, value) <- settings) conf.set(name, value)
+    conf
+  }
+
+  private lazy val cache: PageCache = PageCaches.of(conf()).get
+
+  override def afterAll(): Unit =
+    Files.walk(directory).iterator.asScala.toVector.reverse.foreach(Files.deleteIfExists)
+
+  private def data(size: Int, seed: Long = 1): Array[Byte] = new Random(seed).nextBytes(size)
+
+  private def write(files: FileSystem, key: String, bytes: Array[Byte]): Unit =
+    Using.resource(files.createFile(bucket.path(key)).overwrite(true).recursive().build())(_.write(bytes))
+
+  /** What the cache has of the object as the store has it now, page by page. */
+  private def cached(key: String): Vector[Option[Seq[Byte]]] = {
+    val length = bucket.get(key).get.length
+    val identity = ObjectIdentity(bucket.name, key, length.toLong, bucket.etag(key).get)
+    (0L until ((length + PageSize - 1) / PageSize).toLong).map { index =>
+      cache
+        .find(identity, index)
+        .map(page =>
+          Using.resource(page) { page =>
+            val bytes = new Array[Byte](page.length)
+            assert(page.read(0, bytes, 0, bytes.length))
+            bytes.toSeq
+          }
+        )
+    }.toVector
+  }
+
+  private def pagesOf(bytes: Array[Byte]): Vector[Option[Seq[Byte]]] =
+    bytes.grouped(PageSize).map(page => Option(page.toSeq)).toVector
+
+  /** Files of pages, those that no object's identity leads to included. */
+  private def pageFiles(): Int = Using.resource(Files.walk(directory)) { files =>
+    files.iterator.asScala.count(file => Files.isRegularFile(file) && file.toString.contains("/pages/"))
+  }
+
+  private val sizes =
+    Seq("a small file" -> 1000, "whole pages" -> 3 * PageSize, "parts" -> (2 * PartSize + PageSize + 7))
+
+  for ((what, size) <- sizes)
+    test(s"all pages of $what are in the cache when the writer is done, and it sent no request more") {
+      val bytes = data(size)
+      def requests(through: Boolean): Map[String, Long] =
+        Using.resource(Store.fileSystem(bucket, conf(CacheSettings.WriteThrough -> through.toString))) { files =>
+          Requests.during(write(files, s"plain/$size", bytes))
+        }
+      assert(requests(through = true) == requests(through = false))
+      assert(bucket.get(s"plain/$size").exists(_.sameElements(bytes)))
+      assert(cached(s"plain/$size") == pagesOf(bytes))
+    }
+
+  test("parts that end within a page give the object's pages") {
+    val bytes = data(3 * PartSize)
+    Using.resource(Store.fileSystem(bucket, conf("fs.s3a.multipart.size" -> (PartSize + 1000).toString))) { files =>
+      write(files, "unaligned", bytes)
+    }
+    assert(cached("unaligned") == pagesOf(bytes))
+  }
+
+  for (buffer <- Seq("disk", "array", "bytebuffer"))
+    test(s"the pages are there however S3A buffers what is written: $buffer") {
+      val bytes = data(PartSize + 5 * PageSize, seed = buffer.hashCode.toLong)
+      Using.resource(Store.fileSystem(bucket, conf("fs.s3a.fast.upload.buffer" -> buffer))) { files =>
+        write(files, s"buffered/$buffer", bytes)
+      }
+      assert(cached(s"buffered/$buffer") == pagesOf(bytes))
+    }
+
+  test("an object that is overwritten has the pages of the new one") {
+    Using.resource(Store.fileSystem(bucket, conf())) { files =>
+      for (seed <- 1L to 3L) {
+        write(files, "overwritten", data(2 * PageSize, seed))
+        assert(cached("overwritten") == pagesOf(data(2 * PageSize, seed)))
+      }
+    }
+  }
+
+  test("a write that is aborted leaves no page behind, of whatever part") {
+    val before = pageFiles()
+    Using.resource(Store.fileSystem(bucket, conf())) { files =>
+      val stream = files.createFile(bucket.path("aborted")).build()
+      stream.write(data(2 * PartSize + 1000, seed = 77))
+      stream.getWrappedStream.asInstanceOf[Abortable].abort()
+      stream.close()
+    }
+    assert(bucket.get("aborted").isEmpty && bucket.pendingUploads().isEmpty)
+    assert(pageFiles() == before)
+  }
+
+  test("switched off, nothing is kept") {
+    val before = pageFiles()
+    for (off <- Seq(CacheSettings.WriteThrough, CacheSettings.Enabled))
+      Using.resource(Store.fileSystem(bucket, conf(off -> "false")))(write(_, "off", data(PageSize, seed = 79)))
+    assert(pageFiles() == before)
+  }
+}
