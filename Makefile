@@ -43,4 +43,4 @@ wheel: setup ## Build the wheel with its jars into dist/
 	$(PYTHON) -m hatchling build -t wheel
 
 clean: ## Remove what was built; downloads and data stay
-	rm -rf build dist src/penstock/jars/*.jar src/penstock/jars/*.json jvm/target jvm/*/target
+	rm -rf build dist src/penstock/jars/*.jar src/penstock/jars/*.json src/penstock/jars/lab jvm/target jvm/*/target

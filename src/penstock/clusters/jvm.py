@@ -276,6 +276,11 @@ def executor_command(
     ]
 
 
+def program_command(jvm: Jvm, *, size: ProcessSize, main_class: str, arguments: Sequence[str]) -> list[str]:
+    """A program without Spark, in a JVM made as an executor's is: what it costs, it would cost there."""
+    return [*_java(jvm, size, role="executor"), main_class, *arguments]
+
+
 def training(command: Sequence[str], target: Path) -> list[str]:
     """`command` (a driver's or an executor's, made without archives), writing a class-data archive when it exits.
 

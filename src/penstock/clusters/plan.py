@@ -45,8 +45,8 @@ def processes(directory: Path, launch: Launch, settings: Mapping[str, str], *, a
     executor[executor.index("--executor-id") + 1] = keeper.EXECUTOR_TOKEN
     return {
         "application_id": launch.application_id,
-        "driver": _with_user_options(driver, settings, "driver"),
-        "executor": _with_user_options(executor, settings, "executor"),
+        "driver": with_user_options(driver, settings, "driver"),
+        "executor": with_user_options(executor, settings, "executor"),
         "executors": size.executors,
         # Spark's own rule (spark.executor.maxNumFailures).
         "lost_executors_limit": int(settings.get("spark.executor.maxNumFailures", max(3, 2 * size.executors))),
@@ -128,7 +128,7 @@ def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, s
     return environment
 
 
-def _with_user_options(command: list[str], settings: Mapping[str, str], role: str) -> list[str]:
+def with_user_options(command: list[str], settings: Mapping[str, str], role: str) -> list[str]:
     """Spark's own settings for JVM options and class path, which SparkSubmit would have applied in starting the JVM."""
     at = command.index("-cp")
     options = [

@@ -13,17 +13,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput
-from penstock.lab import caches
-from penstock.lab.launcher import LAUNCHERS, PENSTOCK, PLAIN
-from penstock.lab.runner import Arm, Experiment, Plan
+from penstock.lab import labvalues
+from penstock.lab.launcher import PENSTOCK, PLAIN
+from penstock.lab.runner import Arm, Experiment
 from penstock.lab.suites.base import Suite
 from penstock.lab.yamlfile import Entry
-from penstock.profiles import catalogue as profiles
-from penstock.profiles import values
 
-_CHOICES = ("launcher", "lake", "profile", "driver_memory", "executors", "executor_cores", "executor_memory")
+_CHOICES = (
+    "launcher",
+    "lake",
+    "profile",
+    "driver_memory",
+    "executors",
+    "executor_cores",
+    "executor_memory",
+    "round_trip",
+)
 """What an arm can choose beside its workload's options and Spark's settings."""
 _PLAN = ("repetitions", "warmup", "caches")
 _SHARED = (*_PLAN, *_CHOICES, "settings")
@@ -113,7 +120,7 @@ class _Reader:
         given = {**shared, **entry.mapping()}
         workload = self._workload(entry, given)
         known = self._workloads.options(workload)
-        plan = _plan(given)
+        plan = labvalues.plan(given)
         common = _Chosen()
         for layer in (shared, entry.mapping()):
             common = common.with_(_chosen(layer, known))
@@ -146,25 +153,25 @@ class _Reader:
         if "arms" not in given:
             for title, varied in _combinations(given.get("vary"), known):
                 chosen = common.with_(varied)
-                yield self._arm(title or _NAMES[_launcher(chosen)], workload, chosen, entry)
+                yield self._arm(title or _NAMES[labvalues.launcher(chosen.own)], workload, chosen, entry)
             return
         for listed in _listed(given["arms"]):
             _require_known(listed, _ARM)
             own = _chosen(listed.mapping(), known)
             chosen = common.with_(own)
             name = str(listed.mapping()["name"].value) if "name" in listed.mapping() else own.title()
-            yield self._arm(name or _NAMES[_launcher(chosen)], workload, chosen, listed)
+            yield self._arm(name or _NAMES[labvalues.launcher(chosen.own)], workload, chosen, listed)
 
     def _arm(self, name: str, workload: str, chosen: _Chosen, at: Entry) -> Arm:
         suite = self._suite(workload, chosen.options, at)
         return Arm(
             name=name,
             suite=suite,
-            size=_size(chosen, self._usual(suite)),
-            lake=_name(chosen.own["lake"]) if "lake" in chosen.own else None,
-            profile=chosen.own["profile"].one_of(profiles.names()) if "profile" in chosen.own else None,
-            settings={key: _spark_value(entry) for key, entry in chosen.settings.items()},
-            launcher=_launcher(chosen),
+            size=labvalues.size(chosen.own, self._usual(suite)),
+            lake=labvalues.name(chosen.own["lake"]) if "lake" in chosen.own else None,
+            profile=labvalues.profile(chosen.own["profile"]) if "profile" in chosen.own else None,
+            settings=labvalues.settings(chosen.settings, chosen.own.get("round_trip")),
+            launcher=labvalues.launcher(chosen.own),
         )
 
     def _suite(self, workload: str, options: Mapping[str, Entry], at: Entry) -> Suite:
@@ -250,51 +257,3 @@ def _combinations(entry: Entry | None, known: Sequence[str]) -> Iterator[tuple[s
         for choice in combination:
             chosen = chosen.with_(choice)
         yield ", ".join(choice.title() for choice in combination), chosen
-
-
-def _plan(given: Mapping[str, Entry]) -> Plan:
-    usual = Plan()
-    return Plan(
-        repetitions=given["repetitions"].whole(at_least=1) if "repetitions" in given else usual.repetitions,
-        warmup=given["warmup"].whole(at_least=0) if "warmup" in given else usual.warmup,
-        caches=given["caches"].one_of(caches.POLICIES) if "caches" in given else usual.caches,
-    )
-
-
-def _launcher(chosen: _Chosen) -> str:
-    return chosen.own["launcher"].one_of(LAUNCHERS) if "launcher" in chosen.own else PENSTOCK
-
-
-def _name(entry: Entry) -> str:
-    if not isinstance(entry.value, str):
-        entry.wrong("is not a name")
-    return entry.value
-
-
-def _size(chosen: _Chosen, usual: ClusterSize) -> ClusterSize:
-    def memory(name: str, otherwise: int) -> int:
-        return _memory(chosen.own[name]) if name in chosen.own else otherwise
-
-    def count(name: str, otherwise: int) -> int:
-        return chosen.own[name].whole(at_least=1) if name in chosen.own else otherwise
-
-    return ClusterSize(
-        driver=ProcessSize(usual.driver.cores, memory("driver_memory", usual.driver.memory_bytes)),
-        executor=ProcessSize(
-            count("executor_cores", usual.executor.cores), memory("executor_memory", usual.executor.memory_bytes)
-        ),
-        executors=count("executors", usual.executors),
-    )
-
-
-def _memory(entry: Entry) -> int:
-    size = values.size_in_bytes(entry.value) if isinstance(entry.value, str) else None
-    if size is None or size <= 0:
-        entry.wrong(f"is not a size but {entry.value!r}", fix="write it as 512m or 4g")
-    return size
-
-
-def _spark_value(entry: Entry) -> str:
-    if entry.value is None or isinstance(entry.value, (list, dict)):
-        entry.wrong("is not one value")
-    return str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import NotFound
-from penstock.profiles import base, etl, ml, sql, store, terasort, tpcds
+from penstock.profiles import base, clients, etl, ml, sql, store, terasort, tpcds
 from penstock.profiles.setting import Layer
 
 DEFAULT = Layer("default", "any application: base and store alone", ())
@@ -22,15 +22,29 @@ def names() -> tuple[str, ...]:
     return tuple(_WORKLOADS)
 
 
+def client_names() -> tuple[str, ...]:
+    """What may follow a profile's name after a plus: another way to the lake, for comparisons."""
+    return tuple(clients.LAYERS)
+
+
 def layers_of(name: str) -> tuple[Layer, ...]:
-    """The layers of a workload profile, weakest first: base, store, and the workload's own. Raises `NotFound`."""
-    if name not in _WORKLOADS:
+    """The layers of a workload profile, weakest first: base, store, and the workload's own; then those of the client
+    where one is named (`tpcds+s3a-default`). Raises `NotFound`.
+    """
+    workload, plus, client = name.partition("+")
+    if workload not in _WORKLOADS:
         raise NotFound(
-            f"There is no profile {name!r}",
+            f"There is no profile {workload!r}",
             why=f"the profiles are {', '.join(_WORKLOADS)}",
             fix="penstock profile list",
         )
-    return (base.LAYER, store.LAYER, *_WORKLOADS[name])
+    if plus and client not in clients.LAYERS:
+        raise NotFound(
+            f"There is no client {client!r} of the store",
+            why=f"those are {', '.join(clients.LAYERS)}; without one, it is Penstock's",
+            fix=f"{workload}+{next(iter(clients.LAYERS))}, or {workload} alone",
+        )
+    return (base.LAYER, store.LAYER, *_WORKLOADS[workload], *(clients.LAYERS[client] if plus else ()))
 
 
 def summary_of(name: str) -> str:

@@ -172,3 +172,25 @@ def test_a_small_file_cannot_ask_for_more_than_anybody_waits_for() -> None:
     hundred = f"[{', '.join(map(str, range(1, 101)))}]"
     both = f"workload: noted\neach: {{executors: {hundred}}}\nvary: {{executor_cores: {hundred}}}"
     assert "more than 1000 arms" in refused(both).problem
+
+
+def test_an_arm_may_reach_the_store_through_another_client() -> None:
+    (experiment,) = read("workload: noted\nvary: {profile: [tpcds, tpcds+s3a-default]}")
+    assert [arm.profile for arm in experiment.arms] == ["tpcds", "tpcds+s3a-default"]
+    assert "s3a-tuned" in refused("workload: noted\nprofile: tpcds+s3a").fix
+    assert "terasort" in refused("workload: noted\nprofile: tpch+s3a-tuned").fix
+
+
+def test_a_round_trip_is_the_same_for_all_arms_and_adds_to_what_they_say() -> None:
+    (experiment,) = read("""
+workload: noted
+round_trip: 5ms
+arms:
+  - name: a
+  - name: b
+    settings: {spark.executor.extraJavaOptions: -Da=1}
+""")
+    waits = [arm.settings["spark.executor.extraJavaOptions"] for arm in experiment.arms]
+    assert waits == ["-Dpenstock.lab.round.trip=5000", "-Da=1 -Dpenstock.lab.round.trip=5000"]
+    assert refused("workload: noted\nround_trip: soon").problem.startswith("lab.yaml, line 2: round_trip")
+    assert "5ms" in refused("workload: noted\nround_trip: 5").fix

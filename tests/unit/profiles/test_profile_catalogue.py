@@ -19,7 +19,8 @@ from penstock.profiles.layers import resolve
 from penstock.profiles.setting import Layer
 
 NAMES = st.sampled_from(catalogue.names())
-LAYERS = {layer.name: layer for name in catalogue.names() for layer in catalogue.layers_of(name)}
+CLIENTS = [f"default+{client}" for client in catalogue.client_names()]
+LAYERS = {layer.name: layer for name in (*catalogue.names(), *CLIENTS) for layer in catalogue.layers_of(name)}
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,7 @@ def test_spark_knows_every_key(layer: Layer, known: Registry) -> None:
     assert unknown <= {
         "spark.hadoop.parquet.hadoop.vectored.io.enabled",
         "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a",
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version",
     }
 
 

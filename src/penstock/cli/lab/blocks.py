@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.lab.suites.blocks import Blocks
 
 
-@suite_command("blocks", scales=False)
+@suite_command("blocks", scales=False, spark=False)
 def blocks(
     *,
     directory: Annotated[Optional[Path], typer.Option(help="On the device; else the state directory.")] = None,  # noqa: UP045

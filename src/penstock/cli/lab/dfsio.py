@@ -8,7 +8,6 @@ import typer
 
 from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
-from penstock.errors import InvalidInput
 
 if TYPE_CHECKING:
     from penstock.lab.suites.dfsio import Dfsio
@@ -35,7 +34,7 @@ def dfsio(
     from penstock.lab.suites.dfsio import Dfsio
 
     return Dfsio(
-        clients=_numbers(clients),
+        clients=options.numbers(clients, "--clients", "of clients"),
         file_size_bytes=options.size_bytes(file_size, "--file-size"),
         files=files,
         write=write,
@@ -43,10 +42,3 @@ def dfsio(
         shuffle=shuffle,
         seed=seed,
     )
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts):
-        raise InvalidInput(f"--clients {text} are not numbers of clients", fix="--clients 1,2,4,8")
-    return tuple(int(part) for part in parts)

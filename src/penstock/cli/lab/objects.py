@@ -18,7 +18,7 @@ _LOAD = "The load"
 _HOW = "How it is generated"
 
 
-@suite_command("objects", scales=False)
+@suite_command("objects", scales=False, spark=False)
 def objects(
     *,
     operation: Annotated[

@@ -28,6 +28,10 @@ DropCaches = Annotated[
         "--drop-caches", help="Drop Penstock's and the operating system's caches before each repetition (needs root)."
     ),
 ]
+RoundTrip = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Wait so long before each request to the store, as if it were that far away: 5ms."),
+]
 AgainstPlain = Annotated[
     bool, typer.Option("--against-plain", help="Measure plain spark-submit with S3A's defaults too, in turns.")
 ]
@@ -92,6 +96,14 @@ def count(text: str, option: str) -> int:
             fix=f"{option} 10m",
         )
     return int(number + "0" * power)
+
+
+def numbers(text: str, option: str, of: str) -> tuple[int, ...]:
+    """`1,2,4`; `InvalidInput` names the option."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise InvalidInput(f"{option} {text} are not numbers {of}", fix=f"{option} 1,2,4,8")
+    return tuple(int(part) for part in parts)
 
 
 def seconds(text: str, option: str) -> int:

@@ -23,17 +23,19 @@ TO_SUITE: dict[str, Callable[..., Suite]] = {}
 """For each workload that is a command, a function with its own options alone."""
 
 
-def suite_command(name: str, *, scales: bool = True) -> Callable[[Callable[..., Suite]], Callable[..., None]]:
+def suite_command(
+    name: str, *, scales: bool = True, spark: bool = True
+) -> Callable[[Callable[..., Suite]], Callable[..., None]]:
     """Make a command of a function that turns a workload's own options into its suite.
 
     The command has the shared options too: how often, against what, on which lake and size of cluster. It measures,
     shows what came of it, and exits with 0, 1 (something failed) or 9 (a result was wrong). A workload that runs on a
-    cluster, and so `scales` with its cores, has a command of `penstock lab scale` as well; one that does not has no
-    options about Spark.
+    cluster, and so `scales` with its cores, has a command of `penstock lab scale` as well. One to which `spark` and its
+    settings are nothing has no options about them.
     """
 
     def decorate(to_suite: Callable[..., Suite]) -> Callable[..., None]:
-        command = _combined(to_suite, _measure_and_show if scales else _measure_without_spark)
+        command = _combined(to_suite, _measure_and_show if spark else _measure_without_spark)
         app.command(name)(command)
         if scales:
             scale.app.command(name)(_combined(to_suite, scale.measure_curve))
@@ -90,6 +92,7 @@ def _measure_and_show(
     warmup: options.Warmup = 0,
     drop_caches: options.DropCaches = False,
     against_plain: options.AgainstPlain = False,
+    round_trip: options.RoundTrip = None,
     lake: options.LakeName = None,
     profile: options.Profile = None,
     conf: options.Settings = None,
@@ -99,13 +102,15 @@ def _measure_and_show(
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
     from penstock.clusters import machine
-    from penstock.lab import launcher
+    from penstock.lab import launcher, roundtrip
     from penstock.lab.runner import Arm
 
     default = suite.default_size(machine.capacity())
     size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
-    ours = Arm("Penstock", suite, size, lake, profile, options.spark_settings(conf))
-    plain = [Arm("plain Spark", suite, size, lake, launcher=launcher.PLAIN)] if against_plain else []
+    own = roundtrip.added(options.spark_settings(conf), round_trip)
+    ours = Arm("Penstock", suite, size, lake, profile, own)
+    far = roundtrip.added({}, round_trip)
+    plain = [Arm("plain Spark", suite, size, lake, settings=far, launcher=launcher.PLAIN)] if against_plain else []
     runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))
     show(Console(), runs)
     end_as(runs)

@@ -94,6 +94,13 @@ class Measure:
         return statistics.median(known) if known else None
 
     @property
+    def core_seconds_per_gb(self) -> list[float]:
+        """Of each execution that has bytes and measured its processor time itself."""
+        return [
+            work.core_seconds / work.bytes * GB for work in self.works if work.core_seconds is not None and work.bytes
+        ]
+
+    @property
     def cores(self) -> int | None:
         return self.works[0].cores
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Spread
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, comparison, plots, words
+from penstock.lab.report import again, checks, comparison, plots, reads, words
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
+
+_OWN: dict[str, Callable[[Sequence[Run], Sequence[str]], list[Section]]] = {"reads": reads.sections}
+"""Workloads that say more of their arms than how long each took."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ def document(runs: Sequence[Run]) -> Document:
         key_figures=_key_figures(names[0], arms),
         sections=[
             _overview(names[0], runs[0], arms),
+            *(own(runs, names) if (own := _OWN.get(runs[0].description.workload)) else []),
             *_per_part(names[0], arms),
             again.differences([run.description for run in runs], names),
             again.section([run.description for run in runs]),

@@ -18,6 +18,7 @@ _SUITES = {
     "kmeans": "kmeans:KMeans",
     "mixed": "mixed:Mixed",
     "objects": "objects:Objects",
+    "reads": "reads:Reads",
     "streams": "streams:Streams",
     "terasort": "terasort:TeraSort",
     "tpcds": "tpcds:Tpcds",

@@ -10,7 +10,8 @@ import scala.util.Using
 import com.fasterxml.jackson.databind.{ObjectMapper, SerializationFeature}
 
 /**
- * Makes the Python package's jars directory hold exactly what was staged, and describes it in `manifest.json`.
+ * Makes the Python package's jars directory hold exactly what was staged, and describes it in `manifest.json`. What is
+ * in `lab` below it is on the class path of comparisons alone.
  *
  * Each file is put in place by a rename and the manifest last, so that a reader never sees half a jar and a build that
  * was cut short leaves the directory recognisably stale.
@@ -18,6 +19,7 @@ import com.fasterxml.jackson.databind.{ObjectMapper, SerializationFeature}
 object InstallJars {
 
   private val Manifest = "manifest.json"
+  private val Lab = "lab"
 
   def main(arguments: Array[String]): Unit = {
     val paths = arguments.map(Paths.get(_).toAbsolutePath.normalize)
@@ -25,6 +27,15 @@ object InstallJars {
   }
 
   def install(staging: Path, licences: Licences, target: Path): Unit = {
+    val staged = mirror(staging, target) ++ mirror(staging.resolve(Lab), target.resolve(Lab))
+    val manifest = new ObjectMapper()
+      .enable(SerializationFeature.INDENT_OUTPUT)
+      .writeValueAsString(Map("jars" -> staged.filter(isJar).map(describe(_, licences)).asJava).asJava)
+    replace(target.resolve(Manifest))(Files.writeString(_, manifest + "\n"))
+  }
+
+  /** Returns the files there are. */
+  private def mirror(staging: Path, target: Path): Seq[Path] = {
     Files.createDirectories(target)
     val staged = builtFiles(staging)
     val wanted = staged.map(_.getFileName.toString).toSet
@@ -34,10 +45,7 @@ object InstallJars {
       // A jar that did not change keeps its inode: class-data archives and running clusters depend on it.
       if (!Files.exists(place) || Files.mismatch(file, place) >= 0) replace(place)(Files.copy(file, _))
     }
-    val manifest = new ObjectMapper()
-      .enable(SerializationFeature.INDENT_OUTPUT)
-      .writeValueAsString(Map("jars" -> staged.filter(isJar).map(describe(_, licences)).asJava).asJava)
-    replace(target.resolve(Manifest))(Files.writeString(_, manifest + "\n"))
+    staged
   }
 
   private def describe(jar: Path, licences: Licences): java.util.Map[String, Any] = {

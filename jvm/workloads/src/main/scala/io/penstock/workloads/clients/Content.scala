@@ -32,6 +32,10 @@ class Content(seed: Long) extends Serializable {
     }
   }
 
+  /** The eight bytes of `file` at `offset`, a multiple of eight, the first one the lowest. */
+  def word(file: Long, offset: Long): Long =
+    block((offset % BlockBytes).toInt / WordBytes) ^ Mixed(Mixed(~seed, file), offset / BlockBytes)
+
   private def copy(key: Long, within: Int, out: ByteBuffer, at: Int, size: Int): Unit = {
     def byte(index: Int): Unit = {
       val word = block((within + index) / WordBytes) ^ key

@@ -1,0 +1,142 @@
+package io.penstock.workloads.reads
+
+import java.net.URI
+import java.nio.file.Paths
+import java.util.concurrent.{Callable, CountDownLatch, ExecutionException, Executors}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, LocalFileSystem}
+
+import io.penstock.workloads.clients.{Content, ContentStream}
+import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
+
+/**
+ * What reading costs a process, through Hadoop's FileSystem interface: time, processor time and requests of each
+ * pattern with each number of threads. No Spark: what is measured is the file system and nothing else.
+ *
+ * Everything is first read once and compared byte by byte, then each measurement begins with a pass that is not
+ * counted, so that code is compiled and a cache that is to be warm is. Every pass has a file system instance of its
+ * own, so that no client gains from what an earlier pass left in the memory of its process.
+ */
+object Reads extends Application {
+
+  private val usage =
+    s"Reads --location URI --report URI --tier DIRECTORY ${HadoopSettings.Usage} [--cache warm|cold|none] " +
+      "[--medium memory|disk] [--threads 1,2] [--passes 3] [--raw true|false]"
+  private val known = Set("location", "report", "tier", "settings", "cache", "medium", "threads", "passes", "raw")
+
+  override def run(arguments: Seq[String]): Int = {
+    val options = Arguments.parse(arguments, known, usage)
+    val location = options.required("location").stripSuffix("/")
+    val place = Paths.get(options.required("tier"))
+    val onDisk = options.read("medium", "memory or disk")(Map("memory" -> false, "disk" -> true).get).getOrElse(false)
+    val tier = options.read("cache", "warm, cold or none")(Tier.named(_, place, onDisk))
+    val threads = options.list("threads").getOrElse(Seq("1", "2")).map { text =>
+      text.toIntOption.filter(_ >= 1).getOrElse(throw new UsageError(s"--threads takes numbers, not '$text'."))
+    }
+    val passes = options.int("passes", 3, atLeast = 1)
+    val raw = options.read("raw", "true or false")(_.toBooleanOption).getOrElse(false)
+    val configuration = HadoopSettings.of(options)
+    val data = new Manifest(location, configuration).read[DataSet]()
+    Report.to(options.required("report"), new Configuration(false)) { report =>
+      val chosen = tier.orElse(Tier.named("warm", place, onDisk)).get
+      new Reads(location, data, configuration, chosen, raw, report).all(threads, passes)
+      if (report.wrongChecks > 0) 9 else 0
+    }
+  }
+}
+
+private[reads] final class Reads(
+    location: String,
+    data: DataSet,
+    configuration: Configuration,
+    tier: Tier,
+    raw: Boolean,
+    report: Report
+) {
+
+  def all(threads: Seq[Int], passes: Int): Unit =
+    try {
+      compareAll()
+      for (pattern <- Pattern.All; count <- threads) {
+        pass(pattern, count)
+        for (number <- 1 to passes) record(pattern, count, number, pass(pattern, count))
+      }
+      report.check("bytes looked at", right = true, "eight of every 4 KiB that a measurement has read are right")
+    } catch {
+      case wrong: WrongContent => report.check("bytes looked at", right = false, wrong.getMessage)
+    }
+
+  private def compareAll(): Unit = {
+    val wrong = withSource { source =>
+      val stream = new ContentStream(new Content(DataSet.Seed))
+      (source.large +: source.small).flatMap { one =>
+        Using
+          .resource(source.open(one))(stream.difference(_, one.number.toLong, one.length)(_ => ()))
+          .map(what => s"${one.name} $what")
+      }
+    }
+    report.check("contents", wrong.headOption, s"${data.bytes} bytes of ${data.objects.size} objects")
+  }
+
+  private def pass(pattern: Pattern, threads: Int): (Volume, Effort) = withSource { source =>
+    Using.resource(new Crew(threads))(crew => Effort.of(crew.run(part => pattern.read(source, part, threads))))
+  }
+
+  private def record(pattern: Pattern, threads: Int, number: Int, measured: (Volume, Effort)): Unit = {
+    val (volume, effort) = measured
+    report.measure(
+      s"${pattern.name}, $threads ${if (threads == 1) "thread" else "threads"}",
+      effort.elapsedMs,
+      volume.bytes,
+      rows = 0,
+      "operations" -> volume.operations,
+      "threads" -> threads,
+      "pass" -> number,
+      "core_seconds" -> effort.coreSeconds,
+      "s3_requests" -> effort.requests,
+      "counters" -> effort.counters,
+      "peak_heap_bytes" -> effort.peakHeapBytes
+    )
+  }
+
+  private def withSource[T](use: Source => T): T = tier.pass(configuration) { configuration =>
+    Using.resource(FileSystem.newInstance(new URI(location), configuration)) { fileSystem =>
+      use(new Source(below(fileSystem), location, data))
+    }
+  }
+
+  private def below(fileSystem: FileSystem): FileSystem = fileSystem match {
+    case checksummed: LocalFileSystem if raw => checksummed.getRaw
+    case _ if raw => throw new UsageError(s"--raw is for local files, and $location is none.")
+    case other => other
+  }
+}
+
+/** Threads that are let go together, made before anything is timed. */
+private final class Crew(size: Int) extends AutoCloseable {
+  private val pool = Executors.newFixedThreadPool(size)
+  private val ready = new CountDownLatch(size)
+  (1 to size).foreach { _ =>
+    pool.execute { () =>
+      ready.countDown()
+      ready.await()
+    }
+  }
+  ready.await()
+
+  /** Raises what the first of them raised. */
+  def run(work: Int => Volume): Volume =
+    try
+      pool
+        .invokeAll((0 until size).map(part => (() => work(part)): Callable[Volume]).asJava)
+        .asScala
+        .map(_.get())
+        .reduce(_ + _)
+    catch { case failed: ExecutionException => throw failed.getCause }
+
+  override def close(): Unit = pool.shutdown()
+}

@@ -1,0 +1,70 @@
+package io.penstock.workloads.reads
+
+import java.nio.file.{Files, Path}
+import java.util.Comparator
+
+import scala.jdk.StreamConverters._
+
+import org.apache.hadoop.conf.Configuration
+
+import io.penstock.fs.CacheSettings
+
+/** What a pass finds in Penstock's page cache. The settings of a client without one are changed all the same. */
+sealed trait Tier {
+
+  /** Configurations for passes; `use` is given the next pass's. */
+  def pass[T](configuration: Configuration)(use: Configuration => T): T
+}
+
+object Tier {
+
+  def named(name: String, place: Path, onDisk: Boolean): Option[Tier] = name match {
+    case "warm" => Some(new Warm(place, onDisk))
+    case "cold" => Some(new Cold(place, onDisk))
+    case "none" => Some(Off)
+    case _ => None
+  }
+
+  /** All passes have one cache: what the first has read, the others find. */
+  private final class Warm(place: Path, onDisk: Boolean) extends Tier {
+    override def pass[T](configuration: Configuration)(use: Configuration => T): T =
+      use(in(place, onDisk, configuration))
+  }
+
+  /** Each pass has a new, empty cache of its own. */
+  private final class Cold(place: Path, onDisk: Boolean) extends Tier {
+    override def pass[T](configuration: Configuration)(use: Configuration => T): T = {
+      val own = Files.createTempDirectory(place, "pass-")
+      try use(in(own, onDisk, configuration))
+      finally remove(own)
+    }
+  }
+
+  /** No cache takes anything: what is left is the overhead of having one. */
+  private object Off extends Tier {
+    override def pass[T](configuration: Configuration)(use: Configuration => T): T = {
+      val without = new Configuration(configuration)
+      without.set(CacheSettings.MemorySize, "0")
+      without.set(CacheSettings.DiskSize, "0")
+      use(without)
+    }
+  }
+
+  private def in(directory: Path, onDisk: Boolean, configuration: Configuration): Configuration = {
+    val made = new Configuration(configuration)
+    val (used, unused) =
+      if (onDisk) (CacheSettings.DiskSize, CacheSettings.MemorySize)
+      else (CacheSettings.MemorySize, CacheSettings.DiskSize)
+    made.set(if (onDisk) CacheSettings.DiskDirectory else CacheSettings.MemoryDirectory, directory.toString)
+    made.set(used, Room)
+    made.set(unused, "0")
+    made
+  }
+
+  /** More than is read: eviction is measured elsewhere. */
+  private val Room = "8G"
+
+  private def remove(directory: Path): Unit =
+    if (Files.exists(directory))
+      Files.walk(directory).sorted(Comparator.reverseOrder[Path]).toScala(Seq).foreach(Files.deleteIfExists(_))
+}

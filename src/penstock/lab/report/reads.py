@@ -1,0 +1,114 @@
+"""What clients of the store cost a reading process, set against local files and against the best of S3A."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.lab import analysis
+from penstock.lab.analysis import Measure
+from penstock.lab.records import Run
+from penstock.lab.report import words
+from penstock.lab.report.document import Section, Table
+
+
+@dataclass(frozen=True)
+class _Arm:
+    name: str
+    measures: Mapping[str, Measure]
+    local: bool
+    s3a: bool
+
+    @property
+    def ours(self) -> bool:
+        return not (self.local or self.s3a)
+
+
+def sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
+    """Processor time per GB in every arm, and what Penstock's arms take of what the others do."""
+    arms = [
+        _Arm(
+            name,
+            analysis.measured(run),
+            local=run.description.options.get("source") == "local",
+            s3a="+s3a" in (run.description.profile or ""),
+        )
+        for name, run in zip(names, runs, strict=True)
+        # Reading without checksums is the limit, not what Spark's users have of local files.
+        if run.description.options.get("source") != "raw"
+    ]
+    common = [name for name in arms[0].measures if all(name in arm.measures for arm in arms)]
+    if not common:
+        return []
+    everything = [(name, analysis.measured(run)) for name, run in zip(names, runs, strict=True)]
+    return [
+        _processor_time(everything, common),
+        *_against_others(arms, common),
+        _requests(dict(zip(names, map(_requests_sent, runs), strict=True)), common),
+    ]
+
+
+def _processor_time(arms: Sequence[tuple[str, Mapping[str, Measure]]], common: Sequence[str]) -> Section:
+    rows = [
+        (name, *(_spread(found[name].core_seconds_per_gb) if name in found else "" for _, found in arms))
+        for name in common
+    ]
+    table = Table(("measure", *(name for name, _ in arms)), rows, numeric=frozenset(range(1, len(arms) + 1)))
+    note = (
+        "Core-seconds of the reading process for each GB that reached its buffers: the median of all passes, and "
+        "their range. Compilation and garbage collection are in it; the store's own work is not."
+    )
+    return Section("Processor time per GB", note, [table], brief=True)
+
+
+def _against_others(arms: Sequence[_Arm], common: Sequence[str]) -> list[Section]:
+    ours = [arm for arm in arms if arm.ours]
+    local = next((arm for arm in arms if arm.local), None)
+    s3a = [arm for arm in arms if arm.s3a]
+    if not ours or not (local or s3a):
+        return []
+    columns = ["measure"]
+    for arm in ours:
+        columns += [f"{arm.name}: processor time, × {local.name}"] if local else []
+        columns += [f"{arm.name}: time, × best of S3A"] if s3a else []
+    rows = []
+    for name in common:
+        row = [name]
+        for arm in ours:
+            if local:
+                row.append(_ratio(arm.measures[name].core_seconds_per_gb, local.measures[name].core_seconds_per_gb))
+            if s3a:
+                best = min((other.measures[name] for other in s3a), key=lambda measure: measure.median)
+                row.append(_ratio(arm.measures[name].seconds, best.seconds))
+        rows.append(row)
+    table = Table(columns, rows, numeric=frozenset(range(1, len(columns))))
+    note = "Medians over medians; below 1 Penstock takes less. The best of S3A is the fastest arm in that measure."
+    return [Section("Against local files and S3A", note, [table], brief=True)]
+
+
+def _requests_sent(run: Run) -> dict[str, float]:
+    """To the store in one pass of each measure: the median."""
+    found: dict[str, list[int]] = {}
+    for sample in analysis.counted(run, "measure"):
+        found.setdefault(str(sample["name"]), []).append(sum(sample.get("s3_requests", {}).values()))
+    return {name: statistics.median(sent) for name, sent in found.items()}
+
+
+def _requests(sent: Mapping[str, Mapping[str, float]], common: Sequence[str]) -> Section:
+    rows = [(name, *(words.count(of_arm.get(name, 0)) for of_arm in sent.values())) for name in common]
+    table = Table(("measure", *sent), rows, numeric=frozenset(range(1, len(sent) + 1)))
+    return Section("Requests", "Sent to the store in one pass, of all kinds: the median.", [table])
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    found = analysis.spread(values)
+    return f"{words.digits(found.median)} ({words.digits(found.low)}–{words.digits(found.high)})"
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    if not ours or not theirs:
+        return ""
+    return f"{words.digits(statistics.median(ours) / statistics.median(theirs))}×"
