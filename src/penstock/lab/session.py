@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.engine import admission
 from penstock.engine.application import ClusterSize
+from penstock.errors import NotFound
 from penstock.lab.bench import Bench, slug
 from penstock.lab.launcher import Job, Launcher, Ran
 from penstock.lab.progress import Listener
@@ -110,6 +111,25 @@ class Session:
         for sample in samples:
             self.record(**sample)
         return samples
+
+    def report_of(self, ran: Ran, key: str) -> list[dict[str, Any]]:
+        """What the application wrote to the lake for us to read; its own failure is raised where it wrote nothing."""
+        try:
+            return self.json_lines(key)
+        except NotFound:
+            ran.explain()
+            raise
+
+    def judged(self, ran: Ran, key: str, **more: Any) -> None:
+        """Record the report of an application that may fail, with `more`; its failure is raised where it told of none.
+
+        A wrong check explains a failure better than an exit code does.
+        """
+        samples = self.report_of(ran, key)
+        for sample in samples:
+            self.record(**sample, **more)
+        if all(sample.get("right", True) for sample in samples):
+            ran.explain()
 
     def application(
         self,

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.engine.application import ClusterSize
-from penstock.errors import NotFound
-from penstock.lab.launcher import Ran
 from penstock.lab.session import Session
 from penstock.profiles.store import S3A
 
@@ -68,17 +66,7 @@ def run_clients(
             must_succeed=False,
             **more,
         )
-        samples = _recorded(session, report, ran)
+        session.judged(ran, report)
     finally:
         if not keep:
             session.remove(place)
-    if all(sample.get("right", True) for sample in samples):
-        ran.explain()
-
-
-def _recorded(session: Session, report: str, ran: Ran) -> list[dict[str, Any]]:
-    try:
-        return session.replay(report)
-    except NotFound:
-        ran.explain()
-        raise

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from penstock.clusters.base import Capacity
 from penstock.engine.application import ClusterSize
-from penstock.errors import InvalidInput, NotFound
+from penstock.errors import InvalidInput
 from penstock.lab import crowd
 from penstock.lab.launcher import Ran
 from penstock.lab.report import words
@@ -177,15 +177,7 @@ class TeraSort(Suite):
             must_succeed=False,
             **self._user(user),
         )
-        try:
-            samples = session.json_lines(report)
-        except NotFound:
-            ran.explain()
-            raise
-        for sample in samples:
-            session.record(**sample, **self._user(user))
-        if all(sample.get("right", True) for sample in samples):
-            ran.explain()
+        session.judged(ran, report, **self._user(user))
 
     def _of(self, user: int) -> str:
         return f", {user} of {self.concurrent}" if self.concurrent > 1 else ""

@@ -173,11 +173,7 @@ def power_run(
         doing=doing,
         must_succeed=False,
     )
-    try:
-        samples = session.json_lines(f"{output}/samples.jsonl")
-    except NotFound:
-        ran.explain()
-        raise
+    samples = session.report_of(ran, f"{output}/samples.jsonl")
     for sample in samples:
         session.record("query", **sample)
     return Power(ran, samples, lambda: session.json_lines(f"{output}/answers.jsonl"))
