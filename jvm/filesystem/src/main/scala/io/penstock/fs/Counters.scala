@@ -86,6 +86,10 @@ object Counters {
   /** Requests that were sent again to another gateway than the one that failed them. */
   val GatewayFailovers: Counter = counter("gateway_failovers")
 
+  /** Files that jobs made visible, and jobs whose driver had left that to the next one. */
+  val FilesCommitted: Counter = counter("files_committed")
+  val CommitsRolledForward: Counter = counter("commits_rolled_forward")
+
   val All: Vector[Counter] = counters.result()
 
   /** Every sum by its name; not one instant's, but never misses what happened before the call. */

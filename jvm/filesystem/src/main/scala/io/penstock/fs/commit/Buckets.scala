@@ -1,0 +1,55 @@
+package io.penstock.fs.commit
+
+import java.util.concurrent.{Callable, ExecutionException, ExecutorService, Executors}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.s3a.S3AFileSystem
+
+/** The buckets of one table: its own, and those of partitions that have a location of their own. */
+final private[commit] class Buckets(open: String => Bucket) {
+  private val opened = mutable.Map.empty[String, Bucket]
+  def apply(name: String): Bucket = synchronized(opened.getOrElseUpdate(name, open(name)))
+}
+
+private[commit] object Buckets {
+
+  /** The file system of another bucket, by the scheme by which the table is known. */
+  def fileSystem(table: Path, bucket: String, conf: Configuration): S3AFileSystem = {
+    val scheme = table.getFileSystem(conf).getUri.getScheme
+    new Path(s"$scheme://$bucket/").getFileSystem(conf).asInstanceOf[S3AFileSystem]
+  }
+}
+
+/** Runs short requests side by side. */
+final private[commit] class Parallel(threads: Int) {
+
+  /** In order. The first failure is thrown once all have ended, so that nothing goes on behind the caller's back. */
+  def map[A, B](items: Seq[A])(work: A => B): Vector[B] =
+    if (items.sizeIs <= 1) items.iterator.map(work).toVector
+    else {
+      val pool: ExecutorService = Executors.newFixedThreadPool(
+        math.min(threads, items.size),
+        task => {
+          val thread = new Thread(task, "penstock-commit")
+          thread.setDaemon(true)
+          thread
+        }
+      )
+      try {
+        val results = pool.invokeAll(items.map(item => (() => work(item)): Callable[B]).asJava)
+        results.asScala.iterator
+          .map(result =>
+            try result.get()
+            catch { case e: ExecutionException => throw e.getCause }
+          )
+          .toVector
+      } finally pool.shutdown()
+    }
+
+  def filter[A](items: Seq[A])(predicate: A => Boolean): Vector[A] =
+    map(items)(item => (item, predicate(item))).collect { case (item, true) => item }
+}

@@ -1,0 +1,83 @@
+package io.penstock.fs.commit
+
+import java.io.IOException
+
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.json.JsonMapper
+import com.fasterxml.jackson.databind.{DeserializationFeature, ObjectMapper}
+import com.fasterxml.jackson.module.scala.DefaultScalaModule
+
+/** An object, or with a key that ends in a slash (or is empty) all objects below it. */
+final private[commit] case class Location(bucket: String, key: String) {
+  override def toString: String = s"s3a://$bucket/$key"
+}
+
+/** One uploaded part; its checksum, where S3A computes one, is asked for again when the upload is completed. */
+final private[commit] case class Part(etag: String, checksumAlgorithm: Option[String], checksum: Option[String])
+
+/** A file that a task has uploaded and nobody sees: completing the upload makes it appear, whole, at `key`. */
+final private[commit] case class Upload(bucket: String, key: String, id: String, parts: Vector[Part], bytes: Long) {
+  def location: Location = Location(bucket, key)
+}
+
+/**
+ * The decision of one job, in one object: which uploads become the table's files, and exactly which objects they
+ * replace. Once it is in the table's [[Journal]] the job has happened, whoever carries it out.
+ *
+ * @param job
+ *   Spark's unique id of the write, part of the name of each new file
+ * @param marker
+ *   where `_SUCCESS` belongs
+ * @param decided
+ *   milliseconds since 1970, by the driver's clock
+ */
+final private[commit] case class CommitRecord(
+    version: Int,
+    job: String,
+    table: Location,
+    uploads: Vector[Upload],
+    replaced: Vector[Location],
+    marker: Option[Location],
+    decided: Long
+) {
+
+  /** Everywhere an attempt of this job may have uploaded to. */
+  def places: Vector[Location] = CommitRecord.places(table, uploads)
+}
+
+private[commit] object CommitRecord {
+
+  val Version = 1
+
+  /** The table, and the directories of files that lie elsewhere (partitions with a location of their own). */
+  def places(table: Location, uploads: Iterable[Upload]): Vector[Location] =
+    table +: uploads.iterator
+      .filterNot(upload => upload.bucket == table.bucket && upload.key.startsWith(table.key))
+      .map(upload => Location(upload.bucket, parent(upload.key)))
+      .distinct
+      .toVector
+
+  def parent(key: String): String = key.substring(0, key.lastIndexOf('/') + 1)
+
+  private val json: ObjectMapper = JsonMapper
+    .builder()
+    .addModule(DefaultScalaModule)
+    .configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false)
+    .build()
+
+  def write(record: CommitRecord): Array[Byte] = json.writeValueAsBytes(record)
+
+  /** Throws an `IOException` where this is no record, or one of a later version. */
+  def read(content: Array[Byte], from: Location): CommitRecord = {
+    val record =
+      try json.readValue(content, classOf[CommitRecord])
+      catch { case NonFatal(e) => throw new IOException(s"$from is not a commit record of Penstock", e) }
+    if (record.version > Version)
+      throw new IOException(
+        s"$from was written by a later version of Penstock (${record.version} > $Version): " +
+          "finish that job's commit with the version that wrote it, by penstock lake sweep"
+      )
+    record
+  }
+}

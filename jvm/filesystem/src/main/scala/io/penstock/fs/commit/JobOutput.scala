@@ -1,0 +1,78 @@
+package io.penstock.fs.commit
+
+import scala.collection.mutable
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.s3a.S3AFileSystem
+import org.apache.hadoop.fs.s3a.commit.CommitConstants
+import org.slf4j.LoggerFactory
+
+/** One job's output on the driver. */
+final private[commit] class JobOutput(
+    job: String,
+    root: Path,
+    dynamicPartitionOverwrite: Boolean,
+    conf: Configuration,
+    open: S3AFileSystem => Bucket
+) {
+
+  import JobOutput._
+
+  private val buckets =
+    new Buckets(name => open(new Path(s"s3a://$name/").getFileSystem(conf).asInstanceOf[S3AFileSystem]))
+  private val table = directory(root.getFileSystem(conf).asInstanceOf[S3AFileSystem], root)
+  private val parallel = new Parallel(conf.getInt("fs.s3a.committer.threads", 32))
+
+  private val replacedBelow = mutable.Set.empty[Location]
+  private val accepted = mutable.Buffer.empty[Upload]
+
+  /** Once true, taking the job back could take back what is decided. */
+  private var mayBeDecided = false
+
+  /** Spark asks for this to be deleted before the job; it will be once the job is decided. */
+  def replace(fs: S3AFileSystem, path: Path): Unit = synchronized(replacedBelow += directory(fs, path))
+
+  /** A task's result has come. */
+  def accept(uploads: Vector[Upload]): Unit = synchronized(accepted ++= uploads)
+
+  def commit(uploads: Vector[Upload]): Unit = {
+    val scopes = replacedBelow.toVector ++ (if (dynamicPartitionOverwrite) Replacing.partitions(uploads) else Nil)
+    val marked = conf.getBoolean(
+      CommitConstants.CREATE_SUCCESSFUL_JOB_OUTPUT_DIR_MARKER,
+      CommitConstants.DEFAULT_CREATE_SUCCESSFUL_JOB_DIR_MARKER
+    )
+    val marker = Option.when(marked)(table.copy(key = table.key + CommitConstants._SUCCESS))
+    val patience = conf.getTimeDuration(Patience, DefaultPatience, java.util.concurrent.TimeUnit.MILLISECONDS)
+    mayBeDecided = true
+    try new TableCommit(buckets, table, parallel, patience).commit(job, uploads, scopes, marker)
+    catch {
+      case e: CommitInterrupted => throw e
+      case e: Throwable =>
+        mayBeDecided = false
+        throw e
+    }
+  }
+
+  /** Leaves nothing of the job; a decided job is left to be carried out by the next one. May be called twice. */
+  def abort(): Unit =
+    if (mayBeDecided) log.warn(s"Job $job is not taken back: it is decided, or may be")
+    else {
+      val known = synchronized(accepted.toVector)
+      Leftovers.abort(buckets, parallel, job, CommitRecord.places(table, known))
+    }
+
+  private def directory(fs: S3AFileSystem, path: Path): Location = {
+    val key = fs.makeQualified(path).toUri.getPath.stripPrefix("/").stripSuffix("/")
+    Location(fs.getBucket, if (key.isEmpty) "" else key + "/")
+  }
+}
+
+private[commit] object JobOutput {
+
+  private val log = LoggerFactory.getLogger(classOf[JobOutput])
+
+  /** How long another job's commit to the same table is left to its driver before this job finishes it. */
+  val Patience = "fs.s3a.penstock.commit.patience"
+  private val DefaultPatience = 10000L
+}

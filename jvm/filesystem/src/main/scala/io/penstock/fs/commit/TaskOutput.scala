@@ -1,0 +1,84 @@
+package io.penstock.fs.commit
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.s3a.commit.CommitConstants
+import org.apache.hadoop.fs.s3a.commit.files.SinglePendingCommit
+import org.apache.hadoop.fs.s3a.commit.magic.InMemoryMagicCommitTracker
+import org.apache.hadoop.mapreduce.{JobContext, OutputCommitter, TaskAttemptContext}
+import org.apache.spark.internal.io.FileNameSpec
+import org.apache.spark.mapred.SparkHadoopMapRedUtil
+
+/**
+ * The files of one attempt of one task. It writes to S3A's magic paths, which S3A turns into uploads to the final place
+ * that it leaves uncompleted; S3A keeps what completes them in this process's memory, from where it is taken here.
+ */
+final private[commit] class TaskOutput(job: String, context: TaskAttemptContext) {
+
+  private val attempt = s"$job-${context.getTaskAttemptID}"
+
+  // The fourth name below the magic one is what S3A takes for the attempt's; what follows __base is below the target.
+  private val magic = s"${CommitConstants.MAGIC_PATH_PREFIX}$job/job/0/tasks/$attempt/__base"
+
+  /** Where to write the file that is to appear in `directory`. */
+  def file(directory: Path, spec: FileNameSpec): Path = {
+    val partition = context.getTaskAttemptID.getTaskID.getId
+    new Path(directory, s"$magic/${spec.prefix}${"part-%05d".format(partition)}-$job${spec.suffix}")
+  }
+
+  /** Throws Spark's `CommitDeniedException` where another attempt of the task was allowed to commit. */
+  def commit(): TaskOutput.Committed = {
+    val uploads = TaskOutput.taken(attempt, remove = false)
+    if (uploads.nonEmpty) {
+      val id = context.getTaskAttemptID
+      SparkHadoopMapRedUtil.commitTask(TaskOutput.Permission, context, id.getJobID.getId, id.getTaskID.getId)
+    }
+    TaskOutput.taken(attempt, remove = true)
+    TaskOutput.Committed(uploads)
+  }
+
+  def abort(bucket: String => Bucket): Unit =
+    TaskOutput.taken(attempt, remove = true).foreach(upload => bucket(upload.bucket).abort(upload.key, upload.id))
+}
+
+private[commit] object TaskOutput {
+
+  /** What a task tells the driver. */
+  final case class Committed(uploads: Vector[Upload])
+
+  private def taken(attempt: String, remove: Boolean): Vector[Upload] = {
+    val pending = InMemoryMagicCommitTracker.getTaskAttemptIdToMpuMetadata
+    val found = Option(if (remove) pending.remove(attempt) else pending.get(attempt))
+    if (remove)
+      for {
+        paths <- Option(InMemoryMagicCommitTracker.getTaskAttemptIdToPath.remove(attempt))
+        path <- paths.asScala
+      } InMemoryMagicCommitTracker.getPathToBytesWritten.remove(path)
+    found.fold(Vector.empty[Upload])(_.asScala.iterator.map(upload).toVector)
+  }
+
+  private def upload(pending: SinglePendingCommit): Upload = Upload(
+    pending.getBucket,
+    pending.getDestinationKey,
+    pending.getUploadId,
+    pending.getEtags.asScala.iterator
+      .map(part => Part(part.getEtag, Option(part.getChecksumAlgorithm), Option(part.getChecksum)))
+      .toVector,
+    pending.getLength
+  )
+
+  /**
+   * Asks the driver, before the task ends, whether this attempt is the one. Without it two speculative attempts could
+   * both end well, and the uploads of the one that nobody listens to would stay.
+   */
+  private object Permission extends OutputCommitter {
+    override def setupJob(context: JobContext): Unit = ()
+    override def setupTask(context: TaskAttemptContext): Unit = ()
+    override def needsTaskCommit(context: TaskAttemptContext): Boolean = true
+    override def commitTask(context: TaskAttemptContext): Unit = ()
+
+    /** Spark aborts a denied attempt through the protocol too. */
+    override def abortTask(context: TaskAttemptContext): Unit = ()
+  }
+}
