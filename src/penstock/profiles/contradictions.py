@@ -20,6 +20,8 @@ Rule = Callable[[Settings, "ClusterSize | None"], Iterator[Problem]]
 _PROTOCOL = "spark.sql.sources.commitProtocolClass"
 _OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 _COMMITTER = S3A + "committer.name"
+_MAGIC = S3A + "committer.magic.enabled"
+_IN_MEMORY = S3A + "committer.magic.track.commits.in.memory.enabled"
 
 
 def find(settings: Settings, size: ClusterSize | None) -> Iterator[Problem]:
@@ -73,31 +75,39 @@ def _memory(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
 
 
 def _commit(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
-    through_s3a = settings.get(_PROTOCOL, "").endswith(".PathOutputCommitProtocol")
+    protocol = settings.get(_PROTOCOL, "")
+    atomic = protocol.endswith(".AtomicCommitProtocol")
+    through_s3a = protocol.endswith(".PathOutputCommitProtocol")
     committer = settings.get(_COMMITTER, "file")
     if through_s3a and committer != "file" and settings.get(_OVERWRITE, "").lower() == "dynamic":
         yield error(
             _OVERWRITE,
-            _COMMITTER,
-            problem=f"dynamic partition overwrite does not go with the {committer} committer",
+            _PROTOCOL,
+            problem=f"dynamic partition overwrite does not go with {protocol.rsplit('.', 1)[-1]}",
             why="Spark renames whole partitions into place for it, and an object store has no rename",
-            fix="name the partition (INSERT OVERWRITE t PARTITION (day='…') SELECT …), or let S3A replace the "
-            f"partitions that are written: --conf {_COMMITTER}=partitioned "
-            f"--conf {S3A}committer.staging.conflict-mode=replace, and mode('append')",
+            fix=f"leave out --conf {_PROTOCOL}=…: Penstock's own replaces the partitions that are written",
         )
-    if committer == "magic" and not _on(settings, S3A + "committer.magic.enabled", default=True):
+    if committer == "magic" and not _on(settings, _MAGIC, default=True):
         yield error(
             _COMMITTER,
-            S3A + "committer.magic.enabled",
+            _MAGIC,
             problem="the magic committer is chosen, but the file system is told not to support it",
-            fix=f"leave out --conf {S3A}committer.magic.enabled=false",
+            fix=f"leave out --conf {_MAGIC}=false",
         )
-    if _PROTOCOL in settings and not through_s3a and committer != "file":
+    if atomic and not _on(settings, _IN_MEMORY):
+        yield error(
+            _PROTOCOL,
+            _IN_MEMORY,
+            problem="Spark SQL could write nothing to the lake",
+            why="what tasks have uploaded is taken from S3A's memory, and S3A is told not to keep it there",
+            fix=f"leave out --conf {_IN_MEMORY}=false",
+        )
+    if _PROTOCOL in settings and not (atomic or through_s3a) and committer != "file":
         yield warning(
             _PROTOCOL,
             _COMMITTER,
             problem=f"Spark SQL will not use the {committer} committer",
-            why=f"{settings[_PROTOCOL]} renames files into place, which copies every byte on an object store",
+            why=f"{protocol} renames files into place, which copies every byte on an object store",
             fix=f"leave out --conf {_PROTOCOL}=…",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.engine.application import ClusterSize
 from penstock.profiles.setting import Layer, Setting
 from penstock.profiles.sources import (
+    ATOMIC_COMMITS,
     CEPH_LAKE_REQUESTS,
     CEPH_LAKE_S3A,
     COMMITTERS,
@@ -39,11 +40,19 @@ def _connections(size: ClusterSize) -> str:
 
 _COMMIT = (
     Setting(
-        S3A + "committer.name",
-        "magic",
-        "Each task uploads to the final place and the job's commit completes the uploads: no copy, no rename, nothing "
-        "visible before. Even the staging committer, which goes by way of the local disk, was 1.5 times faster",
-        f"{COMMITTERS}; {S3A_COMMITTERS}",
+        "spark.sql.sources.commitProtocolClass",
+        "io.penstock.fs.commit.AtomicCommitProtocol",
+        "Appends, overwrites and overwrites of the partitions that are written: each task uploads to the final place, "
+        "one small object decides the whole job, and old files go only then. No copy, no rename, nothing visible "
+        "before. Spark's binding of S3A's committers refuses the third and deletes old files before a job has begun",
+        ATOMIC_COMMITS,
+    ),
+    Setting(
+        S3A + "committer.magic.track.commits.in.memory.enabled",
+        "true",
+        "What completes an upload stays in the executor's memory until its task ends, instead of in two objects for "
+        "each file that are written, listed, read and deleted again",
+        f"{S3A_COMMITTERS}; {ATOMIC_COMMITS}",
     ),
     Setting(
         S3A + "committer.magic.enabled",
@@ -52,21 +61,16 @@ _COMMIT = (
         S3A_COMMITTERS,
     ),
     Setting(
+        S3A + "committer.name",
+        "magic",
+        "For what is not written by Spark SQL (RDDs): uploads to the final place too, visible when the job ends. Even "
+        "the staging committer, which goes by way of the local disk, was 1.5 times faster than the one that renames",
+        f"{COMMITTERS}; {S3A_COMMITTERS}",
+    ),
+    Setting(
         "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a",
         "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
         "Without it Hadoop falls back to the committer that renames",
-        SPARK_CLOUD,
-    ),
-    Setting(
-        "spark.sql.sources.commitProtocolClass",
-        "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
-        "Makes Spark SQL ask Hadoop for the committer of the path it writes to",
-        SPARK_CLOUD,
-    ),
-    Setting(
-        "spark.sql.parquet.output.committer.class",
-        "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
-        "Parquet insists on a committer class of its own; this one passes on to S3A's",
         SPARK_CLOUD,
     ),
     Setting(

@@ -120,8 +120,8 @@ def test_every_profile_commits_without_renames() -> None:
     for name in catalogue.names():
         settings = values(name, LAPTOP)
         assert settings["spark.hadoop.fs.s3a.committer.name"] == "magic"
-        assert settings["spark.sql.sources.commitProtocolClass"].endswith("cloud.PathOutputCommitProtocol")
-        assert settings["spark.sql.parquet.output.committer.class"].endswith("cloud.BindingParquetOutputCommitter")
+        assert settings["spark.sql.sources.commitProtocolClass"] == "io.penstock.fs.commit.AtomicCommitProtocol"
+        assert settings["spark.hadoop.fs.s3a.committer.magic.track.commits.in.memory.enabled"] == "true"
 
 
 def test_reading_the_profiles_loads_nothing_heavy() -> None:

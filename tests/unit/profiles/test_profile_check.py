@@ -161,7 +161,11 @@ def test_a_size_given_twice_and_the_same_is_only_a_warning(same: str) -> None:
         {"spark.memory.fraction": "1.5"},
         {"spark.memory.storageFraction": "-0.1"},
         {"spark.memory.offHeap.enabled": "true"},
-        {"spark.sql.sources.partitionOverwriteMode": "dynamic"},
+        {
+            "spark.sql.sources.partitionOverwriteMode": "dynamic",
+            "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
+        },
+        {"spark.hadoop.fs.s3a.committer.magic.track.commits.in.memory.enabled": "false"},
         {"spark.hadoop.fs.s3a.committer.magic.enabled": "false"},
         {"spark.hadoop.fs.s3a.multipart.size": "1M"},
         {"spark.task.cpus": "3"},
@@ -177,12 +181,8 @@ def test_settings_that_contradict_each_other_or_the_cluster_are_refused(settings
     assert [problem for problem in found if problem.severity is Severity.ERROR and problem.fix]
 
 
-def test_dynamic_overwrite_is_fine_with_the_committer_its_error_recommends() -> None:
-    settings = {
-        "spark.hadoop.fs.s3a.committer.name": "partitioned",
-        "spark.hadoop.fs.s3a.committer.staging.conflict-mode": "replace",
-    }
-    assert [p for p in check(settings, Registry({}), beneath=BENEATH) if p.severity is Severity.ERROR] == []
+def test_dynamic_overwrite_is_fine_with_the_profiles_own_protocol() -> None:
+    assert problems("spark.sql.sources.partitionOverwriteMode", "dynamic") == []
 
 
 def test_idle_settings_are_a_warning() -> None:
