@@ -24,7 +24,8 @@ final private[commit] class TableCommit(
     buckets: Buckets,
     table: Location,
     parallel: Parallel,
-    patience: Long
+    patience: Long,
+    sleep: Long => Unit = Thread.sleep
 ) {
 
   import TableCommit._
@@ -78,18 +79,26 @@ final private[commit] class TableCommit(
       val record =
         CommitRecord(CommitRecord.Version, job, table, uploads, replaced, marker, System.currentTimeMillis)
       if (!append(generation, record)) decide(job, uploads, scopes, marker)
-      else {
-        val entries = journal.entries()
-        if (entries.lastOption.exists(_.generation == generation))
-          Some((generation, record, entries.map(_.generation).init))
-        else if (isUntouched(record)) {
-          // We slept between looking and creating, and created what was there before and is superseded.
-          journal.withdraw(generation)
-          decide(job, uploads, scopes, marker)
-        } else None
-      }
+      else
+        standing(generation, record) match {
+          case Void => decide(job, uploads, scopes, marker)
+          case Latest(superseded) => Some((generation, record, superseded))
+          case CarriedOut => None
+        }
     }
   }
+
+  /** What has become of a record of ours that we saw in the journal. */
+  private def standing(generation: Long, record: CommitRecord): Standing =
+    try {
+      val entries = journal.entries()
+      if (entries.lastOption.exists(_.generation == generation)) Latest(entries.map(_.generation).init)
+      else if (isUntouched(record)) {
+        // We slept between looking and creating, and created what was there before and is superseded.
+        journal.withdraw(generation)
+        Void
+      } else CarriedOut
+    } catch { case e: IOException => throw new CommitInterrupted(record.job, table, e) }
 
   /** Whatever the reply, afterwards it is known whether the record is there, or else who is told so. */
   private def append(generation: Long, record: CommitRecord): Boolean =
@@ -121,7 +130,7 @@ final private[commit] class TableCommit(
         case Some(latest) =>
           // Only to spare requests: two may carry out one record. So it does not matter that clocks differ.
           val abandoned = System.currentTimeMillis - latest.modified > patience || System.nanoTime > deadline
-          if (abandoned) finishFor(latest, entries) else Thread.sleep(pause)
+          if (abandoned) finishFor(latest, entries) else sleep(pause)
           wait(math.min(pause * 2, LongestPause))
       }
     }
@@ -153,7 +162,10 @@ final private[commit] class TableCommit(
 
   private def isCompleted(upload: Upload): Boolean = {
     val bucket = buckets(upload.bucket)
-    bucket.complete(upload) || retrying(Looks)(bucket.exists(upload.key))
+    bucket.complete(upload) || Iterator.range(0, Looks).exists { look =>
+      if (look > 0) sleep(100L << look)
+      bucket.exists(upload.key)
+    }
   }
 
   /**
@@ -180,17 +192,18 @@ private[commit] object TableCommit {
 
   private val log = LoggerFactory.getLogger(classOf[TableCommit])
 
+  sealed private trait Standing
+
+  /** The decision, if nothing comes before it: everything up to it is finished. */
+  final private case class Latest(superseded: Seq[Long]) extends Standing
+  private case object Void extends Standing
+  private case object CarriedOut extends Standing
+
   private val FirstPause = 50L
   private val LongestPause = 1000L
 
   /** A store may forget an upload a moment before it shows the object; another process may be completing it. */
   private val Looks = 4
-
-  private def retrying(times: Int)(probe: => Boolean): Boolean =
-    Iterator.range(0, times).exists { attempt =>
-      if (attempt > 0) Thread.sleep(100L << attempt)
-      probe
-    }
 }
 
 /** The job is decided, or may be: it must not be taken back, and need not be run again. */

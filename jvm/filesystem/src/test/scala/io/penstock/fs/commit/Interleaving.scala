@@ -1,0 +1,54 @@
+package io.penstock.fs.commit
+
+import scala.util.Random
+
+/**
+ * Lets processes take steps one at a time, in an order drawn from a seed, so that a run can be had again. A process
+ * asks before each step and waits for its turn; it may be killed instead.
+ */
+final class Interleaving(seed: Long, names: Seq[String], kill: (String, Int) => Boolean) {
+
+  private val random = new Random(seed)
+  private val steps = scala.collection.mutable.Map.empty[String, Int].withDefaultValue(0)
+  private var waiting = Set.empty[String]
+  private var running = names.toSet
+  private var dead = Set.empty[String]
+  private var turn: Option[String] = None
+
+  /** Returns when it is the process's turn. */
+  def step(name: String): Unit = synchronized {
+    waiting += name
+    choose()
+    while (!turn.contains(name)) wait()
+    turn = None
+    waiting -= name
+    steps(name) += 1
+    if (kill(name, steps(name))) dead += name
+    if (dead(name)) throw new MemoryStore.Killed
+  }
+
+  def ended(name: String): Unit = synchronized {
+    running -= name
+    choose()
+  }
+
+  private def choose(): Unit =
+    if (turn.isEmpty && waiting.nonEmpty && waiting == running) {
+      turn = Some(waiting.toVector.sorted.apply(random.nextInt(waiting.size)))
+      notifyAll()
+    }
+
+  /** Runs one process for each name to its end. */
+  def run(process: String => Unit): Unit = {
+    val threads = names.map { name =>
+      val thread = new Thread(() =>
+        try process(name)
+        finally ended(name)
+      )
+      thread.setName(name)
+      thread.start()
+      thread
+    }
+    threads.foreach(_.join())
+  }
+}

@@ -1,0 +1,92 @@
+package io.penstock.fs.commit
+
+import java.io.IOException
+
+import scala.collection.immutable.{SortedMap, TreeMap}
+
+/** A store with exactly the promises that a commit relies on: one object at a time, and one winner of a creation. */
+final class MemoryStore {
+
+  var objects: SortedMap[String, Array[Byte]] = TreeMap.empty
+  var pending: Map[String, PendingUpload] = Map.empty
+
+  private var uploads = 0
+
+  /** What a task does: the file is there, and nobody sees it. */
+  def upload(key: String): Upload = synchronized {
+    uploads += 1
+    val id = s"upload-$uploads"
+    pending += id -> PendingUpload(key, id, 0)
+    Upload(MemoryStore.Name, key, id, Vector(Part("etag", None, None)), 1)
+  }
+
+  def keys: Set[String] = objects.keySet.toSet
+
+  /** The store as one process sees it. `before` and `after` each operation may throw. */
+  private[commit] def bucket(before: String => Unit = _ => (), after: String => Unit = _ => ()): Bucket =
+    new MemoryBucket(before, after)
+
+  final private class MemoryBucket(before: String => Unit, after: String => Unit) extends Bucket {
+
+    private def operation[A](name: String)(work: => A): A = {
+      before(name)
+      val result = MemoryStore.this.synchronized(work)
+      after(name)
+      result
+    }
+
+    override def name: String = MemoryStore.Name
+
+    // Long ago, so that nobody waits for another's commit but finishes it at once: the most that can go on together.
+    override def list(prefix: String): Iterator[Listed] = operation(s"list $prefix") {
+      objects
+        .iteratorFrom(prefix)
+        .takeWhile(_._1.startsWith(prefix))
+        .map { case (k, v) => Listed(k, v.length.toLong, 0) }
+        .toVector
+        .iterator
+    }
+
+    override def exists(key: String): Boolean = operation(s"exists $key")(objects.contains(key))
+
+    override def read(key: String): Option[Array[Byte]] = operation(s"read $key")(objects.get(key))
+
+    override def write(key: String, content: Array[Byte]): Unit =
+      operation(s"write $key")(objects += key -> content)
+
+    override def create(key: String, content: Array[Byte]): Boolean = operation(s"create $key") {
+      val free = !objects.contains(key)
+      if (free) objects += key -> content
+      free
+    }
+
+    override def delete(keys: Seq[String]): Unit = operation(s"delete ${keys.mkString(" ")}")(objects --= keys)
+
+    override def complete(upload: Upload): Boolean = operation(s"complete ${upload.key}") {
+      val known = pending.contains(upload.id)
+      if (known) {
+        pending -= upload.id
+        objects += upload.key -> Array[Byte](1)
+      }
+      known
+    }
+
+    override def abort(key: String, uploadId: String): Unit = operation(s"abort $key")(pending -= uploadId)
+
+    override def uploads(prefix: String): Iterator[PendingUpload] = operation(s"uploads $prefix") {
+      pending.values.filter(_.key.startsWith(prefix)).toVector.iterator
+    }
+
+    override def uploadedBytes(upload: PendingUpload): Long = operation(s"parts ${upload.key}")(1L)
+  }
+}
+
+object MemoryStore {
+
+  val Name = "lake"
+
+  /** The process is gone: nothing it would have done after this happens. */
+  final class Killed extends Error("killed")
+
+  final class ReplyLost extends IOException("the reply was lost")
+}
