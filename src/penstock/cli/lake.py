@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from penstock.cli import sweeping
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake
@@ -25,6 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+app.command("sweep")(sweeping.sweep)
 
 LakeOption = Annotated[Optional[str], typer.Option("--lake", help="Which lake; the default one if not given.")]  # noqa: UP045
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -267,23 +269,7 @@ def _open(name: str | None, text: str) -> tuple[Lake, S3ObjectStore, str]:
 
     home = Home.default()
     lake = Lakes(home).get(name)
-    key = _key(lake, text)
-    return lake, open_store(home, lake), key
-
-
-def _key(lake: Lake, text: str) -> str:
-    """The key in `text`, which may be a whole URI of this lake."""
-    for scheme in ("s3a://", "s3://"):
-        if text.startswith(scheme):
-            bucket, _, key = text.removeprefix(scheme).partition("/")
-            if bucket != lake.bucket:
-                raise InvalidInput(
-                    f"{text} is not in the lake “{lake.name}”",
-                    why=f"its bucket is “{lake.bucket}”",
-                    fix="name the lake: --lake NAME; penstock lake list shows them",
-                )
-            return key
-    return text.lstrip("/")
+    return lake, open_store(home, lake), lake.key(text)
 
 
 def _print_check(lake: Lake, rows: list[Row], *, ok: bool) -> None:

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import InvalidInput
+
 
 @dataclass(frozen=True)
 class Credentials:
@@ -41,6 +43,20 @@ class Lake:
     @property
     def root(self) -> str:
         return f"s3a://{self.bucket}"
+
+    def key(self, text: str) -> str:
+        """The key in `text`, which may be a whole URI of this lake. `InvalidInput` where it is one of another."""
+        for scheme in ("s3a://", "s3://"):
+            if text.startswith(scheme):
+                bucket, _, key = text.removeprefix(scheme).partition("/")
+                if bucket != self.bucket:
+                    raise InvalidInput(
+                        f"{text} is not in the lake “{self.name}”",
+                        why=f"its bucket is “{self.bucket}”",
+                        fix="name the lake: --lake NAME; penstock lake list shows them",
+                    )
+                return key
+        return text.lstrip("/")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.fs.s3a.S3AFileSystem
+import org.apache.hadoop.fs.s3a.commit.CommitConstants
 
 /** The buckets of one table: its own, and those of partitions that have a location of their own. */
 final private[commit] class Buckets(open: String => Bucket) {
@@ -52,4 +53,12 @@ final private[commit] class Parallel(threads: Int) {
 
   def filter[A](items: Seq[A])(predicate: A => Boolean): Vector[A] =
     map(items)(item => (item, predicate(item))).collect { case (item, true) => item }
+}
+
+private[commit] object Parallel {
+
+  /** As many threads as S3A's own committers would have. */
+  def of(conf: Configuration): Parallel = new Parallel(
+    conf.getInt(CommitConstants.FS_S3A_COMMITTER_THREADS, CommitConstants.DEFAULT_COMMITTER_THREADS)
+  )
 }

@@ -60,7 +60,7 @@ private[commit] object CommitRecord {
 
   def parent(key: String): String = key.substring(0, key.lastIndexOf('/') + 1)
 
-  private val json: ObjectMapper = JsonMapper
+  private[commit] val json: ObjectMapper = JsonMapper
     .builder()
     .addModule(DefaultScalaModule)
     .configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false)

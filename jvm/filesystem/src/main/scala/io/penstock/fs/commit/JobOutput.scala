@@ -22,7 +22,7 @@ final private[commit] class JobOutput(
   private val buckets =
     new Buckets(name => open(new Path(s"s3a://$name/").getFileSystem(conf).asInstanceOf[S3AFileSystem]))
   private val table = directory(root.getFileSystem(conf).asInstanceOf[S3AFileSystem], root)
-  private val parallel = new Parallel(conf.getInt("fs.s3a.committer.threads", 32))
+  private val parallel = Parallel.of(conf)
 
   private val replacedBelow = mutable.Set.empty[Location]
   private val accepted = mutable.Buffer.empty[Upload]

@@ -1,0 +1,119 @@
+"""What killed jobs left in a lake: found, finished where the job was decided, removed where it was not.
+
+The logic is the file system's own (`io.penstock.fs.commit.Sweep`), in a JVM of some seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from penstock.clusters.jvm import class_path, find_java
+from penstock.clusters.properties import as_properties
+from penstock.engine.application import Application
+from penstock.errors import LakeError
+from penstock.home import write_atomically
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.settings import CREDENTIALS_FILE, ENVIRONMENT, private_credentials_file, spark_settings
+
+_MAIN = "io.penstock.fs.commit.Sweep"
+_HEAP = "-Xmx512m"
+_HADOOP = "spark.hadoop."
+
+
+@dataclass(frozen=True)
+class Found:
+    """`action`: finished, removed, kept, would finish, would remove. `newest`: when the job last touched it."""
+
+    kind: str
+    at: str
+    job: str | None
+    files: int
+    bytes: int
+    newest: datetime
+    action: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "newest": self.newest.isoformat()}
+
+
+@dataclass(frozen=True)
+class Swept:
+    objects: int
+    """How many were listed."""
+    found: tuple[Found, ...]
+
+
+def cutoff(now: datetime, older_than: timedelta, running: Iterable[Application]) -> tuple[datetime, Application | None]:
+    """What was touched later stays: by age, or because an application that runs may have written it.
+
+    With it the application that decided, if one did.
+    """
+    by_age = now - older_than
+    earliest = min(running, key=lambda application: application.submitted_at, default=None)
+    if earliest is not None and earliest.submitted_at < by_age:
+        return earliest.submitted_at, earliest
+    return by_age, None
+
+
+def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime, dry_run: bool) -> Swept:
+    """Sweep the keys that begin with `prefix`. Raises `LakeError` where the store does not let it."""
+    java = find_java()
+    # mkdtemp's directory is private (0700): it holds the credentials.
+    with tempfile.TemporaryDirectory(prefix="penstock-sweep-") as name:
+        private = Path(name)
+        write_atomically(private / CREDENTIALS_FILE, private_credentials_file(credentials))
+        settings = {
+            key.removeprefix(_HADOOP): value for key, value in spark_settings(lake).items() if key.startswith(_HADOOP)
+        }
+        write_atomically(private / "settings", as_properties({**settings, "fs.s3a.buffer.dir": name}))
+        command = [
+            str(java.executable),
+            _HEAP,
+            "-Dlog4j2.configurationFile=classpath:log4j2-driver.properties",
+            f"-Dpenstock.log={private / 'log'}",
+            "-cp",
+            os.pathsep.join(map(str, class_path())),
+            _MAIN,
+            "--settings",
+            str(private / "settings"),
+            "--bucket",
+            lake.bucket,
+            "--prefix",
+            prefix,
+            "--before",
+            str(round(before.timestamp() * 1000)),
+            *(["--dry-run"] if dry_run else []),
+        ]
+        environment = {key: value.replace("{private}", name) for key, value in ENVIRONMENT.items()}
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath, **environment},
+            check=False,
+        )
+    if done.returncode != 0:
+        raise LakeError(
+            f"The sweep of {lake.root} failed",
+            why="\n".join(done.stderr.splitlines()[-5:]) or f"Java ended with exit code {done.returncode}",
+            fix=f"penstock lake check --lake {lake.name}",
+        )
+    return _read(done.stdout)
+
+
+def _read(text: str) -> Swept:
+    report = json.loads(text.splitlines()[-1])
+    found = (
+        Found(**{**row, "newest": datetime.fromtimestamp(row["newest"] / 1000, tz=timezone.utc)})
+        for row in report["found"]
+    )
+    return Swept(report["objects"], tuple(found))
