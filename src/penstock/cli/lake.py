@@ -269,7 +269,8 @@ def _open(name: str | None, text: str) -> tuple[Lake, S3ObjectStore, str]:
 
     home = Home.default()
     lake = Lakes(home).get(name)
-    return lake, open_store(home, lake), lake.key(text)
+    key = lake.key(text)
+    return lake, open_store(home, lake), key
 
 
 def _print_check(lake: Lake, rows: list[Row], *, ok: bool) -> None:
