@@ -1,5 +1,7 @@
 package io.penstock.fs.cache
 
+import java.io.IOException
+import java.nio.file.Path
 import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 
 import scala.util.control.NonFatal
@@ -43,6 +45,20 @@ object PageCaches {
           case Left(problem) => refuse(problem)
         }
       catch { case NonFatal(failure) => refuse(failure.toString) }
+
+  /**
+   * Where this machine keeps what belongs beside pages: each tier's directory, memory first, made private; those that
+   * cannot be are left out. None if the cache is off.
+   */
+  def directories(conf: Configuration): Vector[Path] =
+    if (!CacheSettings.enabled(conf)) Vector.empty
+    else TierSettings.from(conf).toSeq.flatten.map(_.directory).filter(isOwn).toVector
+
+  private def isOwn(directory: Path): Boolean =
+    try {
+      PrivateFiles.own(directory)
+      true
+    } catch { case _: IOException => false }
 
   private def refuse(problem: String): Option[PageCache] = {
     if (problems.add(problem)) log.warn("Reading without the page cache: {}", problem)

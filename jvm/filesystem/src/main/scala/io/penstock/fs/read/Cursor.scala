@@ -1,0 +1,194 @@
+package io.penstock.fs.read
+
+import java.nio.ByteBuffer
+
+import org.apache.hadoop.fs.s3a.RangeNotSatisfiableEOFException
+
+import io.penstock.fs.cache.Page
+
+/**
+ * A reader's place in an object. It keeps the page it stands on pinned, so that reading on within it costs a copy and
+ * nothing else. Not thread-safe.
+ *
+ * Where no tier keeps that page it holds the page's bytes itself: one page of memory, until it is turned or released.
+ *
+ * @param firstRead
+ *   whether nothing has been read of the stream yet
+ */
+final private[read] class Cursor(
+    reader: PageReader,
+    private var position: Long,
+    private var firstRead: Boolean,
+    private var readAhead: ReadAhead
+) {
+
+  private val layout = reader.layout
+
+  private var page: Page = _
+  private var pageStart = 0L
+  private var pageEnd = 0L
+
+  /** Where the last read ended; a read from elsewhere jumps. */
+  private var readUntil = position
+  private var aheads = Seq.empty[Ahead]
+
+  def at: Long = position
+
+  def seek(target: Long): Unit = position = target
+
+  /** Whether it holds a page or has requests on their way. */
+  def holds: Boolean = page != null || aheads.nonEmpty
+
+  /**
+   * Reads until `length` bytes or the object's end.
+   *
+   * @return
+   *   -1 if there are none
+   */
+  def read(into: Array[Byte], offset: Int, length: Int): Int = {
+    val wanted = math.min(length.toLong, layout.length - position).toInt
+    var done = 0
+    while (done < wanted)
+      if (page != null && position >= pageStart && position < pageEnd) {
+        val n = math.min((wanted - done).toLong, pageEnd - position).toInt
+        if (page.read((position - pageStart).toInt, into, offset + done, n)) {
+          position += n
+          done += n
+        } else unpin()
+      } else {
+        val n = turn(ByteBuffer.wrap(into, offset + done, wanted - done))
+        if (n < 0) return ended(done)
+        done += n
+      }
+    ended(done)
+  }
+
+  /** As the other `read`, as many as `into` has room for. */
+  def read(into: ByteBuffer): Int = {
+    val start = into.position()
+    val limit = into.limit()
+    val until = start + math.min((limit - start).toLong, layout.length - position).toInt
+    while (into.position() < until)
+      if (page != null && position >= pageStart && position < pageEnd) {
+        val n = math.min((until - into.position()).toLong, pageEnd - position).toInt
+        val from = into.position()
+        into.limit(from + n)
+        val read =
+          try page.read((position - pageStart).toInt, into)
+          finally into.limit(limit)
+        into.position(if (read) from + n else from)
+        if (read) position += n else unpin()
+      } else {
+        val from = into.position()
+        into.limit(until)
+        val n =
+          try turn(into.slice())
+          finally into.limit(limit)
+        if (n < 0) return ended(from - start)
+        into.position(from + n)
+      }
+    ended(into.position() - start)
+  }
+
+  private def ended(done: Int): Int = {
+    readUntil = position
+    if (done > 0) done else -1
+  }
+
+  /**
+   * Gets hold of the page at the position.
+   *
+   * @return
+   *   how many bytes came from the store, and are in `into` already; -1 if the object has ended before its length
+   */
+  private def turn(into: ByteBuffer): Int = {
+    unpin()
+    val index = layout.pageOf(position)
+    val readsOn = firstRead || position == readUntil
+    if (!readsOn) callOff(except = index)
+    val own = expected(index)
+    val found = if (own.isEmpty) reader.find(index) else null
+    val span = own.getOrElse(
+      if (found == null) reader.plan.span(position, into.remaining.toLong, firstRead) else Request(index, index)
+    )
+    val isFooter = firstRead && span.last == layout.pages - 1 && index > 0
+    firstRead = false
+    val requests = if (found != null) Vector.empty else reader.missing(span)
+    val request = requests.find(_.contains(index)).getOrElse(Request(index, index))
+    aheads ++= reader.ahead(requests.filter(_ != request)) ++ goOn(span.last, readsOn && !isFooter)
+    if (found != null) {
+      pin(index, found)
+      0
+    } else fetch(request, into)
+  }
+
+  /** What the reader must fetch itself, although it was to come ahead. */
+  private def expected(index: Long): Option[Request] = {
+    aheads = aheads.filter(_.request.last >= index)
+    aheads.find(_.request.contains(index)).flatMap { ahead =>
+      val own = ahead.await(index)
+      if (own.isEmpty && !reader.has(index)) readAhead = readAhead.pointless
+      own
+    }
+  }
+
+  private def goOn(index: Long, readsOn: Boolean): Seq[Ahead] = {
+    val (next, more) = readAhead.enter(index, readsOn, layout.pages)
+    readAhead = next
+    more.fold(Seq.empty[Ahead])(span => reader.ahead(reader.missing(span)))
+  }
+
+  private def fetch(request: Request, into: ByteBuffer): Int = {
+    val until = math.min(position + into.remaining, layout.end(request.last))
+    into.limit(into.position() + (until - position).toInt)
+    // A page that is read to its end now is not needed once more.
+    def neededAgain(index: Long) = layout.start(index) <= until && until < layout.end(index) && !reader.has(index)
+    val sink = new CopySink(layout, new Wanted(layout, position, into), neededAgain)
+    try reader.fetch(request, sink, () => false)
+    catch { case _: RangeNotSatisfiableEOFException => sink.end = position }
+    val n = (math.min(until, sink.end) - position).toInt
+    if (sink.data != null) pin(sink.page, new HeapPage(sink.data, sink.length, PageBuffers.of(layout.pageSize)))
+    position += math.max(n, 0)
+    if (n > 0) n else -1
+  }
+
+  private def pin(index: Long, found: Page): Unit = {
+    page = found
+    pageStart = layout.start(index)
+    pageEnd = pageStart + found.length
+  }
+
+  private def unpin(): Unit =
+    if (page != null) {
+      page.close()
+      page = null
+    }
+
+  private def callOff(except: Long): Unit = {
+    val (kept, stopped) = aheads.partition(_.request.contains(except))
+    stopped.foreach(_.stop())
+    aheads = kept
+  }
+
+  /** Holds nothing any more; reading on is possible. */
+  def release(): Unit = {
+    unpin()
+    callOff(except = -1)
+  }
+}
+
+/** A page that no tier has kept. */
+final private class HeapPage(data: Array[Byte], override val length: Int, buffers: PageBuffers) extends Page {
+
+  override def read(position: Int, into: Array[Byte], offset: Int, length: Int): Boolean = {
+    System.arraycopy(data, position, into, offset, length)
+    true
+  }
+
+  override def read(position: Int, into: ByteBuffer): Boolean = {
+    into.put(data, position, into.remaining)
+    true
+  }
+
+  override def close(): Unit = buffers.give(data)
+}

@@ -1,0 +1,200 @@
+package io.penstock.fs.read
+
+import java.io.InterruptedIOException
+import java.nio.ByteBuffer
+
+import org.apache.hadoop.fs.s3a.RemoteFileChangedException
+
+import io.penstock.fs.Counters
+import io.penstock.fs.cache.{Claim, ObjectIdentity, Page, PageCache}
+
+/** Takes the pages of a fetch; a page may come twice, and in any order. */
+private[read] trait PageSink {
+
+  /**
+   * Another one had fetched it; the page is closed after the call.
+   *
+   * @return
+   *   false if it is damaged, so that it must come again
+   */
+  def arrived(index: Long, page: Page): Boolean
+
+  /**
+   * It came from the store; `length` is short if the object ends there, and then no page behind it comes.
+   *
+   * @return
+   *   whether `data` now belongs to the sink; else it is used again after the call
+   */
+  def fetched(index: Long, data: Array[Byte], length: Int): Boolean
+}
+
+private[read] object PageSink {
+
+  /** For pages that are fetched for the cache alone. */
+  object Cache extends PageSink {
+    override def arrived(index: Long, page: Page): Boolean = true
+    override def fetched(index: Long, data: Array[Byte], length: Int): Boolean = false
+  }
+}
+
+/**
+ * Brings missing pages from the store into the cache and to those who wait for them.
+ *
+ * One request is sent for as many pages as this fetch is granted the claims on, in a row. Only the first claim is
+ * waited for, and never while another is held: no two fetches, of this process or any other, can wait for each other. A
+ * fetch holds one page in memory at a time.
+ */
+final private[read] class Fetcher(source: ObjectSource, cache: PageCache, plan: ReadPlan, identity: StreamIdentity) {
+
+  private val layout = plan.layout
+  private val buffers = PageBuffers.of(layout.pageSize)
+
+  /**
+   * @param demanded
+   *   every page of the request comes to `sink`, even if that means fetching one that another is fetching too slowly;
+   *   otherwise pages that another has fetched or is fetching are left out
+   * @param stopped
+   *   asked now and then: whether nobody wants the pages any more
+   * @throws java.io.IOException
+   *   what S3A's streams throw; pages before the failure have come
+   */
+  def fetch(request: Request, demanded: Boolean, sink: PageSink, stopped: () => Boolean): Unit = {
+    var next = request.first
+    while (next <= request.last) {
+      if (stopped()) throw new InterruptedIOException("the stream was closed or unbuffered meanwhile")
+      next =
+        try
+          identity.pages() match {
+            case null => unnamed(Request(next, request.last), sink, stopped)
+            case of => claimed(of, Request(next, request.last), demanded, sink, stopped)
+          }
+        catch { case e: RemoteFileChangedException => if (identity.changed()) next else throw e }
+    }
+  }
+
+  /** Fetches from the request's first page on; the result is the first page that was not dealt with. */
+  private def claimed(
+      of: ObjectIdentity,
+      request: Request,
+      demanded: Boolean,
+      sink: PageSink,
+      stopped: () => Boolean
+  ): Long =
+    cache.claim(of, request.first, if (demanded) Fetcher.PatienceMs else 0) match {
+      case Claim.Arrived(page) =>
+        if (deliver(request.first, page, sink)) request.first + 1 else request.first
+      case Claim.Busy =>
+        if (demanded) transfer(open(Request(request.first, request.first), stopped), new Grants, sink)
+        request.first + 1
+      case first: Claim.Granted =>
+        val grants = new Grants
+        grants.add(request.first, first)
+        var next = request.first + 1
+        grants.releasedAfter {
+          next = grantedAtOnce(of, request, grants, sink)
+          transfer(open(grants.request, stopped), grants, sink)
+        }
+        next
+    }
+
+  /** Claims what can be had without waiting, up to a gap that is not worth reading over. */
+  private def grantedAtOnce(of: ObjectIdentity, request: Request, grants: Grants, sink: PageSink): Long = {
+    var next = request.first + 1
+    var goesOn = true
+    while (goesOn && next <= request.last) {
+      goesOn = cache.claim(of, next, 0) match {
+        case granted: Claim.Granted if plan.joins(grants.request, next) =>
+          grants.add(next, granted)
+          true
+        case granted: Claim.Granted =>
+          granted.abandon()
+          false
+        case Claim.Arrived(page) => deliver(next, page, sink)
+        case Claim.Busy => false
+      }
+      if (goesOn) next += 1
+    }
+    next
+  }
+
+  private def deliver(index: Long, page: Page, sink: PageSink): Boolean =
+    try sink.arrived(index, page)
+    finally page.close()
+
+  /**
+   * Fetches without knowing the version, which the response tells; those who want to learn the same wait for that. Also
+   * fetches a version whose pages cannot be kept.
+   */
+  private def unnamed(request: Request, sink: PageSink, stopped: () => Boolean): Long = {
+    val turn =
+      if (identity.unknown && cache.keeps) cache.claim(identity.nameless, 0, Fetcher.PatienceMs) else Claim.Busy
+    val grants = new Grants
+    var transferring = Option.empty[Transfer]
+    grants.releasedAfter {
+      try {
+        identity.lookAgain()
+        if (identity.pages() == null) {
+          transferring = Some(open(request, stopped))
+          claimAll(request, grants)
+        }
+      } finally
+        turn match {
+          case granted: Claim.Granted => granted.abandon()
+          case Claim.Arrived(page) => page.close()
+          case Claim.Busy => ()
+        }
+      transferring.foreach(transfer(_, grants, sink))
+    }
+    if (transferring.isEmpty) request.first else request.last + 1
+  }
+
+  private def claimAll(request: Request, grants: Grants): Unit = {
+    val of = identity.pages()
+    if (of != null)
+      (request.first to request.last).foreach(index =>
+        cache.claim(of, index, 0) match {
+          case granted: Claim.Granted => grants.add(index, granted)
+          case Claim.Arrived(page) => page.close()
+          case Claim.Busy => ()
+        }
+      )
+  }
+
+  final private class Transfer(val request: Request, val download: Download)
+
+  private def open(request: Request, stopped: () => Boolean): Transfer = {
+    val from = layout.start(request.first)
+    val download = new Download(source, from, layout.end(request.last), identity.expected, stopped)
+    identity.settle(download.open())
+    new Transfer(request, download)
+  }
+
+  private def transfer(transfer: Transfer, grants: Grants, sink: PageSink): Unit = {
+    import transfer._
+    try {
+      var page = request.first
+      var ended = false
+      while (page <= request.last && !ended) {
+        val buffer = buffers.take()
+        var taken = false
+        try {
+          val wanted = layout.size(page)
+          val length = download.read(buffer, 0, wanted)
+          Counters.BytesFetched.add(length.toLong)
+          if (length == wanted) grants.fill(page, ByteBuffer.wrap(buffer, 0, length)) else ended = true
+          taken = sink.fetched(page, buffer, length)
+        } finally if (!taken) buffers.give(buffer)
+        page += 1
+      }
+    } finally download.close()
+  }
+}
+
+private object Fetcher {
+
+  /**
+   * How long a page is waited for that another is fetching, before it is fetched once more: longer than a page takes
+   * through a slow gateway, much shorter than a gateway that never answers takes to time out.
+   */
+  val PatienceMs = 5000L
+}

@@ -1,0 +1,62 @@
+package io.penstock.fs.read
+
+/** How a stream gets to know which version of the object it reads. */
+sealed private[read] trait Identification
+
+private[read] object Identification {
+
+  /** The caller said so: every response must carry this entity tag. */
+  final case class Given(etag: String) extends Identification
+
+  /** This version was seen under the status that the caller has; no other version can have that status. */
+  final case class Seen(etag: String) extends Identification
+
+  /**
+   * The store is asked before the first page is given out.
+   *
+   * @param etag
+   *   what it must answer, if the caller said so; any answer will do otherwise
+   */
+  final case class Confirm(etag: Option[String]) extends Identification
+
+  /** Nobody knows: the first response tells. */
+  case object Learn extends Identification
+
+  /**
+   * @param etag
+   *   the entity tag in the status that the caller opened the object with
+   * @param record
+   *   what is remembered of an object with that status
+   * @param strict
+   *   no status and no record is believed
+   */
+  def decide(etag: Option[String], record: Option[KnownObject], strict: Boolean): Identification =
+    (etag, record) match {
+      case (Some(tag), _) => if (strict) Confirm(Some(tag)) else Given(tag)
+      case (None, Some(known)) => if (strict || known.racy) Confirm(None) else Seen(known.etag)
+      case (None, None) => Learn
+    }
+}
+
+/**
+ * A version that was seen under a status.
+ *
+ * @param racy
+ *   it was seen so soon after its modification that another version could have got the same modification time since
+ */
+final private[read] case class KnownObject(etag: String, racy: Boolean)
+
+private[read] object KnownObject {
+
+  /**
+   * Modification times count whole seconds, so an object that is overwritten twice in one second has one of them for
+   * two versions (git's index has the same problem, and the same answer). The clocks of a store's gateways may differ
+   * by a little: one second more.
+   *
+   * @param modified
+   *   the object's modification time, in seconds
+   * @param seen
+   *   the store's clock when it answered, in seconds
+   */
+  def racy(modified: Long, seen: Long): Boolean = seen - modified < 2
+}

@@ -1,0 +1,67 @@
+package io.penstock.fs.read
+
+import java.util.concurrent.RejectedExecutionException
+
+import io.penstock.fs.cache.{Page, PageCache}
+
+/**
+ * The pages of one version of one object, from the cache or from the store. Every method may be called from any thread.
+ *
+ * @param background
+ *   runs a task some time, and never waits
+ * @param active
+ *   requests that one reader may have on their way at once
+ */
+final private[read] class PageReader(
+    cache: PageCache,
+    val plan: ReadPlan,
+    identity: StreamIdentity,
+    source: ObjectSource,
+    val background: Runnable => Unit,
+    val active: Int
+) {
+
+  val layout: Layout = plan.layout
+
+  private val fetcher = new Fetcher(source, cache, plan, identity)
+
+  /** The page, if a tier has it; null otherwise. */
+  def find(index: Long): Page = {
+    val of = identity.pages()
+    if (of == null) null
+    else
+      cache.find(of, index) match {
+        case Some(page) =>
+          identity.givenOut()
+          page
+        case None => null
+      }
+  }
+
+  /** Whether the page is there, as far as can be told without touching it. */
+  def has(index: Long): Boolean = {
+    val of = identity.pages()
+    of != null && cache.has(of, index)
+  }
+
+  /** Whether pages that are fetched before they are wanted would be there then. */
+  private def keeps: Boolean = cache.keeps && (identity.unknown || identity.pages() != null)
+
+  /** What to ask for, so that those pages of `span` come that are not there. */
+  def missing(span: Request): Vector[Request] = plan.requests((span.first to span.last).filterNot(has))
+
+  /** Brings all pages of `request`; as [[Fetcher.fetch]]. */
+  def fetch(request: Request, sink: PageSink, stopped: () => Boolean): Unit =
+    fetcher.fetch(request, demanded = true, sink, stopped)
+
+  private def begin(request: Request): Ahead = {
+    val ahead = new Ahead(request, fetcher.fetch(_, demanded = false, _, _))
+    try background(ahead)
+    // The file system is being closed: the reader will find out by itself.
+    catch { case _: RejectedExecutionException => () }
+    ahead
+  }
+
+  /** Begins to bring pages into the cache: as many of `requests` as may be on their way besides the reader's own. */
+  def ahead(requests: Seq[Request]): Seq[Ahead] = if (keeps) requests.take(active - 1).map(begin) else Nil
+}

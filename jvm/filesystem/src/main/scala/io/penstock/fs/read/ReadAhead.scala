@@ -1,0 +1,67 @@
+package io.penstock.fs.read
+
+import org.apache.hadoop.fs.s3a.S3AInputPolicy
+
+/**
+ * How far ahead of a reader its pages are fetched: nothing for one who jumps, twice as much with every step for one who
+ * reads on, up to a limit.
+ *
+ * A step is due when the reader enters the first page of what was fetched ahead last, so that one fetch is on its way
+ * while its predecessor is read.
+ *
+ * @param window
+ *   pages to fetch with the next step; 0 while the reader jumps
+ * @param due
+ *   the page whose reading causes the next step
+ * @param fetched
+ *   the first page not yet asked for ahead
+ */
+final private[read] case class ReadAhead private (
+    policy: S3AInputPolicy,
+    most: Int,
+    window: Int,
+    due: Long,
+    fetched: Long,
+    steps: Int
+) {
+
+  /**
+   * The reader, who has read on or jumped, wants `page`.
+   *
+   * @param readsOn
+   *   whether it continues where its last read ended, or this is its first
+   * @param pages
+   *   how many pages the object has
+   * @return
+   *   and the pages to fetch now behind that page, if any
+   */
+  def enter(page: Long, readsOn: Boolean, pages: Long): (ReadAhead, Option[Request]) =
+    if (!readsOn) (jumped, None)
+    else if (steps < patience) (copy(steps = steps + 1), None)
+    else if (page < due || most == 0) (this, None)
+    else {
+      val from = math.max(fetched, page + 1)
+      val step = if (window > 0) window else firstWindow
+      val until = math.min(pages, from + step)
+      val next = copy(window = math.min(most, step * 2), due = from, fetched = math.max(from, until))
+      (next, if (from < until) Some(Request(from, until - 1)) else None)
+    }
+
+  /** What was fetched ahead was gone when it was wanted: there is no room to read ahead. */
+  def pointless: ReadAhead = copy(most = 0)
+
+  private def jumped: ReadAhead = copy(window = 0, due = 0, fetched = 0, steps = 0)
+
+  private def patience: Int = if (policy == S3AInputPolicy.Random) ReadAhead.RandomReaderSteps else 0
+
+  private def firstWindow: Int = if (policy == S3AInputPolicy.Sequential) most else math.min(most, 2)
+}
+
+private[read] object ReadAhead {
+
+  /** Pages that a reader announced as random must read on through before it is believed to be sequential. */
+  val RandomReaderSteps = 2
+
+  /** @param most pages that are fetched ahead at once; 0 turns reading ahead off */
+  def apply(policy: S3AInputPolicy, most: Int): ReadAhead = new ReadAhead(policy, most, 0, 0, 0, 0)
+}

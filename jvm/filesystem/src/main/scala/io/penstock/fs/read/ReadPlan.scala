@@ -1,0 +1,66 @@
+package io.penstock.fs.read
+
+/** How an object of `length` bytes lies on its pages. */
+final private[read] case class Layout(length: Long, pageSize: Int) {
+  val pages: Long = (length + pageSize - 1) / pageSize
+  def pageOf(position: Long): Long = position / pageSize
+  def start(page: Long): Long = page * pageSize
+
+  /** The first byte after the page. */
+  def end(page: Long): Long = math.min(length, start(page) + pageSize)
+  def size(page: Long): Int = (end(page) - start(page)).toInt
+}
+
+/** The pages `first` to `last`, asked for with one range request. */
+final private[read] case class Request(first: Long, last: Long) {
+  require(0 <= first && first <= last, s"not a request: $this")
+  def contains(page: Long): Boolean = first <= page && page <= last
+}
+
+/**
+ * Which requests bring what a reader wants. Pages are always fetched whole: a reader who wants 64 KiB of a missing page
+ * of 1 MiB pays for 1 MiB once, and whoever wants the rest of it pays nothing.
+ *
+ * @param longestRequest
+ *   in bytes; only a single page may be longer
+ * @param shortestSeek
+ *   in bytes; a gap shorter than this is cheaper to read over than to start another request for
+ *   (`fs.s3a.vectored.read.min.seek.size`)
+ */
+final private[read] case class ReadPlan(layout: Layout, longestRequest: Long, shortestSeek: Int) {
+
+  /**
+   * The pages that a reader of `length` bytes (at least 1) from `position` should have.
+   *
+   * A small object comes whole. The first read of a stream, if it falls into the last page's worth of bytes, is a
+   * reader of a footer, who goes on reading what stands before it (Parquet, ORC).
+   */
+  def span(position: Long, length: Long, firstRead: Boolean): Request = {
+    val last = layout.pageOf(math.min(layout.length, position + length) - 1)
+    val tail = math.max(0, layout.length - layout.pageSize)
+    if (layout.pages <= ReadPlan.SmallObjectPages) Request(0, layout.pages - 1)
+    else if (firstRead && position >= tail) Request(layout.pageOf(tail), layout.pages - 1)
+    else Request(layout.pageOf(position), last)
+  }
+
+  /** The fewest requests for `missing` (ascending, no page twice) that keep both limits. */
+  def requests(missing: Iterable[Long]): Vector[Request] =
+    missing.foldLeft(Vector.empty[Request]) { (done, page) =>
+      done.lastOption match {
+        case Some(open) if joins(open, page) => done.init :+ Request(open.first, page)
+        case _ => done :+ Request(page, page)
+      }
+    }
+
+  /** Whether a gap of the pages after `open.last` and before `page` is read over rather than asked around. */
+  def joins(open: Request, page: Long): Boolean = {
+    val gap = layout.start(page) - layout.end(open.last)
+    (gap == 0 || gap < shortestSeek) && layout.end(page) - layout.start(open.first) <= longestRequest
+  }
+}
+
+private[read] object ReadPlan {
+
+  /** Objects of at most so many pages are fetched whole. */
+  val SmallObjectPages = 2
+}

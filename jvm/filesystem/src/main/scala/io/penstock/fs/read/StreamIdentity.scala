@@ -1,0 +1,140 @@
+package io.penstock.fs.read
+
+import io.penstock.fs.Counters
+import io.penstock.fs.cache.ObjectIdentity
+
+/**
+ * Which version of its object a stream reads: settled before the first byte is given out, and the same until the end.
+ *
+ * @param status
+ *   what the caller opened the object with; its modification time is 0 if the caller did not know
+ * @param told
+ *   the entity tag in the caller's status
+ */
+final private[read] class StreamIdentity(
+    status: ObjectStatus,
+    known: KnownObjects,
+    strict: Boolean,
+    told: Option[String],
+    source: ObjectSource
+) {
+  import StreamIdentity._
+
+  @volatile private var state: State = initial
+
+  private def initial: State = Identification.decide(told, record(), strict) match {
+    case Identification.Given(etag) => Settled(Some(etag), Some(named(etag)))
+    case Identification.Seen(etag) => Believed(named(etag))
+    case Identification.Confirm(etag) => Unconfirmed(etag)
+    case Identification.Learn => Unknown
+  }
+
+  private def record(): Option[KnownObject] = if (status.modified > 0) known.get(status) else None
+
+  private def named(etag: String) = ObjectIdentity(status.bucket, status.key, status.length, etag)
+
+  /**
+   * The version whose pages may be looked for; null if it is unknown, or has none that could be kept. May ask the
+   * store.
+   */
+  def pages(): ObjectIdentity = state match {
+    case Settled(_, identity) => identity.orNull
+    case Believed(identity) => identity
+    case Unknown => null
+    case Unconfirmed(_) =>
+      confirm()
+      pages()
+  }
+
+  /** The entity tag that every response must carry. */
+  def expected: Option[String] = state match {
+    case Settled(etag, _) => etag
+    case Believed(identity) => Some(identity.etag)
+    case _ => None
+  }
+
+  /** Whether the first response will tell. */
+  def unknown: Boolean = state == Unknown
+
+  /** A page of the believed version is about to be given out: from here on no other will do. */
+  def givenOut(): Unit = state match {
+    case Believed(_) =>
+      synchronized(state match {
+        case Believed(identity) => state = Settled(Some(identity.etag), Some(identity))
+        case _ => ()
+      })
+    case _ => ()
+  }
+
+  /** Another thread or process may have learnt it meanwhile. */
+  def lookAgain(): Unit = synchronized {
+    if (state == Unknown && !strict) state = initial
+  }
+
+  /** The store answered an open question with this version. */
+  def settle(version: Version): Unit = synchronized {
+    state match {
+      case Settled(_, _) => ()
+      case _ =>
+        val sameLength = version.length == status.length
+        state = Settled(version.etag, version.etag.filter(_ => sameLength).map(named))
+        if (sameLength) version.etag.foreach(remember(version, _))
+        else Counters.ObjectsChanged.increment()
+    }
+  }
+
+  private def remember(version: Version, etag: String): Unit =
+    // A version that was modified since the caller's status was made is not what that status stands for.
+    if (status.modified > 0 && version.modified == status.modified) known.put(status, etag, version.answered)
+
+  /**
+   * The store refused the version that was expected.
+   *
+   * @return
+   *   whether nothing of it has been given out, so that the present version can take its place
+   */
+  def changed(): Boolean = synchronized {
+    Counters.ObjectsChanged.increment()
+    known.forget(status)
+    state match {
+      case Believed(_) => state = Unknown
+      case _ => ()
+    }
+    state == Unknown
+  }
+
+  private def confirm(): Unit = synchronized {
+    state match {
+      case Unconfirmed(etag) =>
+        // S3A gives streams no HEAD: a request for one byte tells the same.
+        val version = source.retrying("confirm") {
+          val response = source.get(0, 1, etag)
+          try response.version
+          finally response.close()
+        }
+        settle(version)
+      case _ => ()
+    }
+  }
+
+  /** A name for the claim on being the one who learns. */
+  def nameless: ObjectIdentity = named(s"?${status.modified}")
+}
+
+private object StreamIdentity {
+
+  sealed private trait State
+
+  /** Nothing is known, and nothing has been given out. */
+  private case object Unknown extends State
+
+  /** To be asked for before anything is given out; it must have this entity tag, if any. */
+  final private case class Unconfirmed(etag: Option[String]) extends State
+
+  /** Known from an earlier open; nothing of it has been given out. */
+  final private case class Believed(identity: ObjectIdentity) extends State
+
+  /** @param identity none if its pages cannot be kept: no entity tag, or not the length the caller knows */
+  final private case class Settled(etag: Option[String], identity: Option[ObjectIdentity]) extends State
+
+}

@@ -1,0 +1,42 @@
+package io.penstock.fs.read
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.s3a.impl.streams.StreamIntegration
+import org.apache.hadoop.fs.s3a.{Constants, S3AUtils}
+
+import io.penstock.fs.CacheSettings
+
+/**
+ * How streams read.
+ *
+ * @param endpoint
+ *   what tells apart two stores that have buckets of the same name
+ * @param longestRequest
+ *   in bytes; also the most that is fetched ahead at once
+ * @param activeRequests
+ *   of one vectored read, or of one reader who wants more than one request brings
+ */
+final private[read] case class StreamSettings(
+    endpoint: String,
+    strict: Boolean,
+    longestRequest: Long,
+    shortestSeek: Int,
+    activeRequests: Int
+)
+
+private[read] object StreamSettings {
+
+  private val DefaultReadAhead = 8L * 1024 * 1024
+
+  /** @param conf with the bucket's own settings already in place of the general ones */
+  def apply(conf: Configuration): StreamSettings = {
+    val vectored = StreamIntegration.populateVectoredIOContext(conf)
+    StreamSettings(
+      endpoint = conf.getTrimmed(Constants.ENDPOINT, "") + " " + conf.getTrimmed(Constants.AWS_REGION, ""),
+      strict = conf.getBoolean(CacheSettings.Strict, false),
+      longestRequest = S3AUtils.longBytesOption(conf, CacheSettings.ReadAhead, DefaultReadAhead, 0),
+      shortestSeek = vectored.getMinSeekForVectorReads,
+      activeRequests = math.max(1, vectored.getVectoredActiveRangeReads)
+    )
+  }
+}

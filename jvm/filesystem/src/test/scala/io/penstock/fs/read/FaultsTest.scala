@@ -1,0 +1,162 @@
+package io.penstock.fs.read
+
+import java.io.{FileNotFoundException, IOException}
+import java.nio.ByteBuffer
+import java.nio.file.Files
+import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.{ExecutionException, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.{FSDataInputStream, FileRange, Path}
+
+import io.penstock.fs.testing.Fault
+import io.penstock.fs.{CacheSettings, Counters}
+
+/** Each test is named after the failure that a reader survives, or is told about as S3A tells. */
+class FaultsTest extends ReadsSuite {
+
+  private val pages = 6
+
+  private def cold(): (FSDataInputStream, Array[Byte], Path) = {
+    val fs = fileSystem()
+    val (path, data) = put(pages * PageSize)
+    val in = opened(fs, fs.getFileStatus(path))
+    gateway.clear()
+    (in, data, path)
+  }
+
+  private def growth(counter: Counters.Counter)(work: => Unit): Long = {
+    val before = counter.value
+    work
+    counter.value - before
+  }
+
+  test("SlowGateway: a page that trickles in is fetched once, and the reader gets it") {
+    val (in, data, _) = cold()
+    gateway.inject(Fault.Slow(200L * 1024), times = 100)()
+    assert(readAll(in) sameElements data)
+    assert(pagesFetched.flatten.sorted == (0 until pages))
+  }
+
+  for (reset <- Seq(false, true))
+    test(s"HalfAResponse: ${if (reset) "reset" else "ended"} in the middle, a fetch goes on from where it was") {
+      val (in, data, _) = cold()
+      gateway.inject(Fault.CutAfter(PageSize + 1000L, reset))(_.range.contains(s"bytes=0-${4 * PageSize - 1}"))
+      val resumed = growth(Counters.FetchesResumed) {
+        val piece = new Array[Byte](4 * PageSize)
+        in.readFully(0, piece)
+        assert(piece sameElements data.take(piece.length))
+      }
+      in.close()
+      assert(resumed == 1)
+      val (from, to) = ranges.last
+      assert(ranges.size == 2 && to == 4 * PageSize - 1)
+      assert(if (reset) from <= PageSize + 1000 else from == PageSize + 1000)
+    }
+
+  test("ConnectionReset: a request that was never answered is sent again") {
+    val (in, data, _) = cold()
+    gateway.inject(Fault.Reset, times = 2)()
+    assert(readAll(in) sameElements data)
+  }
+
+  test("ServiceUnavailable503: an overloaded gateway is asked again, more slowly") {
+    val (in, data, _) = cold()
+    gateway.inject(Fault.slowDown(), times = 3)()
+    assert(readAll(in) sameElements data)
+  }
+
+  test("InternalError500: and so is a broken one") {
+    val (in, data, _) = cold()
+    gateway.inject(Fault.InternalError, times = 2)()
+    assert(readAll(in) sameElements data)
+  }
+
+  test("a gateway that stays broken fails the read as S3A does, and the next read is served when it is back") {
+    val (in, data, _) = cold()
+    gateway.inject(Fault.InternalError, times = 1000)()
+    intercept[IOException](in.read(new Array[Byte](10)))
+    gateway.heal()
+    assert(readAll(in) sameElements data)
+  }
+
+  test("a deleted object is not found") {
+    val (in, _, path) = cold()
+    bucket.delete(path.getName)
+    intercept[FileNotFoundException](in.read())
+    in.close()
+  }
+
+  test("a vectored read that fails tells each range, and gives back its buffer") {
+    val (in, data, _) = cold()
+    in.readFully(0, new Array[Byte](10))
+    gateway.inject(Fault.InternalError, times = 1000)()
+    val ranges = Seq(5L, 2L * PageSize, 4L * PageSize).map(FileRange.createFileRange(_, 100))
+    val released = new AtomicInteger
+    in.readVectored(ranges.asJava, ByteBuffer.allocate(_), (_: ByteBuffer) => released.incrementAndGet(): Unit)
+    assert(ranges.head.getData.get(20, TimeUnit.SECONDS).array sameElements data.slice(5, 105))
+    for (range <- ranges.tail)
+      assert(intercept[ExecutionException](range.getData.get(20, TimeUnit.SECONDS)).getCause.isInstanceOf[IOException])
+    assert(released.get == 2)
+    in.close()
+  }
+
+  test("TornPage: damaged pages are dropped and fetched again") {
+    val (in, data, _) = cold()
+    // In one read, which leaves pages behind that this process has not looked at yet.
+    in.readFully(0, new Array[Byte](data.length))
+    assert(pageFiles.size == pages)
+    for (file <- pageFiles) {
+      val bytes = Files.readAllBytes(file)
+      bytes(bytes.length / 3) = (bytes(bytes.length / 3) ^ 1).toByte
+      Files.write(file, bytes)
+    }
+    gateway.clear()
+    val damaged = growth(Counters.PagesDamaged)(assert(readAll(in) sameElements data))
+    assert(damaged == pages)
+    assert(pagesFetched.flatten.sorted == (0 until pages))
+  }
+
+  test("FullTier: a cache far smaller than the object serves it whole") {
+    val fs = fileSystem(CacheSettings.MemorySize -> (2 * PageSize + 5000).toString, CacheSettings.DiskSize -> "0")
+    val (path, data) = put(30 * PageSize)
+    for (_ <- 1 to 2) assert(readAll(opened(fs, fs.getFileStatus(path))) sameElements data)
+  }
+
+  test("a tier that goes away under an open stream costs requests, never an error") {
+    val (in, data, _) = cold()
+    assert(in.readNBytes(100) sameElements data.take(100))
+    ReadsSuite.delete(tiers)
+    Files.createFile(tiers)
+    assert(in.readAllBytes() sameElements data.drop(100))
+    in.seek(0)
+    assert(readAll(in) sameElements data)
+  }
+
+  test("no tier at all: the streams are S3A's own") {
+    val off = Seq(CacheSettings.Enabled -> "false")
+    val nowhere = Seq(
+      CacheSettings.MemoryDirectory -> "/proc/penstock",
+      CacheSettings.DiskDirectory -> "/proc/penstock"
+    )
+    val (path, data) = put(3 * PageSize)
+    for (settings <- Seq(off, nowhere)) {
+      val in = fileSystem(settings: _*).open(path)
+      assert(in.getWrappedStream.getClass.getSimpleName == "S3AInputStream")
+      assert(readAll(in) sameElements data)
+    }
+  }
+
+  test("a stream that was closed says so, and an unbuffered one reads on") {
+    val (in, data, _) = cold()
+    assert(in.readNBytes(10) sameElements data.take(10))
+    in.unbuffer()
+    assert(in.readNBytes(10) sameElements data.slice(10, 20))
+    in.close()
+    in.close()
+    intercept[IOException](in.read())
+    intercept[IOException](in.readFully(0, new Array[Byte](1)))
+    intercept[IOException](in.readVectored(java.util.List.of(FileRange.createFileRange(0, 1)), ByteBuffer.allocate(_)))
+  }
+}

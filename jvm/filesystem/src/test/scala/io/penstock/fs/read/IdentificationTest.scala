@@ -1,0 +1,29 @@
+package io.penstock.fs.read
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.penstock.fs.read.Identification.{Confirm, Given, Learn, Seen, decide}
+
+class IdentificationTest extends AnyFunSuite {
+
+  private val fresh = Some(KnownObject("seen", racy = false))
+  private val racy = Some(KnownObject("seen", racy = true))
+
+  test("the caller's entity tag is believed before any record") {
+    for (record <- Seq(None, fresh, racy)) assert(decide(Some("told"), record, strict = false) == Given("told"))
+  }
+
+  test("a record is believed unless the object could have been overwritten in the same second") {
+    assert(decide(None, fresh, strict = false) == Seen("seen"))
+    assert(decide(None, racy, strict = false) == Confirm(None))
+  }
+
+  test("the first response tells what nobody knows") {
+    for (strict <- Seq(true, false)) assert(decide(None, None, strict) == Learn)
+  }
+
+  test("strict believes nobody, and still holds the store to what the caller was told") {
+    for (record <- Seq(None, fresh, racy)) assert(decide(Some("told"), record, strict = true) == Confirm(Some("told")))
+    for (record <- Seq(fresh, racy)) assert(decide(None, record, strict = true) == Confirm(None))
+  }
+}

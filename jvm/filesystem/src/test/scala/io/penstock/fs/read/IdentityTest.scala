@@ -1,0 +1,125 @@
+package io.penstock.fs.read
+
+import java.io.FileNotFoundException
+
+import org.apache.hadoop.fs.FileStatus
+import org.apache.hadoop.fs.s3a.RemoteFileChangedException
+
+import io.penstock.fs.CacheSettings
+
+/** An object that changes never yields bytes of another version than its reader may see. */
+class IdentityTest extends ReadsSuite {
+
+  private val Strict = CacheSettings.Strict -> "true"
+
+  private def warmed(): (FileStatus, Array[Byte]) = {
+    val fs = fileSystem()
+    val (path, data) = nextAged()
+    val status = fs.getFileStatus(path)
+    assert(readAll(opened(fs, status)) sameElements data)
+    gateway.clear()
+    (status, data)
+  }
+
+  /** Other bytes, as many. */
+  private def overwrite(status: FileStatus): Array[Byte] = {
+    val data = ReadsSuite.bytes(status.getLen.toInt, System.nanoTime)
+    bucket.put(status.getPath.getName, data)
+    data
+  }
+
+  test(
+    "overwritten at once, at the same length, perhaps in the same second: who lists after that reads the new bytes"
+  ) {
+    val fs = fileSystem()
+    for (_ <- 1 to 5) {
+      val (path, data) = put(3 * PageSize)
+      assert(readAll(opened(fs, fs.getFileStatus(path))) sameElements data)
+      val newer = overwrite(fs.getFileStatus(path))
+      assert(readAll(opened(fs, fs.getFileStatus(path))) sameElements newer)
+    }
+  }
+
+  test("deleted and made again: who lists after that reads the new bytes, who knows the old ones' tag is told") {
+    val fs = fileSystem()
+    val (path, data) = put(3 * PageSize)
+    val old = fs.getFileStatus(path)
+    assert(readAll(opened(fs, old)) sameElements data)
+    bucket.delete(path.getName)
+    intercept[FileNotFoundException](fs.open(path))
+    val newer = overwrite(old)
+    assert(readAll(opened(fs, fs.getFileStatus(path))) sameElements newer)
+    assert(readAll(fs.open(path)) sameElements newer)
+  }
+
+  test("an old status reads the old version from the cache: its age is the window, and there is no other") {
+    val (status, data) = warmed()
+    overwrite(status)
+    assert(readAll(opened(fileSystem(), status)) sameElements data)
+    assert(gateway.requests.isEmpty)
+  }
+
+  test("strict: an old status without a tag reads the present version") {
+    val (status, _) = warmed()
+    val newer = overwrite(status)
+    val fs = fileSystem(Strict)
+    assert(readAll(opened(fs, status)) sameElements newer)
+    assert(confirmations == 1)
+  }
+
+  test("strict: an old status with a tag is refused, a present one costs one request") {
+    val (status, data) = warmed()
+    val fs = fileSystem(Strict)
+    assert(readAll(fs.openFile(status.getPath).withFileStatus(status).build().get()) sameElements data)
+    assert(gateway.requests.size == 1 && confirmations == 1)
+    overwrite(status)
+    val in = fs.openFile(status.getPath).withFileStatus(status).build().get()
+    intercept[RemoteFileChangedException](in.read())
+    in.close()
+  }
+
+  test("changed while a stream is open: what is there is still the old version, what is not is refused") {
+    val fs = fileSystem()
+    val (path, data) = put(12 * PageSize)
+    val in = fs.openFile(path).opt("fs.option.openfile.read.policy", "random").build().get()
+    val piece = new Array[Byte](100)
+    in.readFully(5L * PageSize, piece)
+    overwrite(fs.getFileStatus(path))
+    in.readFully(5L * PageSize + 1000, piece)
+    assert(piece sameElements data.slice(5 * PageSize + 1000, 5 * PageSize + 1100))
+    intercept[RemoteFileChangedException](in.readFully(9L * PageSize, piece))
+    in.close()
+  }
+
+  test("changed before anything was read, under a believed record with missing pages: the present version is read") {
+    val fs = fileSystem()
+    val (path, _) = nextAged()
+    val status = fs.getFileStatus(path)
+    val first = opened(fs, status)
+    first.readFully(5L * PageSize, new Array[Byte](10))
+    first.close()
+    val newer = overwrite(status)
+    val in = opened(fileSystem(), status)
+    val piece = new Array[Byte](100)
+    in.readFully(9L * PageSize, piece)
+    assert(piece sameElements newer.slice(9 * PageSize, 9 * PageSize + 100))
+    in.readFully(5L * PageSize, piece)
+    assert(piece sameElements newer.slice(5 * PageSize, 5 * PageSize + 100))
+    in.close()
+  }
+
+  test(
+    "a status that is too long reads to the object's end, one that is too short as far as it says; neither is kept"
+  ) {
+    val fs = fileSystem()
+    val (path, data) = put(3 * PageSize)
+    val status = fs.getFileStatus(path)
+    for (length <- Seq(7L * PageSize, 2L * PageSize + 5)) {
+      val wrong = new FileStatus(length, false, 1, 1L, status.getModificationTime, path)
+      assert(readAll(opened(fs, wrong)) sameElements data.take(length.toInt))
+    }
+    gateway.clear()
+    assert(readAll(opened(fs, status)) sameElements data)
+    assert(pagesFetched.nonEmpty)
+  }
+}

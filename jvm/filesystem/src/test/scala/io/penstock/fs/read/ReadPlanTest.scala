@@ -1,0 +1,123 @@
+package io.penstock.fs.read
+
+import org.apache.hadoop.fs.s3a.S3AInputPolicy
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  private val plans = for {
+    pageSize <- Gen.choose(1, 10)
+    length <- Gen.choose(1L, 200L)
+    longest <- Gen.choose(1L, 60L)
+    shortest <- Gen.choose(0, 25)
+  } yield ReadPlan(Layout(length, pageSize), longest, shortest)
+
+  private val planned = for {
+    plan <- plans
+    missing <- Gen.someOf(0L until plan.layout.pages).map(_.toVector.sorted)
+  } yield (plan, missing)
+
+  private def bytes(plan: ReadPlan, request: Request): Long =
+    plan.layout.end(request.last) - plan.layout.start(request.first)
+
+  test("every missing page is in exactly one request, in order, and no request begins or ends with another page") {
+    forAll(planned) { case (plan, missing) =>
+      val requests = plan.requests(missing)
+      assert(missing.forall(page => requests.count(_.contains(page)) == 1))
+      assert(requests.forall(request => missing.contains(request.first) && missing.contains(request.last)))
+      assert(requests.zip(requests.drop(1)).forall { case (a, b) => a.last < b.first })
+    }
+  }
+
+  test("no request but a single page's is longer than allowed, and none reads over a gap worth a seek") {
+    forAll(planned) { case (plan, missing) =>
+      for (request <- plan.requests(missing)) {
+        assert(request.first == request.last || bytes(plan, request) <= plan.longestRequest)
+        val inside = missing.filter(request.contains)
+        for ((a, b) <- inside.zip(inside.drop(1)) if b > a + 1)
+          assert(plan.layout.start(b) - plan.layout.end(a) < plan.shortestSeek)
+      }
+    }
+  }
+
+  test("two requests could not have been one") {
+    forAll(planned) { case (plan, missing) =>
+      val requests = plan.requests(missing)
+      for ((a, b) <- requests.zip(requests.drop(1))) {
+        val gap = plan.layout.start(b.first) - plan.layout.end(a.last)
+        val next = plan.layout.end(b.first) - plan.layout.start(a.first)
+        assert((gap > 0 && gap >= plan.shortestSeek) || next > plan.longestRequest)
+      }
+    }
+  }
+
+  test("what is wanted is in the span, which is no wider than a small object or a footer asks for") {
+    val wanted = for {
+      plan <- plans
+      position <- Gen.choose(0L, plan.layout.length - 1)
+      length <- Gen.choose(1L, 50L)
+      first <- Gen.oneOf(true, false)
+    } yield (plan, position, length, first)
+    forAll(wanted) { case (plan, position, length, first) =>
+      val layout = plan.layout
+      val span = plan.span(position, length, first)
+      val last = layout.pageOf(math.min(layout.length, position + length) - 1)
+      assert(span.contains(layout.pageOf(position)) && span.contains(last) && span.last < layout.pages)
+      val footer = first && position >= layout.length - layout.pageSize
+      if (layout.pages > ReadPlan.SmallObjectPages && !footer)
+        assert(span == Request(layout.pageOf(position), last))
+      if (footer) assert(layout.start(span.first) <= math.max(0, layout.length - layout.pageSize))
+    }
+  }
+
+  /** Reads pages 0, 1, 2, …; what was fetched ahead, with the page whose reading asked for it. */
+  private def readOn(start: ReadAhead, from: Long, until: Long, pages: Long): Seq[(Long, Request)] = {
+    var state = start
+    (from until until).flatMap { page =>
+      val (next, request) = state.enter(page, readsOn = true, pages)
+      state = next
+      request.map(page -> _)
+    }
+  }
+
+  test("a reader who reads on gets twice as much ahead with each step, up to the limit, each page once") {
+    val ahead = readOn(ReadAhead(S3AInputPolicy.Normal, 8), 0, 40, 40)
+    assert(
+      ahead == Seq(
+        0L -> Request(1, 2),
+        1L -> Request(3, 6),
+        3L -> Request(7, 14),
+        7L -> Request(15, 22),
+        15L -> Request(23, 30),
+        23L -> Request(31, 38),
+        31L -> Request(39, 39)
+      )
+    )
+  }
+
+  test("nothing is fetched ahead twice, behind the reader, or beyond the end") {
+    val readers = for {
+      policy <- Gen.oneOf(S3AInputPolicy.Normal, S3AInputPolicy.Sequential, S3AInputPolicy.Random)
+      most <- Gen.choose(0, 9)
+      pages <- Gen.choose(1L, 60L)
+      from <- Gen.choose(0L, pages - 1)
+    } yield (policy, most, pages, from)
+    forAll(readers) { case (policy, most, pages, from) =>
+      val ahead = readOn(ReadAhead(policy, most), from, pages, pages)
+      val fetched = ahead.flatMap { case (_, request) => request.first to request.last }
+      assert(fetched == fetched.distinct.sorted && fetched.forall(page => page > from && page < pages))
+      assert(ahead.forall { case (page, request) => request.first > page && request.last - request.first < most })
+      if (most > 0 && policy != S3AInputPolicy.Random) assert(fetched == (from + 1 until pages))
+    }
+  }
+
+  test("a jump ends reading ahead; a random reader must read on before it begins") {
+    val (jumped, nothing) = ReadAhead(S3AInputPolicy.Normal, 8).enter(5, readsOn = false, 100)
+    assert(nothing.isEmpty)
+    assert(jumped.enter(6, readsOn = true, 100)._2.contains(Request(7, 8)))
+    assert(readOn(ReadAhead(S3AInputPolicy.Random, 8), 0, 3, 100) == Seq(2L -> Request(3, 4)))
+    assert(readOn(ReadAhead(S3AInputPolicy.Normal, 8).pointless, 0, 50, 100).isEmpty)
+  }
+}

@@ -1,0 +1,171 @@
+package io.penstock.fs.read
+
+import java.util.concurrent.{CountDownLatch, Executors, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.FileRange
+
+import io.penstock.fs.testing.Fault
+
+/** Which requests reads send. */
+class RequestsTest extends ReadsSuite {
+
+  test("opening sends no request, whoever knows the status") {
+    val fs = fileSystem()
+    val (path, _) = put(5 * PageSize)
+    val status = fs.getFileStatus(path)
+    gateway.clear()
+    opened(fs, status).close()
+    assert(gateway.requests.isEmpty)
+  }
+
+  test("a sequential reader of a cold object fetches every page once, with ever larger requests") {
+    val fs = fileSystem()
+    val (path, data) = put(20 * PageSize + 100)
+    val status = fs.getFileStatus(path)
+    gateway.clear()
+    assert(readAll(opened(fs, status)) sameElements data)
+    val pages = pagesFetched
+    assert(pages.sortBy(_.start) == Vector(0 to 0, 1 to 2, 3 to 6, 7 to 14, 15 to 20))
+  }
+
+  test("a reader that is announced as sequential begins with the largest request") {
+    val fs = fileSystem()
+    val (path, data) = put(20 * PageSize)
+    val in = fs.openFile(path).opt("fs.option.openfile.read.policy", "sequential").build().get()
+    gateway.clear()
+    assert(readAll(in) sameElements data)
+    assert(pagesFetched.sortBy(_.start) == Vector(0 to 0, 1 to 8, 9 to 16, 17 to 19))
+  }
+
+  test("a random reader of a cold object fetches its pages and no other") {
+    val fs = fileSystem()
+    val (path, data) = put(20 * PageSize)
+    val in = fs.openFile(path).opt("fs.option.openfile.read.policy", "random").build().get()
+    gateway.clear()
+    val piece = new Array[Byte](1000)
+    for (page <- Seq(7, 3, 12, 7)) {
+      in.seek(page * PageSize + 500L)
+      in.readFully(piece)
+      assert(piece sameElements data.slice(page * PageSize + 500, page * PageSize + 1500))
+    }
+    in.close()
+    assert(pagesFetched == Vector(7 to 7, 3 to 3, 12 to 12))
+  }
+
+  test("positional reads fetch their pages and no other, next to each other with one request") {
+    val fs = fileSystem()
+    val (path, data) = put(20 * PageSize)
+    val in = opened(fs, fs.getFileStatus(path))
+    gateway.clear()
+    val piece = new Array[Byte](3 * PageSize)
+    in.readFully(4L * PageSize + 10, piece)
+    assert(piece sameElements data.slice(4 * PageSize + 10, 7 * PageSize + 10))
+    assert(in.getPos == 0)
+    in.close()
+    assert(pagesFetched == Vector(4 to 7))
+  }
+
+  test("what is warm sends no request at all, in another file system and in any order") {
+    val (path, data) = nextAged()
+    val fs = fileSystem()
+    val status = fs.getFileStatus(path)
+    assert(readAll(opened(fs, status)) sameElements data)
+    gateway.clear()
+    val another = fileSystem()
+    val in = opened(another, status)
+    val piece = new Array[Byte](PageSize)
+    in.readFully(3L * PageSize + 7, piece)
+    assert(piece sameElements data.slice(3 * PageSize + 7, 4 * PageSize + 7))
+    assert(readAll(in) sameElements data)
+    assert(gateway.requests.isEmpty)
+  }
+
+  test("a small object comes whole with the first read of any part") {
+    val fs = fileSystem()
+    val (path, data) = put(PageSize + 100)
+    val in = opened(fs, fs.getFileStatus(path))
+    gateway.clear()
+    val end = new Array[Byte](10)
+    in.readFully(PageSize + 90L, end)
+    in.readFully(0, end)
+    in.close()
+    assert(end sameElements data.take(10))
+    assert(ranges == Vector((0, PageSize + 99)))
+  }
+
+  test("the first read near the end brings a footer's page of bytes, and reading on there sends nothing") {
+    val fs = fileSystem()
+    val (path, data) = put(10 * PageSize + 100)
+    val in = opened(fs, fs.getFileStatus(path))
+    gateway.clear()
+    in.seek(data.length - 8L)
+    assert(in.readNBytes(8) sameElements data.takeRight(8))
+    in.seek(data.length - 30000L)
+    assert(in.readAllBytes() sameElements data.takeRight(30000))
+    in.close()
+    assert(pagesFetched == Vector(9 to 10))
+  }
+
+  test("a vectored read joins neighbours, goes around holes, and sends nothing for what is there") {
+    val fs = fileSystem()
+    val (path, data) = put(20 * PageSize)
+    val in = opened(fs, fs.getFileStatus(path))
+    in.readFully(11L * PageSize, new Array[Byte](10))
+    gateway.clear()
+    val wanted =
+      Seq((10L, 20), (1000L, PageSize), (5L * PageSize, 100), (11L * PageSize + 5, 50), (15L * PageSize - 1, 2))
+    val ranges = wanted.map { case (offset, length) => FileRange.createFileRange(offset, length) }
+    in.readVectored(ranges.asJava, java.nio.ByteBuffer.allocate(_))
+    assert(ranges(3).getData.isDone, "a range that is there is complete at once")
+    for (range <- ranges) {
+      val buffer = range.getData.get(10, TimeUnit.SECONDS)
+      val bytes = new Array[Byte](buffer.remaining)
+      buffer.get(bytes)
+      assert(bytes sameElements data.slice(range.getOffset.toInt, range.getOffset.toInt + range.getLength))
+    }
+    in.close()
+    assert(pagesFetched.sortBy(_.start) == Vector(0 to 1, 5 to 5, 14 to 15))
+  }
+
+  test("pages smaller than the shortest seek are read over when neighbours on both sides are wanted") {
+    val fs = fileSystem("fs.s3a.vectored.read.min.seek.size" -> (PageSize + 1).toString)
+    val (path, data) = put(8 * PageSize)
+    val in = opened(fs, fs.getFileStatus(path))
+    in.readFully(3L * PageSize, new Array[Byte](1))
+    gateway.clear()
+    val piece = new Array[Byte](3 * PageSize)
+    in.readFully(2L * PageSize, piece)
+    assert(piece sameElements data.slice(2 * PageSize, 5 * PageSize))
+    in.close()
+    assert(pagesFetched == Vector(2 to 4))
+  }
+
+  for (knows <- Seq("knows the version", "learns the version"))
+    test(s"many threads that miss one page send one request, when the caller $knows") {
+      val fs = fileSystem()
+      val (path, data) = put(6 * PageSize)
+      val status = fs.getFileStatus(path)
+      def in() =
+        if (knows.startsWith("knows")) fs.openFile(path).withFileStatus(status).build().get() else opened(fs, status)
+      gateway.clear()
+      gateway.inject(Fault.Delay(200))()
+      val threads = Executors.newFixedThreadPool(8)
+      val start = new CountDownLatch(1)
+      val results = (1 to 8).map { i =>
+        threads.submit { () =>
+          val stream = in()
+          start.await()
+          val piece = new Array[Byte](100)
+          stream.readFully(2L * PageSize + i, piece)
+          stream.close()
+          piece sameElements data.slice(2 * PageSize + i, 2 * PageSize + i + 100)
+        }
+      }
+      start.countDown()
+      assert(results.forall(_.get(20, TimeUnit.SECONDS)))
+      threads.shutdown()
+      assert(pagesFetched == Vector(2 to 2))
+    }
+}
