@@ -190,9 +190,19 @@ def _effort(summary: Any) -> Iterable[tuple[str, str]]:
         yield "read", f"{size(summary['bytes_read'])}, {count(summary['rows_read'])} rows"
         yield "written", f"{size(summary['bytes_written'])}, {count(summary['rows_written'])} rows"
         yield "shuffle", f"{size(summary['shuffle_write_bytes'])}, spilt {size(summary['spill_disk_bytes'])}"
+    if summary.get("scratch_memory_bytes") is not None:
+        yield "scratch", _scratch(summary)
     if use := LakeUse.of(summary):
         yield "lake", lake_line(use)
     if summary.get("peak_rss_bytes") is not None and summary.get("cpu_seconds") is not None:
         yield "memory, CPU", f"{size(summary['peak_rss_bytes'])} at most, {duration(summary['cpu_seconds'])}"
     if "artefacts" in summary:
         yield "artefacts", summary["artefacts"]
+
+
+def _scratch(summary: Any) -> str:
+    """Where shuffle and spill went, of an application that was to have them in memory."""
+    told = f"{size(summary['scratch_memory_bytes'])} in memory"
+    if summary["scratch_disk_bytes"]:
+        told += f", {size(summary['scratch_disk_bytes'])} on disk"
+    return f"{told}: {summary['scratch_fell_over']}" if summary["scratch_fell_over"] else told

@@ -19,6 +19,7 @@ import ctypes
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,6 +61,7 @@ class Keeper:
         self.plan = plan
         self.artefacts = directory / "artefacts"
         self.scratch = directory / "scratch"
+        self.memory = Path(plan["memory"]) if plan.get("memory") else None
         self.endpoint = directory / "cluster" / "endpoint"
         self.status_file = directory / "cluster" / "status.json"
         self.driver: subprocess.Popen[bytes] | None = None
@@ -94,6 +96,7 @@ class Keeper:
             self.wait()
             self.restore_executors()
         self.sweep()
+        self.free_memory()
         self.status["ended"] = True
         # On a full disk the exit code waits for room: nobody else knows it.
         while not self.record():
@@ -168,11 +171,17 @@ class Keeper:
             if process.pid == pid:
                 del self.executors[number]
                 self.status["executors"][str(number)].update(end)
+                self.free_memory(str(number))
                 # Without an endpoint the driver has no context (any more), and executors go when their context does.
                 if self.endpoint.exists() or end["exit_code"] not in (0, 3):
                     self.status["lost_executors"] += 1
                 return True
         return False
+
+    def free_memory(self, executor: str = "") -> None:
+        """Remove what one executor left in memory, or all of them: files of a killed process are memory still."""
+        if self.memory is not None:
+            shutil.rmtree(self.memory / executor, ignore_errors=True)
 
     def restore_executors(self) -> None:
         missing = self.plan["executors"] - len(self.executors)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import keeper, machine, pagecache, plan
+from penstock.clusters import keeper, machine, memory, pagecache, plan
 from penstock.clusters.base import Capacity, ClusterBackend, Handle, Launch, Observation, Phase
 from penstock.clusters.properties import as_properties
 from penstock.errors import ClusterError, MissingRequirement
@@ -103,12 +103,15 @@ class LocalBackend(ClusterBackend):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
+        memory.remove(self._directory(handle))
 
     def collect(self, handle: Handle) -> Path:
         directory = self._directory(handle)
         artefacts = directory / "artefacts"
         summary = _snapshot(directory / "cluster" / "summary.json") or {}
         status = read_json(directory / "cluster" / "status.json") or {}
+        if scratch := _snapshot(directory / "cluster" / "scratch.json"):
+            summary.update({f"scratch_{name}": value for name, value in scratch.items()})
         try:
             artefacts.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_json(artefacts / "summary.json", {**summary, **_processes(status)})
@@ -135,10 +138,27 @@ class LocalBackend(ClusterBackend):
         private = directory / "private"
         for name, content in launch.private_files.items():
             write_atomically(private / name, content)
-        settings = {**pagecache.settings(machine.page_cache(self._home)), **plan.settings(directory, launch)}
+        place = self._memory(directory, launch)
+        settings = {
+            **pagecache.settings(machine.page_cache(self._home)),
+            **plan.settings(directory, launch, memory=place),
+        }
         write_atomically(private / "python", plan.python_wrapper(directory, launch.settings), mode=0o700)
         write_atomically(private / "spark.conf", as_properties(settings))
-        write_json(private / "plan.json", plan.processes(directory, launch, settings, archives=self._home.cache))
+        processes = plan.processes(directory, launch, settings, archives=self._home.cache, memory=place)
+        write_json(private / "plan.json", processes)
+
+    def _memory(self, directory: Path, launch: Launch) -> Path | None:
+        """The cluster's directory in memory; None where it asked for none, or there is none to be had."""
+        budget = launch.spec.size.scratch_memory_bytes
+        if not budget:
+            return None
+        place = memory.prepare(self._home, launch.application_id)
+        if place is None:
+            why = "this machine has no memory file system that can be used"
+            report = {"budget_bytes": budget, "memory_bytes": 0, "disk_bytes": None, "fell_over": why}
+            write_json(directory / "cluster" / "scratch.json", report)
+        return place
 
     def _start_keeper(self, directory: Path) -> None:
         log = directory / "cluster" / "keeper.log"

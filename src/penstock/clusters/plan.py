@@ -12,13 +12,19 @@ from typing import Any
 
 from penstock.clusters import jvm, keeper
 from penstock.clusters.base import Launch
+from penstock.profiles.scratch import MEMORY
 
 BUILT_IN = "spark-internal"
 """As an application's file: its main class is on every cluster's class path already (Spark's own word for it)."""
 
 
-def processes(directory: Path, launch: Launch, settings: Mapping[str, str], *, archives: Path) -> dict[str, Any]:
-    """The keeper's plan (`private/plan.json`): the commands and environment of driver and executors."""
+def processes(
+    directory: Path, launch: Launch, settings: Mapping[str, str], *, archives: Path, memory: Path | None = None
+) -> dict[str, Any]:
+    """The keeper's plan (`private/plan.json`): the commands and environment of driver and executors.
+
+    `memory` is the cluster's directory in memory, where it has one: below it each executor has one of its own.
+    """
     size = launch.spec.size
     java = jvm.find_java()
     common = jvm.Jvm(
@@ -51,12 +57,21 @@ def processes(directory: Path, launch: Launch, settings: Mapping[str, str], *, a
         # Spark's own rule (spark.executor.maxNumFailures).
         "lost_executors_limit": int(settings.get("spark.executor.maxNumFailures", max(3, 2 * size.executors))),
         "environment": _environment(directory, launch, java),
+        "memory": None if memory is None else str(memory),
     }
 
 
-def settings(directory: Path, launch: Launch) -> dict[str, str]:
-    """The launch's own, and over them what makes these processes one cluster, with a new secret of their own."""
+def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> dict[str, str]:
+    """The launch's own, and over them what makes these processes one cluster, with a new secret of their own.
+
+    `memory`: as for `processes`.
+    """
     size = launch.spec.size
+    plugins = ["io.penstock.cluster.ObserverPlugin"]
+    scratch = {}
+    if memory is not None:
+        plugins.append("io.penstock.cluster.ScratchPlugin")
+        scratch = {MEMORY: f"{size.scratch_memory_bytes}b", "spark.penstock.scratch.directory": str(memory)}
     return {
         **launch.settings,
         "spark.master": "local-penstock",
@@ -72,9 +87,8 @@ def settings(directory: Path, launch: Launch) -> dict[str, str]:
         "spark.pyspark.driver.python": str(directory / "private" / "python"),
         "spark.penstock.directory": str(directory / "cluster"),
         "spark.penstock.executors": str(size.executors),
-        "spark.plugins": ",".join(
-            filter(None, ["io.penstock.cluster.ObserverPlugin", launch.settings.get("spark.plugins", "")])
-        ),
+        "spark.plugins": ",".join(filter(None, [*plugins, launch.settings.get("spark.plugins", "")])),
+        **scratch,
         "spark.local.dir": str(directory / "scratch"),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (directory / "artefacts" / "events").as_uri(),

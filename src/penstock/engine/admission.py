@@ -8,10 +8,11 @@ First come, first served: a large cluster at the head of the queue is not overta
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.clusters.base import Capacity
 from penstock.engine.application import ClusterSize, ProcessSize, Reason
+from penstock.profiles.scratch import MEMORY as SCRATCH_MEMORY
 
 CORES_PER_CORE = 2.0
 
@@ -28,7 +29,10 @@ def promised_memory(process: ProcessSize) -> int:
 def promised(size: ClusterSize) -> Capacity:
     return Capacity(
         cores=size.driver.cores + size.executor_cores,
-        memory_bytes=promised_memory(size.driver) + size.executors * promised_memory(size.executor),
+        # Files in memory are as much memory as heaps are.
+        memory_bytes=promised_memory(size.driver)
+        + size.executors * promised_memory(size.executor)
+        + size.scratch_memory_bytes,
     )
 
 
@@ -91,8 +95,9 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
             f"each promised {CORES_PER_CORE:g} times, {cores} are the most"
         )
     else:
+        scratch = f" and {gibibytes(size.scratch_memory_bytes)} for scratch" if size.scratch_memory_bytes else ""
         problem = (
-            f"the cluster needs {gibibytes(wanted.memory_bytes)} with overheads; "
+            f"the cluster needs {gibibytes(wanted.memory_bytes)} with overheads{scratch}; "
             f"{gibibytes(capacity.memory_bytes)} can be promised here"
         )
     return Reason("too_large", problem, f"ask for less: {_largest(size, capacity, cores)}")
@@ -100,6 +105,12 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
 
 def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> str:
     """Options that would fit, as near to what was asked as the machine allows."""
+    on_disk = replace(size, scratch_memory_bytes=0)
+    if size.scratch_memory_bytes:
+        free = capacity.memory_bytes - promised(on_disk).memory_bytes
+        if promised(on_disk).cores <= cores and free >= 0:
+            return f"--conf {SCRATCH_MEMORY}={free >> 20}m"
+        return f"{_largest(on_disk, capacity, cores)} --conf {SCRATCH_MEMORY}=0"
     driver_cores = min(size.driver.cores, max(1, cores - 1))
     executor_cores = min(size.executor.cores, max(1, cores - driver_cores))
     driver_memory = min(size.driver.memory_bytes, max(_heap(capacity.memory_bytes // 4), _LEAST_HEAP))

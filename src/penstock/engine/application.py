@@ -41,6 +41,8 @@ class ClusterSize:
     driver: ProcessSize
     executor: ProcessSize
     executors: int
+    scratch_memory_bytes: int = 0
+    """What shuffle and spill of all executors together may take in memory (`profiles/scratch.py`)."""
 
     @property
     def executor_cores(self) -> int:
@@ -50,7 +52,12 @@ class ClusterSize:
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ClusterSize:
         """The inverse of `dataclasses.asdict`."""
-        return ClusterSize(ProcessSize(**value["driver"]), ProcessSize(**value["executor"]), value["executors"])
+        return ClusterSize(
+            ProcessSize(**value["driver"]),
+            ProcessSize(**value["executor"]),
+            value["executors"],
+            value.get("scratch_memory_bytes", 0),
+        )
 
 
 @dataclass(frozen=True)

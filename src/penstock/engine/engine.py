@@ -28,6 +28,7 @@ from penstock.lake.base import Lake, ObjectStore
 from penstock.processes import start_daemon
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
+from penstock.profiles.scratch import budget_bytes
 
 _WATCH_SECONDS = 0.2
 _BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
@@ -76,6 +77,7 @@ class Engine:
         """The same with what follows filled in; raises what `submit` would, and starts and records nothing."""
         spec = validation.checked(spec)
         refuse(self._problems(spec))
+        spec = _with_scratch(spec)
         jvm.find_java()
         if too_large := admission.refuse(spec.size, self._backend.capacity()):
             raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
@@ -242,3 +244,12 @@ class Engine:
         deadline = time.monotonic() + 5
         while application_id in self._records.unsupervised() and time.monotonic() < deadline:
             time.sleep(0.05)
+
+
+def _with_scratch(spec: ApplicationSpec) -> ApplicationSpec:
+    """The size with the memory that profile and user give to scratch: it is promised as the heaps are."""
+    from penstock.profiles.catalogue import layers_of
+    from penstock.profiles.layers import resolve
+
+    settings = resolve(layers_of(spec.profile), spec.size, spec.settings).values()
+    return replace(spec, size=replace(spec.size, scratch_memory_bytes=budget_bytes(settings)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.application import ClusterSize
+from penstock.profiles import scratch
 from penstock.profiles.setting import GIB, MIB, Layer, Setting
 from penstock.profiles.sources import (
     NVM_CONFIGURATION,
@@ -246,5 +247,5 @@ _FORMATS = (
 LAYER = Layer(
     "base",
     "every application on a dedicated cluster",
-    (*_ADAPTIVE, *_MEMORY, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
+    (*_ADAPTIVE, *_MEMORY, scratch.ON_DISK, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import NotFound
-from penstock.profiles import base, clients, etl, ml, sql, store, terasort, tpcds
+from penstock.profiles import base, clients, etl, ml, scratch, sql, store, terasort, tpcds
 from penstock.profiles.setting import Layer
 
 DEFAULT = Layer("default", "any application: base and store alone", ())
@@ -13,7 +13,9 @@ _WORKLOADS: dict[str, tuple[Layer, ...]] = {
     "sql": (sql.LAYER,),
     "tpcds": (sql.LAYER, tpcds.LAYER),
     "etl": (etl.LAYER,),
+    "etl-memory": (scratch.LAYER, etl.LAYER),
     "terasort": (terasort.LAYER,),
+    "terasort-memory": (scratch.LAYER, terasort.LAYER),
     "ml": (ml.LAYER,),
 }
 
@@ -48,4 +50,6 @@ def layers_of(name: str) -> tuple[Layer, ...]:
 
 
 def summary_of(name: str) -> str:
-    return layers_of(name)[-1].summary
+    """What the profile is for: of its own layer, and of how its scratch differs where it does."""
+    own = layers_of(name)[2:]
+    return "; ".join(layer.summary for layer in reversed(own)) if scratch.LAYER in own else own[-1].summary

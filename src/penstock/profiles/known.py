@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import MissingRequirement
-from penstock.profiles import values
+from penstock.profiles import scratch, values
 
 HADOOP_PREFIX = "spark.hadoop."
 _BUCKET_KEY = re.compile(r"fs\.s3a\.bucket\.[^.]+\.(?!bucket\.)(.+)")
@@ -145,7 +145,10 @@ def _without_bucket(key: str) -> str:
 
 @functools.cache
 def bundled() -> Registry:
-    """The register of this installation. Raises `MissingRequirement` where the build did not write it."""
+    """The register of this installation, and the one setting of Penstock's own that users may give.
+
+    Raises `MissingRequirement` where the build did not write it.
+    """
     path = Path(__file__).parent.parent / "jars" / "known-settings.json"
     try:
         records = json.loads(path.read_text(encoding="utf-8"))
@@ -155,4 +158,4 @@ def bundled() -> Registry:
             why=f"{path} is written when the jars are built",
             fix="make jars",
         ) from error
-    return Registry.of(records)
+    return Registry.of([*records, {"key": scratch.MEMORY, "kind": "size", "default": "0"}])

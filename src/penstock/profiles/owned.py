@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from penstock.engine.application import ClusterSize
-from penstock.profiles import values
+from penstock.profiles import scratch, values
 from penstock.profiles.problems import Problem, error, warning
 
 _OPTIONS = {
@@ -43,7 +43,7 @@ def find(settings: Mapping[str, str], size: ClusterSize | None) -> Iterator[Prob
     for key, value in settings.items():
         if option := _OPTIONS.get(key):
             yield error(key, problem=f"{key} cannot be set", why="Penstock sets it itself", fix=f"use {option} instead")
-        elif key in _ENGINE or key.startswith("spark.penstock."):
+        elif key in _ENGINE or (key.startswith("spark.penstock.") and key != scratch.MEMORY):
             why = _ENGINE.get(key, "these are between Penstock's engine and its cluster")
             yield error(key, problem=f"{key} cannot be set", why=why, fix=f"leave out --conf {key}=…")
         elif key in _SIZES:

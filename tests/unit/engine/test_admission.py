@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from engine_making import GIB, size
 from hypothesis import given
@@ -18,6 +19,7 @@ sizes = st.builds(
     st.builds(ProcessSize, st.integers(1, 16), st.integers(512, 64 << 10).map(lambda mib: mib << 20)),
     st.builds(ProcessSize, st.integers(1, 64), st.integers(512, 64 << 10).map(lambda mib: mib << 20)),
     st.integers(1, 40),
+    st.one_of(st.just(0), st.integers(1, 64 << 10).map(lambda mib: mib << 20)),
 )
 capacities = st.builds(Capacity, st.integers(1, 64), st.integers(3, 256).map(lambda gib: gib * GIB))
 
@@ -46,11 +48,17 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
     if not isinstance(decision, Never):
         return
     offered = dict(re.findall(r"--(\S+) (\d+)", decision.reason.fix))
-    smaller = ClusterSize(
-        ProcessSize(int(offered["driver-cores"]), int(offered["driver-memory"]) << 20),
-        ProcessSize(int(offered["executor-cores"]), int(offered["executor-memory"]) << 20),
-        int(offered["executors"]),
-    )
+    scratch = re.search(r"--conf spark\.penstock\.scratch\.memory=(\d+)m?$", decision.reason.fix)
+    assert (scratch is not None) == (wanted.scratch_memory_bytes > 0)
+    memory = int(scratch[1]) << 20 if scratch else 0
+    smaller = replace(wanted, scratch_memory_bytes=memory)
+    if offered:
+        smaller = ClusterSize(
+            ProcessSize(int(offered["driver-cores"]), int(offered["driver-memory"]) << 20),
+            ProcessSize(int(offered["executor-cores"]), int(offered["executor-memory"]) << 20),
+            int(offered["executors"]),
+            memory,
+        )
     assert isinstance(decide(smaller, capacity=capacity, running=[], ahead=0), Start)
 
 
@@ -62,3 +70,11 @@ def test_nobody_overtakes_in_the_queue() -> None:
 def test_the_overhead_of_a_small_jvm_is_not_forgotten() -> None:
     assert admission.promised_memory(ProcessSize(1, GIB)) == GIB + (384 << 20)
     assert admission.promised_memory(ProcessSize(1, 10 * GIB)) == 11 * GIB
+
+
+def test_files_in_memory_are_promised_as_heaps_are() -> None:
+    machine = Capacity(8, 16 * GIB)
+    with_scratch = replace(size(), scratch_memory_bytes=10 * GIB)
+    assert isinstance(decide(with_scratch, capacity=machine, running=[], ahead=0), Start)
+    assert isinstance(decide(with_scratch, capacity=machine, running=[with_scratch], ahead=0), Wait)
+    assert isinstance(decide(size(), capacity=machine, running=[with_scratch], ahead=0), Start)

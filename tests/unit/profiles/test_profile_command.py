@@ -15,7 +15,7 @@ RUNNER = CliRunner()
 def test_list_names_every_profile_and_its_layers() -> None:
     rows = json.loads(RUNNER.invoke(app, ["list", "--json"]).stdout)
     layers = {row["name"]: row["layers"] for row in rows}
-    assert set(layers) == {"default", "tpcds", "sql", "etl", "terasort", "ml"}
+    assert set(layers) == {"default", "tpcds", "sql", "etl", "etl-memory", "terasort", "terasort-memory", "ml"}
     assert layers["tpcds"] == ["base", "store", "sql", "tpcds"]
 
 

@@ -22,6 +22,8 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("written by Spark", "bytes_written", words.data),
     ("shuffled", "shuffle_write_bytes", words.data),
     ("spilled to disk", "spill_disk_bytes", words.data),
+    ("shuffle and spill in memory", "scratch_memory_bytes", words.data),
+    ("shuffle and spill on disk", "scratch_disk_bytes", words.data),
     ("S3 requests repeated", "s3_retries", words.count),
 )
 

@@ -1,0 +1,81 @@
+package org.apache.spark.penstock
+
+import java.io.File
+import java.util.UUID
+
+import org.apache.spark.storage._
+import org.apache.spark.{SparkConf, SparkEnv}
+
+import io.penstock.cluster.scratch.{Scratch, ScratchName}
+
+/**
+ * Spark's own disk block manager, but for shuffle and spill files, which are where `scratch` has them.
+ *
+ * What others know of this executor's directories is what `disk` has registered with the driver, and stays so.
+ */
+private[spark] class ScratchBlockManager private (
+    conf: SparkConf,
+    disk: DiskBlockManager,
+    scratch: Scratch,
+    override private[spark] val localDirs: Array[File],
+    override private[spark] val localDirsString: Array[String]
+) extends DiskBlockManager(conf, deleteFilesOnStop = false, isDriver = false) {
+
+  override def getFile(name: String): File = ScratchName.parse(name).fold(disk.getFile(name))(scratch.file)
+
+  override def createTempFileWith(file: File): File = scratch.sibling(file, super.createTempFileWith(file))
+
+  override def createTempLocalBlock(): (TempLocalBlockId, File) = {
+    val id = TempLocalBlockId(UUID.randomUUID())
+    (id, newFile(id))
+  }
+
+  override def createTempShuffleBlock(): (TempShuffleBlockId, File) = {
+    val id = TempShuffleBlockId(UUID.randomUUID())
+    (id, newFile(id))
+  }
+
+  private def newFile(id: BlockId): File = ScratchName.parse(id.name).fold(disk.getFile(id))(scratch.newFile)
+
+  /** Those in memory that others may read have their link on disk. */
+  override def getAllFiles(): Seq[File] = disk.getAllFiles().filter(_.exists())
+
+  override private[spark] def stop(): Unit = {
+    super.stop()
+    disk.stop()
+  }
+}
+
+object ScratchBlockManager {
+
+  /**
+   * Give this process's block manager its scratch, before its first task. It has no door for that: the field is
+   * replaced.
+   *
+   * @param unused
+   *   where Spark's own constructor makes a directory that nothing will ever be in
+   */
+  def install(scratch: (String => File) => Scratch, unused: File): Scratch = {
+    val blocks = SparkEnv.get.blockManager
+    val disk = blocks.diskBlockManager
+    val installed = scratch(disk.getFile(_: String))
+    val manager =
+      new ScratchBlockManager(
+        new ElsewhereConf(blocks.conf, unused),
+        disk,
+        installed,
+        disk.localDirs,
+        disk.localDirsString
+      )
+    val field = classOf[BlockManager].getDeclaredField("diskBlockManager")
+    field.setAccessible(true)
+    field.set(blocks, manager)
+    installed
+  }
+
+  /** The same settings with one directory for local files, whatever the environment says. */
+  private class ElsewhereConf(conf: SparkConf, directory: File) extends SparkConf(false) {
+    setAll(conf.getAll).set("spark.local.dir", directory.getPath)
+    override private[spark] def getenv(name: String): String = null
+  }
+}
