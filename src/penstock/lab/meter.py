@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.catalog.database import Database
 from penstock.home import Home
-from penstock.lab import proc
+from penstock.lab import devices, proc
 from penstock.lab.usage import repeatedly
 from penstock.lake.base import Lake
 from penstock.lake.embedded import EmbeddedLake
@@ -29,7 +29,8 @@ _DISTURBING_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters at one moment. `servers` has the core-seconds of each server that runs on this machine."""
+    """The counters at one moment. `servers` has the core-seconds of each server that runs on this machine, `disk` is
+    the shuffle's."""
 
     seconds: float
     machine_core_seconds: float
@@ -38,6 +39,7 @@ class Reading:
     servers: Mapping[str, float]
     disk: proc.Disk | None
     loopback_bytes: int | None
+    disks: Mapping[str, proc.Disk] = field(default_factory=dict)
 
 
 @dataclass
@@ -52,21 +54,26 @@ def metering(home: Home, lake: Lake) -> Iterator[Usage]:
     """Meter a block. A server of somebody else's machine is not known here, and what is not known is left out."""
     watched = _servers(home, lake)
     peaks: dict[str, int] = {}
+    track = devices.Track()
 
     def look() -> None:
+        track.add(time.monotonic(), proc.disk_under(home.root))
         everybody = list(proc.processes())
         for name, server in watched.items():
             memory = proc.memory_bytes(proc.family(server.pid, everybody))
             peaks[name] = max(memory, peaks.get(name, 0))
 
     usage = Usage()
-    look()
     start = _read(home, watched)
+    look()
     try:
         with repeatedly(look, every_seconds=_LOOK_FOR_PEAKS_EVERY_SECONDS):
             yield usage
     finally:
-        usage.values.update(between(start, _read(home, watched)))
+        end = _read(home, watched)
+        track.add(end.seconds, end.disk, last=True)
+        usage.values.update(between(start, end))
+        usage.values["disk_over_time"] = track.over_time()
         usage.values.update({f"{name}_peak_memory_bytes": peak for name, peak in peaks.items()})
 
 
@@ -87,12 +94,9 @@ def between(start: Reading, end: Reading) -> dict[str, Any]:
         # The kernel's counters are not read at one instant.
         used["other_core_seconds"] = round(max(0.0, used["machine_core_seconds"] - ours), 2)
     if start.disk is not None and end.disk is not None and start.disk.name == end.disk.name:
-        busy_ms = end.disk.busy_ms - start.disk.busy_ms
         used["disk"] = end.disk.name
-        # The kernel's clock is coarser than ours.
-        used["disk_busy_share"] = round(min(1.0, busy_ms / elapsed_ms), 4) if elapsed_ms > 0 else 0.0
-        used["disk_read_bytes"] = end.disk.read_bytes - start.disk.read_bytes
-        used["disk_written_bytes"] = end.disk.written_bytes - start.disk.written_bytes
+        used.update({f"disk_{key}": value for key, value in devices.between(start.disk, end.disk, elapsed_ms).items()})
+    used["devices"] = devices.all_between(start.disks, end.disks, elapsed_ms)
     if start.loopback_bytes is not None and end.loopback_bytes is not None:
         used["loopback_bytes"] = end.loopback_bytes - start.loopback_bytes
     return used
@@ -129,4 +133,5 @@ def _read(home: Home, watched: Mapping[str, ProcessId]) -> Reading:
         # Executors shuffle below the home, with either launcher.
         disk=proc.disk_under(home.root),
         loopback_bytes=proc.loopback_bytes(),
+        disks=proc.disks(),
     )

@@ -44,18 +44,20 @@ class Process:
 
 @dataclass(frozen=True)
 class Disk:
-    """A block device since boot. `busy_ms` is the time in which it had at least one request."""
+    """A block device since boot. `busy_ms` is the time in which it had at least one request, `queued_ms` the sum of the
+    times that all its requests were there, waiting or being served."""
 
     name: str
     read_bytes: int
     written_bytes: int
     busy_ms: int
+    queued_ms: int = 0
 
     @staticmethod
     def parse(name: str, stat: str) -> Disk:
         """The content of `/sys/block/<name>/stat`, or that of a partition."""
         fields = [int(field) for field in stat.split()]
-        return Disk(name, fields[2] * _SECTOR_BYTES, fields[6] * _SECTOR_BYTES, fields[9])
+        return Disk(name, fields[2] * _SECTOR_BYTES, fields[6] * _SECTOR_BYTES, fields[9], fields[10])
 
 
 def processes() -> Iterator[Process]:
@@ -100,6 +102,16 @@ def disk_under(directory: Path) -> Disk | None:
         return Disk.parse(entry.resolve().name, (entry / "stat").read_text(encoding="ascii"))
     except OSError:
         return None
+
+
+def disks() -> dict[str, Disk]:
+    """Every block device of this machine that is neither a part of another, nor a file, nor memory, by name."""
+    found = {}
+    for entry in Path("/sys/block").iterdir():
+        if not entry.name.startswith(("loop", "ram", "zram")):
+            with contextlib.suppress(OSError):  # it was taken away
+                found[entry.name] = Disk.parse(entry.name, (entry / "stat").read_text(encoding="ascii"))
+    return found
 
 
 def loopback_bytes() -> int | None:

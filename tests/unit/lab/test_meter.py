@@ -17,7 +17,7 @@ from penstock.lab.meter import Reading
 from penstock.lake.base import Lake
 from penstock.processes import ProcessId
 
-DISK = proc.Disk("sda", read_bytes=1000, written_bytes=2000, busy_ms=100)
+DISK = proc.Disk("sda", read_bytes=1000, written_bytes=2000, busy_ms=100, queued_ms=300)
 START = Reading(10.0, 50.0, 20.0, {"store": 5.0, "catalog": 1.0}, DISK, 700)
 FOREIGN = Lake("far", ("https://s3.example.com",), "bucket", "environment", kind="s3")
 BUSY_CHILD = """
@@ -32,7 +32,7 @@ sys.stdin.read()
 
 
 def test_usage_is_the_difference_of_two_readings() -> None:
-    disk = proc.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600)
+    disk = proc.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600, queued_ms=3300)
     used = meter.between(START, Reading(12.0, 53.5, 21.0, {"store": 6.25, "catalog": 1.5}, disk, 1000))
     assert used == {
         "elapsed_ms": 2000,
@@ -42,8 +42,10 @@ def test_usage_is_the_difference_of_two_readings() -> None:
         "other_core_seconds": 0.75,
         "disk": "sda",
         "disk_busy_share": 0.25,
+        "disk_queue": 1.5,
         "disk_read_bytes": 500,
         "disk_written_bytes": 750,
+        "devices": {},
         "loopback_bytes": 300,
     }
 

@@ -12,6 +12,7 @@ from penstock.lab.analysis.crowds import (
     slow_downs,
     totals,
 )
+from penstock.lab.analysis.devices import DeviceUse, DiskTrack, device_uses, disk_tracks, shuffle_disk
 from penstock.lab.analysis.effort import (
     Role,
     core_seconds,
@@ -20,6 +21,7 @@ from penstock.lab.analysis.effort import (
     main_measure,
     peak_memory,
     roles,
+    summed,
     usage,
 )
 from penstock.lab.analysis.latency import Latency, latencies
@@ -55,6 +57,8 @@ __all__ = [
     "GB",
     "TOGETHER",
     "Comparison",
+    "DeviceUse",
+    "DiskTrack",
     "Execution",
     "Interval",
     "Latency",
@@ -75,6 +79,8 @@ __all__ = [
     "core_seconds_per_gb",
     "cores",
     "counted",
+    "device_uses",
+    "disk_tracks",
     "executions",
     "executor_cores",
     "failed_queries",
@@ -92,9 +98,11 @@ __all__ = [
     "repetitions",
     "roles",
     "seconds",
+    "shuffle_disk",
     "slow_downs",
     "spread",
     "start_seconds",
+    "summed",
     "totals",
     "usage",
     "verdicts",

@@ -93,3 +93,13 @@ def peak_memory(run: Run) -> float | None:
 def usage(run: Run, key: str) -> Sequence[float]:
     """One figure of the `usage` samples, for each counted repetition that has it."""
     return [sample[key] for sample in counted(run, "usage") if sample.get(key) is not None]
+
+
+def summed(run: Run, key: str) -> float | None:
+    """A figure of the summaries, of all applications of one repetition: the median; None where none has it."""
+    rounds: dict[int, float] = {}
+    for sample in counted(run, "application"):
+        if (value := (sample.get("summary") or {}).get(key)) is not None:
+            repetition = sample.get("repetition", 1)
+            rounds[repetition] = rounds.get(repetition, 0) + value
+    return statistics.median(rounds.values()) if rounds else None

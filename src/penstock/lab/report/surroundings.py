@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penstock.lab import analysis
 from penstock.lab.records import Run
-from penstock.lab.report import words
+from penstock.lab.report import devices, words
 from penstock.lab.report.document import Section, Table
 
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -15,6 +15,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("catalog, core-seconds", "catalog_core_seconds", words.number),
     ("catalog, peak memory", "catalog_peak_memory_bytes", words.size),
     ("shuffle disk, busy", "disk_busy_share", lambda share: f"{share:.0%}".replace("%", " %")),
+    ("shuffle disk, requests at once", "disk_queue", words.number),
     ("shuffle disk, read", "disk_read_bytes", words.data),
     ("shuffle disk, written", "disk_written_bytes", words.data),
     ("loopback network", "loopback_bytes", words.data),
@@ -37,4 +38,5 @@ def sections(run: Run) -> list[Section]:
         rows = [row[:2] for row in rows]
     columns = ("", "median", "range")[: len(rows[0])]
     note = "Of one repetition, from the kernel's own counters. Only what runs on this machine is known."
-    return [Section("Store, disk and machine", note, [Table(columns, rows, numeric=frozenset({1, 2}))])]
+    section = Section("Store, disk and machine", note, [Table(columns, rows, numeric=frozenset({1, 2}))])
+    return [section, *devices.sections(run)]

@@ -2,6 +2,7 @@
 
 from penstock.lab.report.plots.base import BAD, QUIET, SERIES, Figure, axis, box, layout, log_axis
 from penstock.lab.report.plots.boxes import starts
+from penstock.lab.report.plots.devices import busy_over_time, rates_over_time
 from penstock.lab.report.plots.latency import percentiles, phase
 from penstock.lab.report.plots.measures import Write, bars, curves, deviations
 from penstock.lab.report.plots.price import stacked_costs
@@ -20,6 +21,7 @@ __all__ = [
     "axis",
     "bars",
     "box",
+    "busy_over_time",
     "cumulative",
     "curves",
     "deviations",
@@ -30,6 +32,7 @@ __all__ = [
     "percentiles",
     "phase",
     "query_bars",
+    "rates_over_time",
     "ratio_groups",
     "ratios",
     "shares",
