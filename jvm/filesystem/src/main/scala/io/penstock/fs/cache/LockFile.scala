@@ -1,9 +1,10 @@
 package io.penstock.fs.cache
 
 import java.io.IOException
-import java.nio.channels.{FileChannel, FileLock, OverlappingFileLockException}
+import java.nio.channels.{ClosedByInterruptException, FileChannel, FileLock, OverlappingFileLockException}
 import java.nio.file.attribute.BasicFileAttributes
 import java.nio.file.{Files, NoSuchFileException, Path, StandardOpenOption}
+import java.util.concurrent.locks.LockSupport
 
 import scala.annotation.tailrec
 import scala.collection.mutable
@@ -30,7 +31,8 @@ private[cache] final class LockFile private (channel: FileChannel) {
       case None =>
         if (System.nanoTime > deadline)
           throw new IOException("another process holds the cache's lock and does not let go")
-        Thread.sleep(1)
+        LockSupport.parkNanos(LockFile.PauseNanos)
+        if (Thread.currentThread.isInterrupted) throw new ClosedByInterruptException
         acquire()
     }
     val lock = acquire()
@@ -43,6 +45,8 @@ private[cache] object LockFile {
 
   /** Milliseconds. */
   private val Patience = 10000L
+
+  private val PauseNanos = 1000000L
 
   final class Lock private[LockFile] (lock: FileLock) {
     def release(): Unit = lock.release()

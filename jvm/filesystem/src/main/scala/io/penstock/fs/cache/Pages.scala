@@ -23,8 +23,11 @@ private[cache] final class TierPage(mapped: MappedPage, mappings: Mappings) exte
   private def serve(length: Int)(copy: => Boolean): Boolean = {
     if (closed.get) throw new IllegalStateException("the page has been closed")
     val sound =
-      try copy
-      catch {
+      try {
+        val copied = copy
+        Faults.surface()
+        copied
+      } catch {
         // So the machine says that the file has become shorter under the mapping, or that its device fails.
         case _: InternalError => false
       }

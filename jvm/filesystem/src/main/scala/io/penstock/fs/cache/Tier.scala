@@ -202,8 +202,11 @@ private[cache] final class Tier(
     val tier = ready()
     if (tier == null) otherwise
     else
-      try body(tier)
-      catch {
+      try {
+        val result = body(tier)
+        Faults.surface()
+        result
+      } catch {
         // The thread is being stopped, which says nothing about the tier.
         case _: ClosedByInterruptException => otherwise
         case failure @ (_: IOException | _: UncheckedIOException | _: InternalError | _: SecurityException) =>

@@ -94,8 +94,11 @@ private[cache] final class TierAudit(directory: TierDirectory, table: PageTable,
   private def mapped[A](file: Path)(use: ByteBuffer => A): Either[String, A] =
     try {
       val memory = PageFile.map(file)
-      try Right(use(memory))
-      finally Unmapping.unmap(memory)
+      try {
+        val result = use(memory)
+        Faults.surface()
+        Right(result)
+      } finally Unmapping.unmap(memory)
     } catch {
       case missing: NoSuchFileException => throw missing
       case damage @ (_: IOException | _: InternalError) => Left(damage.getMessage)

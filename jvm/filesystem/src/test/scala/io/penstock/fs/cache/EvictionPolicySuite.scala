@@ -1,0 +1,63 @@
+package io.penstock.fs.cache
+
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.matchers.should.Matchers
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.penstock.fs.cache.EvictionPolicy._
+
+class EvictionPolicySuite extends AnyFunSuite with Matchers with ScalaCheckPropertyChecks {
+
+  private val vacant = new SlotWord(0)
+  private val page = vacant.reserved(blocks = 17, now = 100).present(100)
+
+  test("a page nobody has found since it came goes first") {
+    judge(page, 100) shouldBe Evict
+  }
+
+  test("a reader that comes back at once is the same use: a scan in small steps does not look popular") {
+    found(page, 100 + SameUse - 1).bits shouldBe page.bits
+    judge(found(page, 100 + SameUse - 1), 101) shouldBe Evict
+    judge(found(page, 100 + SameUse), 102) shouldBe Keep
+  }
+
+  test("a page in use decays one step for each period without being found, however often the hand comes by") {
+    val used = (1 to SlotWord.MaxFrequency).foldLeft(page)((word, n) => found(word, 100 + n * SameUse))
+    used.frequency shouldBe SlotWord.MaxFrequency
+    val last = 100 + SlotWord.MaxFrequency * SameUse
+    judge(used, last + DecayAfter) shouldBe Keep
+    judge(used, last + DecayAfter + 1) shouldBe Decay
+    used.decayed(last + DecayAfter + 1).frequency shouldBe SlotWord.MaxFrequency - 1
+    judge(used.decayed(last + DecayAfter + 1), last + DecayAfter + 2) shouldBe Keep
+  }
+
+  test("of pages in use the one found least often, then the one not found for longest, is worth least") {
+    val rare = found(page, 110)
+    val older = found(page, 105)
+    val popular = found(older, 120)
+    Seq(popular, rare, older).sortBy(worth(_, 130)) shouldBe Seq(older, rare, popular)
+  }
+
+  test("a slot is reclaimed only when whoever took it must be dead") {
+    for (taken <- Seq(vacant.reserved(1, 100), page.evicting(100))) {
+      judge(taken, 100 + Abandoned) shouldBe Keep
+      judge(taken, 100 + Abandoned + 1) shouldBe Reclaim
+    }
+  }
+
+  test("a word keeps what it was given, and no two tenants of a slot have the same one") {
+    forAll(Gen.choose(1, SlotWord.MaxBlocks), Gen.choose(0, Int.MaxValue), Gen.choose(0L, Long.MaxValue)) {
+      (blocks, now, before) =>
+        val word = new SlotWord(before).reserved(blocks, now)
+        word.state shouldBe SlotWord.Reserved
+        word.blocks shouldBe blocks
+        word.age(now) shouldBe 0
+        word.present(now).isPresent shouldBe true
+        word.present(now).wasHit shouldBe false
+        word.present(now).found(3, now).evicting(now).wasHit shouldBe true
+        word.free.reserved(blocks, now).bits should not equal word.bits
+        word.free.isUntouched shouldBe false
+    }
+  }
+}

@@ -1,0 +1,169 @@
+package io.penstock.fs.cache
+
+import java.nio.ByteBuffer
+import java.util.concurrent.{Executors, TimeUnit}
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.matchers.should.Matchers
+
+/** The table alone, in plain memory: pages are only names here. */
+class PageTableSuite extends AnyFunSuite with Matchers {
+
+  private class Fixture(val capacity: Int, slots: Int) {
+    @volatile var now = 1000
+    val words = new SharedWords(ByteBuffer.allocateDirect(PageTable.fileSize(slots).toInt))
+    PageTable.format(words)
+    val table = new PageTable(words, () => now)
+    table.budget = capacity.toLong * SlotWord.BlockSize
+
+    /** As a tier does: room, slot, page; false if that cannot be. */
+    def bring(key: PageKey): Boolean = {
+      while (!table.charge(1))
+        table.victim() match {
+          case Some(victim) => table.remove(victim, evicted = true)
+          case None => return false
+        }
+      var reservation = table.reserve(key, 1)
+      if (reservation == PageTable.NoRoom) {
+        table.victimNear(key).foreach(table.remove(_, evicted = true))
+        reservation = table.reserve(key, 1)
+      }
+      reservation match {
+        case reserved: PageTable.Reserved => table.confirm(reserved)
+        case _ =>
+          table.discharge(1)
+          false
+      }
+    }
+
+    def find(key: PageKey): Boolean = {
+      val slot = table.find(key)
+      slot != PageTable.Nowhere && table.touch(slot, key)
+    }
+
+    def used: Long = table.status.used / SlotWord.BlockSize
+  }
+
+  private def key(n: Int): PageKey = ObjectIdentity("b", "k", Long.MaxValue, "e").page(n.toLong, 4096)
+
+  test("a hot set survives a one-time scan of ten times the budget; under LRU it would not") {
+    val capacity = 2000
+    val hot = (0 until capacity / 2).map(key)
+    val scan = (capacity until capacity * 11).map(key)
+    val fixture = new Fixture(capacity, capacity * 2)
+    val lru = new mutable.LinkedHashSet[PageKey]
+    def read(page: PageKey): Unit = {
+      if (!fixture.find(page)) fixture.bring(page)
+      lru -= page
+      lru += page
+      if (lru.size > capacity) lru -= lru.head
+    }
+    for (_ <- 1 to 3) {
+      hot.foreach(read)
+      fixture.now += EvictionPolicy.SameUse
+    }
+    // One gigabyte a second through a cache of one hundred: the scan ends within the time a page in use is kept.
+    for ((page, n) <- scan.zipWithIndex) {
+      if (n % (capacity / 10) == 0) fixture.now += 1
+      read(page)
+    }
+    hot.count(fixture.find) should be >= hot.size * 99 / 100
+    hot.count(lru.contains) shouldBe 0
+  }
+
+  test("where everything is in use, eviction still finds one page for another and keeps the popular ones") {
+    val capacity = 1000
+    val fixture = new Fixture(capacity, capacity * 2)
+    val (popular, rest) = (0 until capacity).map(key).splitAt(100)
+    (popular ++ rest).foreach(fixture.bring)
+    fixture.now += EvictionPolicy.SameUse
+    (popular ++ rest).foreach(fixture.find)
+    for (_ <- 1 to 2) {
+      fixture.now += EvictionPolicy.SameUse
+      popular.foreach(fixture.find)
+    }
+    for (n <- 0 until 300) fixture.bring(key(100000 + n)) shouldBe true
+    popular.count(fixture.find) should be >= 99
+    fixture.used shouldBe capacity
+  }
+
+  test("a slot whose taker died is reclaimed by its age, with the room it took") {
+    val fixture = new Fixture(capacity = 2, slots = 64)
+    for (n <- 0 to 1) {
+      fixture.table.charge(1) shouldBe true
+      fixture.table.reserve(key(n), 1) shouldBe a[PageTable.Reserved]
+    }
+    fixture.bring(key(2)) shouldBe false
+    fixture.now += EvictionPolicy.Abandoned + 1
+    fixture.bring(key(2)) shouldBe true
+    fixture.find(key(2)) shouldBe true
+    fixture.used shouldBe 2
+    fixture.table.status.pages shouldBe 1
+  }
+
+  test("who was thought dead and comes back does not bring its page twice, nor free another's slot") {
+    val fixture = new Fixture(capacity = 1, slots = 64)
+    fixture.table.charge(1)
+    val slow = fixture.table.reserve(key(0), 1).asInstanceOf[PageTable.Reserved]
+    fixture.now += EvictionPolicy.Abandoned + 1
+    fixture.bring(key(0)) shouldBe true
+    fixture.table.confirm(slow) shouldBe false
+    fixture.table.cancel(slow)
+    fixture.used shouldBe 1
+    fixture.find(key(0)) shouldBe true
+    fixture.table.status.pages shouldBe 1
+  }
+
+  test("a table of twice its slots' pages keeps taking new ones: a full window evicts in the window") {
+    val fixture = new Fixture(capacity = 1000, slots = 256)
+    for (n <- 0 until 1000) {
+      withClue(n)(fixture.bring(key(n)) shouldBe true)
+      fixture.find(key(n)) shouldBe true
+    }
+    fixture.table.status.pages should be <= 256L
+    fixture.used shouldBe fixture.table.status.pages
+  }
+
+  test("counts that drifted are put right by counting") {
+    val fixture = new Fixture(capacity = 100, slots = 256)
+    (0 until 10).foreach(n => fixture.bring(key(n)))
+    fixture.table.charge(50)
+    fixture.table.recount()
+    (fixture.used, fixture.table.status.pages) shouldBe ((10L, 10L))
+  }
+
+  test("threads that bring, find and drop the same few pages leave no page twice and the counts right") {
+    val fixture = new Fixture(capacity = 40, slots = 128)
+    val pool = Executors.newFixedThreadPool(4)
+    for (seed <- 1 to 4) pool.execute { () =>
+      val random = new Random(seed)
+      for (_ <- 1 to 50000) {
+        val page = key(random.nextInt(80))
+        random.nextInt(4) match {
+          case 0 | 1 => fixture.bring(page)
+          case 2 => fixture.find(page)
+          case 3 => fixture.table.take(page).foreach(fixture.table.remove(_, evicted = false))
+        }
+      }
+    }
+    pool.shutdown()
+    pool.awaitTermination(60, TimeUnit.SECONDS) shouldBe true
+    val present = fixture.table.presentKeys.toSeq
+    present.distinct should have size present.size.toLong
+    fixture.table.status.pages shouldBe present.size
+    fixture.used shouldBe present.size
+    present.size should be <= fixture.capacity
+  }
+
+  test("memory that is no table, or one of another size, is told from one that is") {
+    val words = new Fixture(10, 256).words
+    PageTable.isFormatted(words) shouldBe true
+    PageTable.isFormatted(new SharedWords(ByteBuffer.allocateDirect(words.size))) shouldBe false
+    words.set(8, 255)
+    PageTable.isFormatted(words) shouldBe false
+    PageTable.isFormatted(new SharedWords(ByteBuffer.allocateDirect(0))) shouldBe false
+  }
+}

@@ -1,0 +1,104 @@
+package io.penstock.fs.cache
+
+import java.nio.ByteBuffer
+import java.nio.file.{Files, Path}
+import java.util.concurrent.TimeUnit
+
+import scala.jdk.CollectionConverters._
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.matchers.should.Matchers
+
+/** Real processes on one tier, killed at any moment. */
+class ProcessSuite extends AnyFunSuite with Matchers with TemporaryTiers {
+
+  private def tier = PageChurn.tier(directory.resolve("tier"))
+
+  private def start(shell: String, arguments: String*): Process = {
+    val java = Path.of(System.getProperty("java.home"), "bin", "java").toString
+    val command = Seq(
+      java,
+      "-Xmx64m",
+      "-XX:TieredStopAtLevel=1",
+      "-XX:-UsePerfData",
+      "-cp",
+      System.getProperty("java.class.path"),
+      PageChurn.getClass.getName.stripSuffix("$"),
+      tier.directory.toString
+    ) ++ arguments
+    new ProcessBuilder((Seq("sh", "-c", shell + "exec \"$@\"", "sh") ++ command).asJava)
+      .redirectError(ProcessBuilder.Redirect.INHERIT)
+      .start()
+  }
+
+  private def startReady(arguments: String*): Process = {
+    val process = start("", arguments: _*)
+    process.inputReader.readLine() shouldBe "ready"
+    process
+  }
+
+  private def kill(process: Process): Unit = {
+    process.destroyForcibly().waitFor(10, TimeUnit.SECONDS) shouldBe true
+    // SIGKILL, not a process that had ended by itself because it saw a wrong byte.
+    process.exitValue shouldBe 128 + 9
+  }
+
+  test("processes killed while they fill and evict leave no torn page, no stuck claim, and the budget kept") {
+    val random = new Random(4)
+    val rounds = 3
+    val processes = 3
+    for (round <- 1 to rounds) {
+      val running = (1 to processes).map(n => startReady("churn", s"${round * 10 + n}"))
+      running.foreach { process =>
+        Thread.sleep(100L + random.nextInt(200))
+        kill(process)
+      }
+    }
+    val killed = rounds * processes
+    val files = filesOf(tier)
+    files.size should be > 10
+    files.map(Files.size(_)).sum should be <= PageChurn.Budget + killed * PageChurn.Footprint
+
+    val survivor = cache(tier)
+    for (of <- PageChurn.objects) {
+      PageChurn.soundOrGone(survivor, of) shouldBe true
+      survivor.claim(of, 0, 0) match {
+        case granted: Claim.Granted => granted.abandon()
+        case Claim.Arrived(page) => page.close()
+        case Claim.Busy => fail("a dead process still has its claim")
+      }
+    }
+
+    // Later than any slot of the dead is respected.
+    now.set((System.currentTimeMillis / 1000).toInt + 2 * EvictionPolicy.Abandoned)
+    val directoryOf = TierDirectory.existing(tier.directory).get
+    val table = tableOf(tier)
+    val found = new TierAudit(directoryOf, table, () => now.get * 1000L).verify((_, _) => ())
+    found.damaged shouldBe 0
+    found.pages shouldBe table.status.pages
+    for (of <- PageChurn.objects) survivor.keep(of, 0, ByteBuffer.wrap(PageChurn.bytesOf(of)))
+    val pages = table.status.pages
+    withClue("room that the dead took is given back")(pages shouldBe PageChurn.Budget / PageChurn.Footprint)
+    table.status.used shouldBe PageChurn.Budget
+    filesOf(tier) should have size pages
+  }
+
+  test("the claim of a process that is killed is the next one's who waits") {
+    val process = startReady("claim")
+    val waiter = cache(tier)
+    val theObject = PageChurn.objects.head
+    waiter.claim(theObject, 0, 0) shouldBe Claim.Busy
+    process.destroyForcibly()
+    waiter.claim(theObject, 0, 10000) shouldBe a[Claim.Granted]
+  }
+
+  test("a tier that cannot take a page's bytes keeps quiet and gives what it has until it is found out") {
+    cache(tier).keep(PageChurn.objects.head, 0, ByteBuffer.wrap(PageChurn.bytesOf(PageChurn.objects.head)))
+    // In units of 512 bytes, or of 1024 where sh is bash: in both cases less than a page and more than the table.
+    val process = start("ulimit -f 100; ", "write")
+    process.waitFor(30, TimeUnit.SECONDS) shouldBe true
+    process.exitValue shouldBe 0
+    filesOf(tier) should have size 1
+  }
+}

@@ -1,0 +1,156 @@
+package io.penstock.fs.cache
+
+import java.nio.ByteBuffer
+import java.nio.file.attribute.{FileTime, PosixFilePermissions}
+import java.nio.file.{Files, StandardOpenOption}
+
+import scala.util.Random
+
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.matchers.should.Matchers
+import org.scalatest.time.SpanSugar._
+
+/** A tier that does not work makes reads slower, never wrong and never an error. */
+class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
+
+  private val Roomy = 16L * 1024 * 1024
+  private val sales = identity("a", 4)
+
+  /** Asks everything of a cache that has nothing to give. */
+  private def expectNothing(cache: TieredPageCache): Unit = {
+    cache.keeps shouldBe false
+    cache.find(sales, 0) shouldBe None
+    cache.has(sales, 0) shouldBe false
+    cache.keep(sales, 0, ByteBuffer.wrap(bytesOf(sales, 0)))
+    fill(cache, sales, 0)
+    cache.find(sales, 0) shouldBe None
+    cache.forget(sales)
+    cache.sweep()
+    cache.tidy()
+  }
+
+  test("a file where the directory should be") {
+    Files.createFile(memory(Roomy).directory)
+    expectNothing(cache(memory(Roomy)))
+  }
+
+  test("a memory tier that does not work leaves the pages to the disk tier") {
+    Files.createFile(memory(Roomy).directory)
+    val one = cache(memory(Roomy), disk(Roomy))
+    one.keeps shouldBe true
+    fill(one, sales, 0)
+    read(one, sales, 0) shouldBe Some(bytesOf(sales, 0).toSeq)
+    filesOf(disk(Roomy)) should have size 1
+  }
+
+  test("a tier without the room for one page takes none, and is not called broken") {
+    val one = cache(memory(PageSize.toLong))
+    fill(one, sales, 0)
+    one.find(sales, 0) shouldBe None
+    one.keeps shouldBe true
+  }
+
+  test("a directory that is removed while in use is left alone, then made anew") {
+    val one = cacheThatRests(200, memory(Roomy))
+    fill(one, sales, 0)
+    PrivateFiles.deleteTree(memory(Roomy).directory)
+    one.find(sales, 0) shouldBe None
+    one.keeps shouldBe false
+    eventually(timeout(5.seconds)) {
+      one.keeps shouldBe true
+    }
+    one.find(sales, 0) shouldBe None
+    fill(one, sales, 1)
+    read(cache(memory(Roomy)), sales, 1) shouldBe Some(bytesOf(sales, 1).toSeq)
+  }
+
+  test("a directory that is replaced while in use is noticed without a miss on the old one") {
+    val one = cache(memory(Roomy))
+    fill(one, sales, 0)
+    Files.move(memory(Roomy).directory, directory.resolve("elsewhere"))
+    fill(cache(memory(Roomy)), sales, 1)
+    one.tidy()
+    read(one, sales, 1) shouldBe Some(bytesOf(sales, 1).toSeq)
+    one.find(sales, 0) shouldBe None
+  }
+
+  test("a table of random bytes starts an empty cache, and what was there is removed") {
+    fill(cache(memory(Roomy)), sales, 0)
+    val table = memory(Roomy).directory.resolve("v1/table")
+    for (size <- Seq(0, 100, Files.size(table).toInt)) {
+      Files.write(table, Random.nextBytes(size), StandardOpenOption.TRUNCATE_EXISTING)
+      val one = cache(memory(Roomy))
+      one.find(sales, 0) shouldBe None
+      fill(one, sales, 0)
+      read(one, sales, 0) shouldBe Some(bytesOf(sales, 0).toSeq)
+      one.tidy()
+      PrivateFiles.list(memory(Roomy).directory).map(_.getFileName.toString).toSet shouldBe Set("lock", "v1")
+    }
+  }
+
+  test("slots of random bytes cost pages, not answers") {
+    fill(cache(memory(Roomy)), sales, 0)
+    val table = memory(Roomy).directory.resolve("v1/table")
+    val bytes = Files.readAllBytes(table)
+    Random.nextBytes(bytes.length - PageTable.HeaderSize).copyToArray(bytes, PageTable.HeaderSize)
+    Files.write(table, bytes)
+    val one = cache(memory(Roomy))
+    for (index <- 0L until 4) {
+      one.keep(sales, index, ByteBuffer.wrap(bytesOf(sales, index)))
+      read(one, sales, index) should (be(None) or be(Some(bytesOf(sales, index).toSeq)))
+    }
+  }
+
+  test("a table that is cut short under its users makes the tier rest, then start anew") {
+    val one = cache(memory(Roomy))
+    fill(one, sales, 0)
+    Files.write(memory(Roomy).directory.resolve("v1/table"), Array[Byte](), StandardOpenOption.TRUNCATE_EXISTING)
+    for (index <- 0L until 4) one.find(sales, index) shouldBe None
+    fill(one, sales, 0)
+    fill(one, sales, 1)
+    read(one, sales, 1) shouldBe Some(bytesOf(sales, 1).toSeq)
+  }
+
+  test("the last process to open a tier decides its budget") {
+    val page = (PageSize + SlotWord.BlockSize).toLong
+    val first = cache(memory(8 * page))
+    for (n <- 0 until 8) fill(first, identity(s"object-$n", 1), 0)
+    val second = cache(memory(4 * page))
+    fill(second, identity("more", 1), 0)
+    tableOf(memory(0)).status.used should be <= 4 * page
+    fill(first, identity("yet more", 1), 0)
+    tableOf(memory(0)).status.used should be <= 4 * page
+  }
+
+  test("what a killed process left half written is removed when it is old") {
+    val one = cache(memory(Roomy))
+    fill(one, sales, 0)
+    val filling = memory(Roomy).directory.resolve("v1/filling")
+    val (old, young) = (filling.resolve("1-1"), filling.resolve("2-1"))
+    Seq(old, young).foreach(Files.createFile(_))
+    Files.setLastModifiedTime(old, FileTime.fromMillis(0))
+    one.tidy()
+    Files.exists(old) shouldBe false
+    Files.exists(young) shouldBe true
+  }
+
+  test("pages and directories are their owner's alone") {
+    fill(cache(memory(Roomy)), sales, 0)
+    val page = filesOf(memory(Roomy)).head
+    PosixFilePermissions.toString(Files.getPosixFilePermissions(page)) shouldBe "rw-------"
+    for (path <- Seq(page.getParent, page.getParent.getParent, memory(Roomy).directory))
+      PosixFilePermissions.toString(Files.getPosixFilePermissions(path)) shouldBe "rwx------"
+  }
+
+  test("an interrupted reader is not the tier's fault") {
+    val one = cacheThatRests(60000, memory(Roomy))
+    fill(one, sales, 0)
+    Thread.currentThread.interrupt()
+    one.find(sales, 0)
+    one.keep(sales, 1, ByteBuffer.wrap(bytesOf(sales, 1)))
+    withClue("still interrupted")(Thread.interrupted() shouldBe true)
+    one.keeps shouldBe true
+    read(one, sales, 0) shouldBe Some(bytesOf(sales, 0).toSeq)
+  }
+}
