@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -75,13 +76,35 @@ class Misbehaving(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def misbehaving() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Misbehaving)
+class Stranger(Misbehaving):
+    """A gateway of another store: it takes what it is given, and has nothing that was given to others."""
+
+    status = 200
+
+    def do_GET(self) -> None:
+        self.status = 404
+        self.answer()
+
+
+@contextlib.contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def misbehaving() -> Iterator[str]:
+    with serving(Misbehaving) as url:
+        yield url
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    with serving(Stranger) as url:
+        yield url
 
 
 @pytest.fixture
@@ -179,6 +202,22 @@ def test_of_two_gateways_the_dead_one_is_named_and_the_other_is_measured(
     failed = [row for row in rows if row.judgement.outcome is Outcome.FAILED]
     assert [row.feature for row in failed] == [f"reachable {nobody_listens}"]
     assert f"round trip {lake.endpoints[0]}" in [row.feature for row in rows]
+
+
+def test_two_ways_into_one_store_are_one_store(lake: Lake, credentials: Credentials, store: S3ObjectStore) -> None:
+    both = (lake.endpoints[0], lake.endpoints[0].replace("127.0.0.1", "localhost"))
+    rows = LakeCheck(replace(lake, endpoints=both), credentials).run()
+    assert outcomes(rows)["one store"] is Outcome.OK
+    assert usable(rows)
+    assert list(store.list("")) == []
+
+
+def test_a_gateway_of_another_store_fails_the_check(lake: Lake, credentials: Credentials, stranger: str) -> None:
+    rows = LakeCheck(replace(lake, endpoints=(*lake.endpoints, stranger)), credentials).run()
+    assert not usable(rows)
+    [row] = [row for row in rows if row.feature == "one store"]
+    assert row.judgement.outcome is Outcome.FAILED
+    assert stranger in row.judgement.measured
 
 
 def test_a_store_that_only_fails_is_reported_row_by_row(lake: Lake, misbehaving: str) -> None:

@@ -19,7 +19,7 @@ def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
     """Every setting with where it came from: base < store < workload < lake < catalog < user."""
     layers = (
         *layers_of(spec.profile),
-        Layer.of("lake", lake_settings.spark_settings(lake), reason=f"the lake “{lake.name}”", source="penstock lake"),
+        Layer.of("lake", _lake(lake), reason=f"the lake “{lake.name}”", source="penstock lake"),
         Layer.of("catalog", _catalog(lake), reason="one catalog of tables for all clusters", source="docs/why.md"),
     )
     return resolve(layers, spec.size, spec.settings)
@@ -39,6 +39,10 @@ def launch(
             HIVE_SITE: hive_site,
         },
     )
+
+
+def _lake(lake: Lake) -> Mapping[str, str]:
+    return {**lake_settings.spark_settings(lake), **lake_settings.gateway_settings(lake)}
 
 
 def _catalog(lake: Lake) -> Mapping[str, str]:

@@ -19,6 +19,7 @@ from penstock.lake.judgements import (
     judge_bytes,
     judge_clock,
     judge_conditional,
+    judge_gateways,
     judge_listing,
     judge_multipart,
     judge_overwrites,
@@ -72,6 +73,9 @@ class LakeCheck:
             self._blocked = "no endpoint answers"
         self._access()
         try:
+            if len(reached) > 1:
+                judge = functools.partial(judge_gateways, len(reached))
+                self._measure("one store", probes.strangers, judge, blocks="the gateways differ")
             self._measure("write, read, delete", probes.write_and_read, judge_bytes, blocks="writing fails")
             self._measure("range GET", probes.ranges, judge_ranges)
             self._measure("multipart upload", probes.multipart, judge_multipart)
@@ -91,7 +95,7 @@ class LakeCheck:
                 trip = functools.partial(probes.round_trip, endpoint)
                 self._measure(self._named("round trip", endpoint), trip, judge_round_trip)
         finally:
-            if not self._blocked or self._blocked == "writing fails":
+            if self._blocked in ("", "writing fails", "the gateways differ"):
                 self._progress("cleaning up")
                 with contextlib.suppress(Exception):  # what cannot be removed now was reported by a row above
                     probes.clean()

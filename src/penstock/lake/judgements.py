@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.lake.probes import Answer, Conditional, Multipart, Race, RoundTrip, Staleness
@@ -47,6 +48,20 @@ def judge_clock(answer: Answer) -> Judgement:
             Outcome.LIMITED, seen, "works, but times in listings differ from this machine's: set the clock"
         )
     return Judgement(Outcome.OK, seen, "signs requests with this machine's time")
+
+
+def judge_gateways(gateways: int, apart: Sequence[tuple[str, str]]) -> Judgement:
+    """`apart`: each (written through, not found through)."""
+    if apart:
+        writer, reader = apart[0]
+        return Judgement(
+            Outcome.FAILED,
+            f"what is written through {writer} is not there through {reader}",
+            "cannot use them as one: they are not gateways of one store, or not all of them have the bucket",
+        )
+    return Judgement(
+        Outcome.OK, f"each of {gateways} shows what any other wrote", "spreads requests over them, and does without one"
+    )
 
 
 def judge_round_trip(trip: RoundTrip) -> Judgement:

@@ -130,6 +130,18 @@ class Probes:
             samples.append(time.perf_counter() - started)
         return RoundTrip(statistics.median(samples), statistics.quantiles(samples, n=100)[98], len(samples))
 
+    def strangers(self) -> list[tuple[str, str]]:
+        """Each (written through, not found through) of two gateways that do not show the same bucket."""
+        apart = []
+        for number, (writer, client) in enumerate(self._clients.items()):
+            content = os.urandom(100)
+            target = self._target(f"gateway-{number}")
+            client.put_object(**target, Body=content)
+            apart += [(writer, reader) for reader, s3 in self._clients.items() if _content(s3, target) != content]
+            # Through its own gateway: `clean` looks through the first alone.
+            client.delete_object(**target)
+        return apart
+
     def write_and_read(self) -> bool:
         """Whether bytes come back as written, under a key with a space, quotes and letters outside ASCII."""
         content = os.urandom(100_000)
@@ -270,6 +282,17 @@ class Probes:
             if not status:
                 raise
         return Conditional(status, next(self._turn).get_object(**target)["Body"].read() == b"first")
+
+
+def _content(client: Any, target: dict[str, str]) -> bytes | None:
+    """None where there is no such object, or not even its bucket."""
+    try:
+        content: bytes = client.get_object(**target)["Body"].read()
+    except Exception as error:
+        if status_of(error) != 404:
+            raise
+        return None
+    return content
 
 
 def _skew(date: str | None, here: float) -> float | None:

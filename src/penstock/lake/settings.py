@@ -20,10 +20,10 @@ ENVIRONMENT: Mapping[str, str] = {
 
 
 def spark_settings(lake: Lake) -> dict[str, str]:
-    """Settings of the S3A file system that follow from the lake alone.
+    """Settings of S3A itself that follow from the lake alone.
 
-    S3A knows one endpoint; it is given the first. The provider reads the file of `ENVIRONMENT`, so that no secret is
-    ever a setting, which Spark would print in its UI and event log.
+    S3A knows one endpoint; it is given the first, and `gateway_settings` adds the others. The provider reads the file
+    of `ENVIRONMENT`, so that no secret is ever a setting, which Spark would print in its UI and event log.
     """
     endpoint = lake.endpoints[0]
     return {
@@ -34,6 +34,17 @@ def spark_settings(lake: Lake) -> dict[str, str]:
         "spark.hadoop.fs.s3a.aws.credentials.provider": (
             "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
         ),
+    }
+
+
+def gateway_settings(lake: Lake) -> dict[str, str]:
+    """Settings by which Penstock's file system uses every gateway of the lake.
+
+    A lake with one endpoint has the client too: its name may stand for several addresses.
+    """
+    return {
+        "spark.hadoop.fs.s3a.s3.client.factory.impl": "io.penstock.fs.gateways.GatewayClientFactory",
+        "spark.hadoop.fs.s3a.penstock.endpoints": ",".join(lake.endpoints),
     }
 
 

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.engine.settings import resolved
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.credentials import CredentialsFile, as_ini, checked, from_environment, from_lines, resolve
-from penstock.lake.settings import ENVIRONMENT, private_credentials_file, spark_settings
+from penstock.lake.settings import ENVIRONMENT, gateway_settings, private_credentials_file, spark_settings
 
 values = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
 secrets = st.builds(Credentials, values, values, st.none() | values)
@@ -92,6 +94,13 @@ def test_spark_settings_hold_the_way_to_the_store_and_no_secret() -> None:
     assert settings["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "true"
     assert settings["spark.hadoop.fs.s3a.endpoint.region"] == "eu-1"
     assert not any("key" in name for name in settings)
+
+
+def test_every_gateway_of_a_lake_is_used_and_the_first_is_s3as_own() -> None:
+    lake = Lake("x", ("https://a:1", "https://b:1"), "data", "file:x")
+    assert gateway_settings(lake)["spark.hadoop.fs.s3a.penstock.endpoints"] == "https://a:1,https://b:1"
+    spec = ApplicationSpec("/a.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "a")
+    assert resolved(spec, lake).values().items() >= {**spark_settings(lake), **gateway_settings(lake)}.items()
 
 
 def test_the_private_file_has_the_profile_the_environment_names() -> None:

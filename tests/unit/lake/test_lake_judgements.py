@@ -6,6 +6,7 @@ from penstock.lake.judgements import (
     judge_bytes,
     judge_clock,
     judge_conditional,
+    judge_gateways,
     judge_listing,
     judge_multipart,
     judge_overwrites,
@@ -90,3 +91,11 @@ def test_a_date_that_is_none_gives_no_skew() -> None:
     assert _skew(None, 0.0) is None
     assert _skew("yesterday", 0.0) is None
     assert _skew("Thu, 01 Jan 1970 00:01:00 GMT", 0.5) == pytest.approx(60.0)
+
+
+def test_gateways_of_different_stores_are_told_apart_by_name() -> None:
+    assert judge_gateways(2, []).outcome is Outcome.OK
+    apart = judge_gateways(2, [("http://a:1", "http://b:1")])
+    assert apart.outcome is Outcome.FAILED
+    assert "http://a:1" in apart.measured
+    assert "http://b:1" in apart.measured
