@@ -1,4 +1,4 @@
-"""DFSIO and the ingest on a real cluster over a real lake: measured, verified, and nothing left behind."""
+"""DFSIO and the ingest on a real cluster and lake: measured, verified, nothing left behind, whoever dies meanwhile."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from penstock.lab.records import Run
 from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
+from penstock.lab.suites.gateways import Gateways
 from penstock.lab.suites.ingest import Ingest
 
 pytestmark = pytest.mark.integration
@@ -43,6 +44,19 @@ def test_more_clients_than_cores_write_and_read_the_same_files(shared_home: Home
     assert {sample["bytes"] for sample in found.values()} == {3 * MIB}
     points = [sample for sample in run.of_kind("point") if sample["series"] == "write, 3 clients"]
     assert sum(sample["bytes"] for sample in points) == 3 * MIB
+
+
+def test_no_task_fails_when_one_of_two_gateways_is_killed_under_load(shared_home: Home) -> None:
+    run = measured(
+        shared_home, Gateways(gateways=2, kill=True, rate=16 * MIB, clients=2, file_size_bytes=4 * MIB, files=6)
+    )
+    checks = {sample["name"]: sample["right"] for sample in run.of_kind("check")}
+    assert checks["one gateway was killed"]
+    assert checks["no task failed"]
+    (application,) = run.of_kind("application")
+    lake = application["summary"]["lake"]
+    assert lake["gateways_ejected"] >= 1
+    assert lake["gateway_failovers"] >= 1
 
 
 def test_every_object_of_an_ingest_is_read_back(shared_home: Home) -> None:

@@ -39,10 +39,15 @@ def suite_command(
         app.command(name)(command)
         if scales:
             scale.app.command(name)(_combined(to_suite, scale.measure_curve))
-        TO_SUITE[name] = _combined(to_suite, lambda suite: suite)
+        described_by_files(name, to_suite)
         return command
 
     return decorate
+
+
+def described_by_files(name: str, to_suite: Callable[..., Suite]) -> None:
+    """Let lab files name the workload, with the options of the function that turns them into its suite."""
+    TO_SUITE[name] = _combined(to_suite, lambda suite: suite)
 
 
 def _combined(to_suite: Callable[..., Suite], carry_out: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.engine.application import ClusterSize
+from penstock.lab.launcher import Ran
 from penstock.lab.session import Session
 from penstock.profiles.store import S3A
 
@@ -47,7 +48,7 @@ def run_clients(
     keep: bool = False,
     doing: Callable[[str], None] | None = None,
     **more: Any,
-) -> None:
+) -> Ran:
     """Run the application on a place of its own in the lake, with `most` clients at once, and record its samples.
 
     The application takes its place away itself; what one that was killed left there is removed here.
@@ -70,3 +71,4 @@ def run_clients(
     finally:
         if not keep:
             session.remove(place)
+    return ran

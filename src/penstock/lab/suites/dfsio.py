@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.errors import InvalidInput
+from penstock.lab.launcher import Ran
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.clients import run_clients
@@ -66,8 +67,12 @@ class Dfsio(Suite):
         return tuple(random.Random(f"{self.seed}/{repetition}").sample(self.clients, len(self.clients)))  # noqa: S311
 
     def repetition(self, session: Session) -> None:
+        self.run(session)
+
+    def run(self, session: Session) -> Ran:
+        """One repetition, and how its application went."""
         order = self.order(session.repetition or 0)
-        run_clients(
+        return run_clients(
             session,
             "dfsio",
             _MAIN,

@@ -14,6 +14,7 @@ _SUITES = {
     "dfsio": "dfsio:Dfsio",
     "enrichment": "enrichment:Enrichment",
     "etl": "etl:Etl",
+    "gateways": "gateways:Gateways",
     "ingest": "ingest:Ingest",
     "kmeans": "kmeans:KMeans",
     "mixed": "mixed:Mixed",
