@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tpcds_world import World
 
+from penstock.errors import InvalidInput
 from penstock.lab.suites import tpcds
 
 SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"))
@@ -89,3 +91,21 @@ def test_interrupted_it_stops_the_application(world: World, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         world.measure(SUITE)
     assert world.engine.stopped == ["app-1"]
+
+
+def test_local_tables_are_a_copy_of_the_lakes_made_once_and_their_answers_are_checked(world: World) -> None:
+    local = replace(SUITE, location="local")
+    assert world.measure(local).outcome == "ok"
+    assert world.mains() == ["Load", "Load", "PowerRun"]
+    assert world.measure(SUITE).outcome == "ok"
+    world.answers["q2"] = [["2.60"]]
+    assert world.measure(local).outcome == "wrong"
+    assert world.mains() == ["Load", "Load", "PowerRun", "PowerRun", "PowerRun"]
+    databases = [spec.arguments[spec.arguments.index("--database") + 1] for spec in world.engine.submitted]
+    assert databases == ["tpcds_sf0p1", "tpcds_sf0p1_local", "tpcds_sf0p1_local", "tpcds_sf0p1", "tpcds_sf0p1_local"]
+
+
+def test_tables_are_read_from_a_place_there_is(world: World) -> None:
+    with pytest.raises(InvalidInput, match="moon"):
+        world.measure(replace(SUITE, location="moon"))
+    assert not world.mains()

@@ -93,6 +93,8 @@ class World:
         return State.FAILED if self.failing else State.FINISHED
 
     def load(self, arguments: dict[str, str]) -> State:
+        if arguments["--location"].startswith("file:"):
+            return self.copy(arguments)
         prefix = arguments["--location"].removeprefix("s3a://bucket/")
         file = self.scratch / "item.parquet"
         duckdb.sql("SELECT * FROM (VALUES (1.5), (2.5), (0.5)) t(i_price)").write_parquet(str(file))
@@ -100,6 +102,14 @@ class World:
         table = {"table": "item", "rows": 3, "bytes": 100, "files": 1, "partitions": 0, "layout": "plain"}
         manifest = {"scale": float(arguments["--scale"]), "object_size": 32 << 20, "tables": [table]}
         self.store.put(f"{prefix}/_manifest.json", json.dumps(manifest).encode())
+        self.tables.add(arguments["--database"])
+        return State.FINISHED
+
+    def copy(self, arguments: dict[str, str]) -> State:
+        manifest = self.store.get(f"{arguments['--from'].removeprefix('s3a://bucket/')}/_manifest.json")
+        place = Path(arguments["--location"].removeprefix("file:"))
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "_manifest.json").write_bytes(manifest)
         self.tables.add(arguments["--database"])
         return State.FINISHED
 

@@ -27,6 +27,9 @@ def tpcds(
     warm_iterations: Annotated[int, typer.Option(help="Rounds in the same cluster before those.", min=0)] = 0,
     validate: Annotated[bool, typer.Option(help="Check every answer against DuckDB.")] = True,
     object_size: options.ObjectSize = "32m",
+    location: Annotated[
+        str, typer.Option(help="Of the tables: lake, or local: a copy on this machine's disk.")
+    ] = "lake",
     reload: options.Reload = False,
 ) -> Tpcds:
     """Run TPC-DS on a dedicated cluster. Exit code 9 when an answer differs, 1 when a query failed."""
@@ -40,5 +43,6 @@ def tpcds(
         iterations=iterations,
         warm_iterations=warm_iterations,
         validate=validate,
+        location=location,
         reload=reload,
     )

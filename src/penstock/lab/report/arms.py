@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Spread
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, comparison, devices, plots, reads, words
+from penstock.lab.report import again, checks, comparison, devices, plots, reads, warmth, words
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 
-_OWN: dict[str, Callable[[Sequence[Run], Sequence[str]], list[Section]]] = {"reads": reads.sections}
+_OWN: dict[str, Callable[[Sequence[Run], Sequence[str]], list[Section]]] = {
+    "reads": reads.sections,
+    "terasort": warmth.sections,
+    "tpcds": warmth.sections,
+}
 """Workloads that say more of their arms than how long each took."""
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
-from penstock.errors import NotFound
+from penstock.errors import InvalidInput, NotFound
 from penstock.lab import checking
 from penstock.lab.bench import Bench, workloads_jar
 from penstock.lab.launcher import Ran
@@ -22,12 +23,20 @@ _MIB = 1 << 20
 DEFAULT_OBJECT = 32 * _MIB
 
 
+LAKE, LOCAL = "lake", "local"
+LOCATIONS = (LAKE, LOCAL)
+
+
 @dataclass(frozen=True)
 class DataSet:
-    """TPC-DS data of one scale and object size; another layout is another data set, beside it."""
+    """TPC-DS data of one scale and object size; another layout is another data set, beside it.
+
+    A `local` one is a copy of the lake's files on this machine's disk, as tables of a database of their own.
+    """
 
     scale: float
     object_size_bytes: int = DEFAULT_OBJECT
+    local: bool = False
 
     @property
     def name(self) -> str:
@@ -40,38 +49,52 @@ class DataSet:
 
     @property
     def database(self) -> str:
-        return f"tpcds_{self.name}"
+        return f"tpcds_{self.name}{'_local' if self.local else ''}"
+
+    def location(self, session: Session) -> str:
+        """Its address for Spark."""
+        return f"file:{self._directory(session.bench)}" if self.local else session.uri(self.prefix)
+
+    def _directory(self, bench: Bench) -> Path:
+        return bench.home.cache / self.prefix
 
     def manifest(self, bench: Bench) -> bytes | None:
         """The manifest, where it is of this scale and object size and its load was completed."""
         try:
-            content = bench.store.get(f"{self.prefix}/_manifest.json")
-        except NotFound:
+            if self.local:
+                content = (self._directory(bench) / "_manifest.json").read_bytes()
+            else:
+                content = bench.store.get(f"{self.prefix}/_manifest.json")
+        except (NotFound, FileNotFoundError):
             return None
         found = json.loads(content)
         same = found["scale"] == self.scale and found["object_size"] == self.object_size_bytes
         return content if same else None
 
     def ensure(self, session: Session, *, reload: bool = False) -> bytes:
-        """The manifest, after generating the data where the lake or the catalog lacks it."""
-        session.listener.step(f"TPC-DS data of scale {self.scale:g}")
+        """The manifest, after generating the data where the lake or the catalog lacks it, and copying it if `local`."""
+        in_lake = replace(self, local=False)
+        if self.local:
+            in_lake.ensure(session, reload=reload)
+        session.listener.step(f"{'Local copy of ' if self.local else ''}TPC-DS data of scale {self.scale:g}")
         found = None if reload else self.manifest(session.bench)
         if found is not None and session.bench.has_tables(self.database):
-            session.listener.note("The lake has it already.")
+            session.listener.note("It is there already.")
         else:
-            found = self._load(session)
+            found = self._load(session, ("--from", in_lake.location(session)) if self.local else ())
         session.record("dataset", manifest=json.loads(found))
         return found
 
-    def _load(self, session: Session) -> bytes:
+    def _load(self, session: Session, copied: Sequence[str]) -> bytes:
         session.application(
             "load",
             f"{_MAIN}.Load",
             (
                 *("--scale", f"{self.scale:g}"),
-                *("--location", session.uri(self.prefix)),
+                *("--location", self.location(session)),
                 *("--database", self.database),
                 *("--object-size", f"{self.object_size_bytes}b"),
+                *copied,
             ),
             name=f"TPC-DS load, scale {self.scale:g}",
             profile=Tpcds.profile,
@@ -79,7 +102,7 @@ class DataSet:
         made = self.manifest(session.bench)
         if made is None:
             raise NotFound(
-                f"The data was generated but {self.prefix}/_manifest.json is not in the lake",
+                f"The data was made but {self.location(session)} has no manifest",
                 fix="generate it again: penstock lab tpcds --reload",
             )
         _tell(session, json.loads(made)["tables"])
@@ -102,11 +125,19 @@ class Tpcds(Suite):
     iterations: int = 1
     warm_iterations: int = 0
     validate: bool = True
+    location: str = LAKE
+    """Of the tables that are read: in the lake, or in a copy of its files on this machine's disk."""
     reload: bool = False
 
     @property
     def data(self) -> DataSet:
-        return DataSet(self.scale, self.object_size_bytes)
+        return DataSet(self.scale, self.object_size_bytes, local=self.location == LOCAL)
+
+    def check_options(self) -> None:
+        if self.location not in LOCATIONS:
+            raise InvalidInput(
+                f"Tables cannot be read from {self.location}", fix=f"choose one of {', '.join(LOCATIONS)}"
+            )
 
     @property
     def description_scale(self) -> float:
@@ -114,7 +145,7 @@ class Tpcds(Suite):
 
     def needs_bytes(self) -> int:
         # 252 MB as Parquet and about as much again in the checker's copy; shuffle files come on top.
-        return int(self.scale * 0.8e9)
+        return int(self.scale * (1.1e9 if self.location == LOCAL else 0.8e9))
 
     def prepare(self, session: Session) -> None:
         self.data.ensure(session, reload=self.reload)
@@ -130,7 +161,8 @@ class Tpcds(Suite):
         )
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
-            check_answers(session, self.data, self.queries, power.answers())
+            # Also of a copy: the checker reads the lake's files, which are the same.
+            check_answers(session, replace(self.data, local=False), self.queries, power.answers())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import org.apache.spark.sql.SparkSession
 import io.penstock.workloads.{Application, Arguments, Manifest, UsageError}
 
 /**
- * Generates TPC-DS, lays it out, registers the tables as external Parquet tables and collects their statistics.
+ * Generates TPC-DS, lays it out, registers the tables as external Parquet tables and collects their statistics. With
+ * `--from`, the files of a data set that was loaded with the same options are copied instead of generated.
  *
  * What is at `--location` and the tables of the same names in `--database` are replaced. A load that was cut short
  * leaves no `_manifest.json`; running it again starts over.
@@ -18,8 +19,8 @@ import io.penstock.workloads.{Application, Arguments, Manifest, UsageError}
 object Load extends Application {
 
   private val usage =
-    "Load --scale S --location URI --database NAME [--object-size 32m] [--tables a,b] [--parallelism N]"
-  private val known = Set("scale", "location", "database", "object-size", "tables", "parallelism")
+    "Load --scale S --location URI --database NAME [--object-size 32m] [--tables a,b] [--parallelism N] [--from URI]"
+  private val known = Set("scale", "location", "database", "object-size", "tables", "parallelism", "from")
 
   override def run(arguments: Seq[String]): Int = {
     val options = Arguments.parse(arguments, known, usage)
@@ -35,7 +36,7 @@ object Load extends Application {
     val manifest = new Manifest(location, spark.sparkContext.hadoopConfiguration)
     manifest.withdraw()
     spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database`")
-    val loader = new TableLoader(spark, scale, location, database)
+    val loader = new TableLoader(spark, scale, location, database, options.optional("from").map(_.stripSuffix("/")))
     val loaded = sideBySide(plans)(loader.load)
     manifest.write(LoadReport.manifest(scale, objectSize, versions(spark), loaded))
     println(LoadReport.table(loaded))

@@ -1,6 +1,9 @@
 package io.penstock.workloads.tpcds
 
+import java.io.IOException
+
 import io.trino.tpcds.Table
+import org.apache.hadoop.fs.{FileUtil, Path}
 import org.apache.spark.sql.{SaveMode, SparkSession}
 
 import io.penstock.workloads.DataFiles
@@ -8,21 +11,46 @@ import io.penstock.workloads.DataFiles
 /** What a table came to. `bytes` and `files` are of its data files alone. */
 case class LoadedTable(plan: TablePlan, rows: Long, bytes: Long, files: Int, partitions: Int)
 
-/** Generates, writes, registers and analyses tables of one scale in one database. */
-class TableLoader(spark: SparkSession, scale: Double, location: String, database: String) {
+/**
+ * Generates, writes, registers and analyses tables of one scale in one database.
+ *
+ * @param from
+ *   where the tables' files are copied from instead of being generated
+ */
+class TableLoader(
+    spark: SparkSession,
+    scale: Double,
+    location: String,
+    database: String,
+    from: Option[String] = None
+) {
 
   private val items = TpcdsTable.session(scale).getScaling.getRowCount(Table.ITEM)
 
   /** What is under the table's location is replaced. */
   def load(plan: TablePlan): LoadedTable = {
     val name = plan.table.name
-    describe(s"$name: generating in ${plan.chunks} chunks, ${plan.description}")
-    write(plan)
+    from match {
+      case Some(place) =>
+        describe(s"$name: copying")
+        copy(s"$place/$name", directory(plan))
+      case None =>
+        describe(s"$name: generating in ${plan.chunks} chunks, ${plan.description}")
+        write(plan)
+    }
     describe(s"$name: registering")
     register(plan)
     describe(s"$name: collecting statistics")
     spark.sql(s"ANALYZE TABLE ${qualified(name)} COMPUTE STATISTICS FOR ALL COLUMNS")
     measure(plan)
+  }
+
+  private def copy(source: String, target: String): Unit = {
+    val configuration = spark.sparkContext.hadoopConfiguration
+    val (in, out) = (new Path(source), new Path(target))
+    val (store, place) = (in.getFileSystem(configuration), out.getFileSystem(configuration))
+    place.delete(out, true)
+    if (!FileUtil.copy(store, in, place, out, false, configuration)) throw new IOException(s"$in was not copied whole")
   }
 
   private def write(plan: TablePlan): Unit = {

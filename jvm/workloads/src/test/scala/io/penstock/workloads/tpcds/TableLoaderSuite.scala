@@ -55,6 +55,19 @@ class TableLoaderSuite extends AnyFunSuite with LocalSpark {
     assert(byYear.size >= 5 && byYear.zip(byYear.tail).forall { case (one, next) => one._2 < next._1 })
   }
 
+  test("a copy has the files of the original, its rows and its statistics, and replaces what was there") {
+    val layout = plan("web_returns", Partitioned(0, Granularity.Year, 1, 1))
+    val original = loader.load(layout)
+    val place = directory.resolve("copy").toUri.toString.stripSuffix("/")
+    def copied(from: String) = new TableLoader(spark, scale, place, "copied", Some(from))
+    val _ = spark.sql("CREATE DATABASE IF NOT EXISTS copied")
+    val from = directory.resolve("it's here").toUri.toString.stripSuffix("/")
+    assert(copied(from).load(layout) == original)
+    assert(copied(from).load(layout) == original)
+    assert(spark.table("copied.web_returns").exceptAll(spark.table("tpcds.web_returns")).isEmpty)
+    intercept[java.io.FileNotFoundException](copied(s"$place/nowhere").load(layout))
+  }
+
   test("statistics are in the catalog: rows of the table, distinct values of its columns") {
     loader.load(plan("reason", Plain(0, 1)))
     val statistics = spark
