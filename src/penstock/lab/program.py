@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.clusters import jvm, plan
@@ -27,7 +27,7 @@ WRONG = 9
 """The exit code of a program whose checks found something wrong; its report tells what."""
 
 
-def run(session: Session, main_class: str, arguments: Sequence[str], *, settings: Mapping[str, str]) -> None:
+def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
     """Run it to its end; it is told the file with its settings by `--settings`.
 
     Secrets are in a private file alone, which the environment names. Raises `ClusterError` with the end of its output
@@ -41,7 +41,7 @@ def run(session: Session, main_class: str, arguments: Sequence[str], *, settings
             lake_settings.private_credentials_file(credentials),
             mode=0o600,
         )
-        made = _settings(session, settings)
+        made = _settings(session)
         write_atomically(private / "spark.conf", as_properties(made))
         common = jvm.Jvm(jvm.find_java(), jvm.class_path(), private=private, scratch=private)
         command = jvm.program_command(
@@ -66,10 +66,8 @@ def run(session: Session, main_class: str, arguments: Sequence[str], *, settings
         )
 
 
-def _settings(session: Session, settings: Mapping[str, str]) -> dict[str, str]:
-    spec = ApplicationSpec(
-        BUILT_IN, session.size, "program", profile=session.profile, settings={**session.settings, **settings}
-    )
+def _settings(session: Session) -> dict[str, str]:
+    spec = ApplicationSpec(BUILT_IN, session.size, "program", profile=session.profile, settings=session.settings)
     return engine_settings.resolved(spec, session.bench.lake).values()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class World:
         monkeypatch.setattr(benches, "versions", dict)
         monkeypatch.setattr(program, "run", self.run)
 
-    def run(self, _: Session, main_class: str, arguments: Sequence[str], *, settings: Mapping[str, str]) -> None:
+    def run(self, _: Session, main_class: str, arguments: Sequence[str]) -> None:
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
         self.started.append((main_class.rpartition(".")[2], given))
         if main_class.endswith("Generate"):

@@ -95,7 +95,6 @@ class Reads(Suite):
                     *("--small-objects", str(self.small_objects)),
                     *("--small-size", f"{self.small_size_bytes}b"),
                 ),
-                settings={},
             )
             found = self._manifest(session)
         if found is None:
@@ -125,7 +124,6 @@ class Reads(Suite):
                     *("--passes", str(self.passes)),
                     *("--raw", str(self.source == RAW).lower()),
                 ),
-                settings={},
             )
             for line in report.read_text(encoding="utf-8").splitlines():
                 session.record(**json.loads(line), cores=session.size.executor.cores)
