@@ -92,6 +92,7 @@ _DEFAULTS = {
     "retry.limit": "7",
     "retry.throttle.interval": "100ms",
     "committer.threads": "8",
+    "committer.magic.track.commits.in.memory.enabled": "false",
 }
 
 _AS_SHIPPED = Layer.of(
