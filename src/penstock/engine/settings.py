@@ -8,7 +8,7 @@ from penstock.clusters.base import Launch
 from penstock.engine.application import ApplicationSpec
 from penstock.lake import settings as lake_settings
 from penstock.lake.base import Credentials, Lake
-from penstock.profiles.catalogue import layers_of
+from penstock.profiles.catalogue import parted
 from penstock.profiles.layers import Resolved, resolve
 from penstock.profiles.setting import Layer
 
@@ -16,11 +16,13 @@ HIVE_SITE = "hive-site.xml"
 
 
 def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
-    """Every setting with where it came from: base < store < workload < lake < catalog < user."""
+    """Every setting with where it came from: base < store < workload < lake < catalog < another client < user."""
+    workload, client = parted(spec.profile)
     layers = (
-        *layers_of(spec.profile),
+        *workload,
         Layer.of("lake", _lake(lake), reason=f"the lake “{lake.name}”", source="penstock lake"),
         Layer.of("catalog", _catalog(lake), reason="one catalog of tables for all clusters", source="docs/why.md"),
+        *client,
     )
     return resolve(layers, spec.size, spec.settings)
 

@@ -33,6 +33,12 @@ def layers_of(name: str) -> tuple[Layer, ...]:
     """The layers of a workload profile, weakest first: base, store, and the workload's own; then those of the client
     where one is named (`tpcds+s3a-default`). Raises `NotFound`.
     """
+    workload, client = parted(name)
+    return (*workload, *client)
+
+
+def parted(name: str) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
+    """Those of the workload, and those of the client, which hold also against what a lake says of Penstock's own."""
     workload, plus, client = name.partition("+")
     if workload not in _WORKLOADS:
         raise NotFound(
@@ -46,7 +52,7 @@ def layers_of(name: str) -> tuple[Layer, ...]:
             why=f"those are {', '.join(clients.LAYERS)}; without one, it is Penstock's",
             fix=f"{workload}+{next(iter(clients.LAYERS))}, or {workload} alone",
         )
-    return (base.LAYER, store.LAYER, *_WORKLOADS[workload], *(clients.LAYERS[client] if plus else ()))
+    return (base.LAYER, store.LAYER, *_WORKLOADS[workload]), clients.LAYERS[client] if plus else ()
 
 
 def summary_of(name: str) -> str:
