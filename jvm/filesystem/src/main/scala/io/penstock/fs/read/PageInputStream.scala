@@ -5,7 +5,7 @@ import java.nio.ByteBuffer
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.function.{Consumer, IntFunction}
-import java.util.{List => JavaList, Optional}
+import java.util.{List => JavaList, Objects, Optional}
 
 import scala.jdk.CollectionConverters._
 
@@ -161,6 +161,7 @@ final private[read] class PageInputStream(
       release: Consumer[ByteBuffer]
   ): Unit = {
     checkOpen()
+    Objects.requireNonNull(release, "release")
     val sorted = VectoredReadUtils.validateAndSortRanges(ranges, Optional.of(Long.box(length))).asScala.toVector
     sorted.foreach(_.setData(new CompletableFuture[ByteBuffer]))
     touched = true

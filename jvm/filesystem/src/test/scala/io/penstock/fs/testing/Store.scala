@@ -17,7 +17,11 @@ object Store {
 
   private case class Server(endpoint: URI, accessKey: String, secretKey: String)
 
-  private lazy val server: Server = sys.env.get("PENSTOCK_TEST_S3_ENDPOINT") match {
+  private val outside = sys.env.get("PENSTOCK_TEST_S3_ENDPOINT")
+
+  def isOutside: Boolean = outside.isDefined
+
+  private lazy val server: Server = outside match {
     case Some(endpoint) =>
       val (accessKey, secretKey) = profileKeys()
       Server(URI.create(endpoint), accessKey, secretKey)

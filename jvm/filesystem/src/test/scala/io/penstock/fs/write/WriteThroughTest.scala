@@ -6,11 +6,15 @@ import scala.jdk.CollectionConverters._
 import scala.util.{Random, Using}
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.s3a.S3AFileSystem
+import org.apache.hadoop.fs.s3a.commit.files.SinglePendingCommit
+import org.apache.hadoop.fs.s3a.commit.impl.CommitOperations
 import org.apache.hadoop.fs.{Abortable, FileSystem}
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
+import io.penstock.fs.read.PageStreamFactory
 import io.penstock.fs.testing.{Requests, Store}
 import io.penstock.fs.{CacheSettings, PenstockFileSystem}
 
@@ -121,6 +125,42 @@ class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
     assert(bucket.get("aborted").isEmpty && bucket.pendingUploads().isEmpty)
     assert(pageFiles() == before)
   }
+
+  for (size <- Seq(1000, PartSize, 2 * PartSize + PageSize + 7))
+    test(s"a committer's file of $size bytes has its pages, though another completes its upload") {
+      val bytes = data(size, seed = 80)
+      val name = s"part-$size"
+      val magic = bucket.path(s"table/__magic_job-1/job/0/tasks/1/__base/$name")
+      Using.resource(Store.fileSystem(bucket, conf()))(files => Using.resource(files.create(magic))(_.write(bytes)))
+      assert(bucket.get(s"table/$name").isEmpty)
+      // As a driver does, with what the task has left for it in the store.
+      Using.resource(Store.fileSystem(bucket, conf(CacheSettings.Enabled -> "false"))) { files =>
+        val pending = SinglePendingCommit.serializer().load(files, magic.suffix(".pending"))
+        val parts = CommitOperations.toPartEtags(pending.getEtags)
+        val operations = files.asInstanceOf[S3AFileSystem].getWriteOperationHelper
+        operations.commitUpload(pending.getDestinationKey, pending.getUploadId, parts, pending.getLength)
+      }
+      assert(bucket.get(s"table/$name").exists(_.sameElements(bytes)))
+      assert(cached(s"table/$name") == pagesOf(bytes))
+    }
+
+  for (size <- Seq(3 * PageSize + 5, 2 * PartSize + 9))
+    test(s"what was written, $size bytes, is read with one HEAD and no GET") {
+      val bytes = data(size, seed = 81)
+      val key = s"read/$size"
+      val reads = Seq(
+        "fs.s3a.input.stream.type" -> "custom",
+        "fs.s3a.input.stream.custom.factory" -> classOf[PageStreamFactory].getName
+      )
+      Using.resource(Store.fileSystem(bucket, conf(reads: _*)))(write(_, key, bytes))
+      Using.resource(Store.fileSystem(bucket, conf(reads: _*))) { files =>
+        val requests = Requests.during {
+          val read = Using.resource(files.open(bucket.path(key)))(_.readAllBytes())
+          assert(read.sameElements(bytes))
+        }
+        assert(requests == Map("HEAD" -> 1))
+      }
+    }
 
   test("switched off, nothing is kept") {
     val before = pageFiles()
