@@ -33,7 +33,7 @@ object PageCaches {
 
   /**
    * The cache that these settings ask for; none if they turn it off, or make no sense, which is logged once. Never
-   * throws, and does not touch the tiers yet.
+   * throws, nor waits for the tiers: whether they work is seen at the first use.
    */
   def of(conf: Configuration): Option[PageCache] =
     if (!CacheSettings.enabled(conf)) None

@@ -25,8 +25,11 @@ private[cache] final case class PageLabel(of: ObjectIdentity, index: Long, pageS
  */
 private[cache] object PageFile {
 
-  /** Bytes that one checksum covers: what a reader of a few bytes has to check with them. */
-  val ChecksumBlock: Int = 64 * 1024
+  /**
+   * Bytes that one checksum covers: what a reader of a few bytes has to check with them, and what still is in the
+   * processor's nearest cache when its checksum is taken.
+   */
+  val ChecksumBlock: Int = 16 * 1024
 
   private val Magic = 0x50454e5041474531L // PENPAGE1
   private val EndSize = 16

@@ -3,7 +3,8 @@ package io.penstock.fs.cache
 import java.io.IOException
 import java.nio.channels.FileChannel
 import java.nio.file.attribute.PosixFilePermissions
-import java.nio.file.{FileAlreadyExistsException, Files, Path, StandardOpenOption}
+import java.nio.file.{FileAlreadyExistsException, Files, LinkOption, NoSuchFileException, NotDirectoryException}
+import java.nio.file.{Path, StandardOpenOption}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
@@ -42,13 +43,19 @@ private[cache] object PrivateFiles {
       Files.setPosixFilePermissions(directory, directoryMode)
   }
 
-  /** The entries of a directory; none if it is not there. */
+  /** The entries of a directory; none if it is not there, or not any more. */
   def list(directory: Path): Vector[Path] =
-    if (Files.isDirectory(directory)) Using.resource(Files.list(directory))(_.iterator.asScala.toVector)
-    else Vector.empty
+    try Using.resource(Files.list(directory))(_.iterator.asScala.toVector)
+    catch { case _: NoSuchFileException | _: NotDirectoryException => Vector.empty }
 
+  /** When a file was written last, in milliseconds since the epoch; none if it is not there any more. */
+  def modified(file: Path): Option[Long] =
+    try Some(Files.getLastModifiedTime(file).toMillis)
+    catch { case _: NoSuchFileException => None }
+
+  /** Several processes may do so at once: what the others leave to do is done. */
   def deleteTree(path: Path): Unit = {
-    if (Files.isDirectory(path) && !Files.isSymbolicLink(path)) list(path).foreach(deleteTree)
+    if (Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) list(path).foreach(deleteTree)
     Files.deleteIfExists(path): Unit
   }
 }

@@ -37,7 +37,8 @@ private[cache] final class Tier(
   @volatile private var restsUntil = System.nanoTime
   private val warned = new AtomicBoolean
 
-  def works: Boolean = ready() != null
+  /** Whether it works and has room for a page at all. */
+  def keeps: Boolean = attempt(false)(_.table.budget >= settings.pageSize)
 
   /** Through which processes agree who fetches a page. */
   def locks: Option[LockFile] = Option(ready()).map(_.directory.locks)
@@ -86,7 +87,7 @@ private[cache] final class Tier(
 
   /** Keeps a page. */
   def insert(key: PageKey, label: PageLabel, data: ByteBuffer): Outcome =
-    if (!works) Refused
+    if (!keeps) Refused
     else {
       val trailer = PageFile.trailerOf(label, data)
       val blocks = SlotWord.blocksOf(data.remaining.toLong + trailer.remaining)

@@ -64,10 +64,9 @@ private[cache] final class TierAudit(directory: TierDirectory, table: PageTable,
 
   private def stateOf(file: Path): State =
     try
-      if (clock() - Files.getLastModifiedTime(file).toMillis < EvictionPolicy.Abandoned * 1000L && !isListed(file))
-        InWork
-      else if (!isListed(file)) Orphan
-      else contentOf(file)
+      if (isListed(file)) contentOf(file)
+      else if (PrivateFiles.modified(file).exists(_ < clock() - EvictionPolicy.Abandoned * 1000L)) Orphan
+      else InWork
     catch { case _: NoSuchFileException => InWork }
 
   private def isListed(file: Path): Boolean =

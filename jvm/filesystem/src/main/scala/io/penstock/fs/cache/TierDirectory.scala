@@ -74,10 +74,9 @@ private[cache] final class TierDirectory private (
   /** Removes what processes that died left behind: unfinished pages and discarded generations. */
   def tidy(): Unit = {
     val old = System.currentTimeMillis - EvictionPolicy.Abandoned * 1000L
-    for (file <- PrivateFiles.list(filling) if Files.getLastModifiedTime(file).toMillis < old)
-      Files.deleteIfExists(file)
-    for (entry <- PrivateFiles.list(directory) if entry.getFileName.toString.startsWith(Discarded))
-      PrivateFiles.deleteTree(entry)
+    val unfinished = PrivateFiles.list(filling).filter(PrivateFiles.modified(_).exists(_ < old))
+    val discarded = PrivateFiles.list(directory).filter(_.getFileName.toString.startsWith(Discarded))
+    (unfinished ++ discarded).foreach(PrivateFiles.deleteTree)
   }
 }
 

@@ -18,7 +18,7 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
     (label, data) => insert(label, data) != Tier.Refused
   )
 
-  override def keeps: Boolean = tiers.exists(_.works)
+  override def keeps: Boolean = tiers.exists(_.keeps)
 
   override def find(of: ObjectIdentity, index: Long): Option[Page] = {
     val mapped = if (exists(of, index)) lookUp(PageLabel(of, index, pageSize)) else null
