@@ -166,7 +166,9 @@ def test_the_time_limit_ends_a_detached_application(
     nothing_is_left(penstock.home, ended)
 
 
-def test_sql_answers_on_its_own_cluster_and_leaves_no_result_behind(penstock: Command, engine: Engine) -> None:
+def test_sql_answers_on_its_own_cluster_leaves_no_result_behind_and_can_be_run_again(
+    penstock: Command, engine: Engine
+) -> None:
     size = ["--driver-memory", "512m", "--executor-cores", "1", "--executor-memory", "512m"]
     code, out, err = penstock.run("sql", *size, "--format", "csv", "SELECT 1 AS eins, 'zwei; ß' AS b; SELECT nope")
     assert code == 1
@@ -174,6 +176,12 @@ def test_sql_answers_on_its_own_cluster_and_leaves_no_result_behind(penstock: Co
     assert "nope" in err
     assert "Traceback" not in err
     assert not list(engine.store(None).list("penstock/results/"))
+
+    code, out, err = penstock.run("rerun", "last", "--json")
+    assert code == 1, err
+    assert json.loads(out)[0]["rows"] == [[1, "zwei; ß"]]
+    assert not list(engine.store(None).list("penstock/results/"))
+    assert not list((penstock.home.root / "cache").glob("statements-*"))
 
 
 @pytest.mark.parametrize(

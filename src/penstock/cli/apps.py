@@ -13,6 +13,7 @@ import typer
 from penstock.cli import options
 from penstock.cli.console import STYLES, closing_line, count, duration, lake_line, moment, size, took
 from penstock.cli.run import submit_and_follow
+from penstock.cli.sql import is_statements, run_again
 from penstock.engine.application import Application, State
 from penstock.engine.engine import Engine
 from penstock.engine.lakeuse import LakeUse
@@ -119,9 +120,21 @@ def rerun(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and return.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Run an application again, as a new one with the same file, arguments, size and settings."""
+    """Run an application again, as a new one with the same file, arguments, size and settings.
+
+    Of `penstock sql`, the statements: what they answer now is printed, with --json as JSON.
+    """
     engine = _engine()
-    spec = replace(engine.get(application_id).spec, idempotency_key=None)
+    before = engine.get(application_id)
+    if is_statements(before.spec):
+        if detach:
+            raise InvalidInput(
+                "Statements cannot be detached from",
+                why="this command prints what they answer",
+                fix="leave out --detach",
+            )
+        run_again(engine, before, output_format="json" if as_json else "table")
+    spec = replace(before.spec, idempotency_key=None)
     submit_and_follow(engine, spec, detach=detach, as_json=as_json)
 
 

@@ -117,8 +117,16 @@ final class Scratch private[cluster] (
     Files.createSymbolicLink(place, memory.file(name.text).toPath)
   }
 
+  /** An application of many shuffles would leave a link for each of their files. */
+  private def unlink(name: ScratchName): Unit =
+    if (!name.temporary && !memory.file(name.text).exists()) {
+      val place = onDisk(name.text).toPath
+      if (Files.isSymbolicLink(place)) { val _ = Files.deleteIfExists(place) }
+    }
+
   private def forget(name: ScratchName, size: Long): Unit = {
     chosen.remove(name)
+    unlink(name)
     synchronized { placement = placement.gone(name, size) }
   }
 }
