@@ -40,7 +40,8 @@ def _lines(series: Mapping[str, tuple[Sequence[DiskTrack], Values, Callable[[flo
     data: list[Figure] = []
     for index, (name, (tracks, values, write)) in enumerate(series.items()):
         for number, track in enumerate(tracks):
-            shown = values(track)
+            # A figure holds for the interval that ends at its second; the first begins at none.
+            seconds, shown = (0.0, *track.seconds), (values(track)[0], *values(track))
             data.append(
                 {
                     "type": "scatter",
@@ -48,19 +49,18 @@ def _lines(series: Mapping[str, tuple[Sequence[DiskTrack], Values, Callable[[flo
                     "name": name,
                     "legendgroup": name,
                     "showlegend": number == 0,
-                    "x": list(track.seconds),
+                    "x": list(seconds),
                     "y": [value * scale for value in shown],
                     "line": {
                         "color": SERIES[index % len(SERIES)],
                         "width": 1.6,
                         "dash": DASHES[index % len(DASHES)],
-                        # A figure holds for the whole interval before its second.
                         "shape": "vh",
                     },
                     "opacity": 1 if number == 0 else 0.4,
                     "hovertext": [
                         f"<b>{name}</b>, repetition {track.repetition}, second {second:.0f}<br>{write(value)}"
-                        for second, value in zip(track.seconds, shown, strict=True)
+                        for second, value in zip(seconds, shown, strict=True)
                     ],
                     "hoverinfo": "text",
                 }
