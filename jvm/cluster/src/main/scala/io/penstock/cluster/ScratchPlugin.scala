@@ -93,7 +93,7 @@ private object ScratchPlugin {
       val share = conf.getSizeAsBytes("spark.penstock.scratch.memory") / conf.getInt("spark.penstock.executors", 1)
       memory = new MemoryDirectory(new File(conf.get("spark.penstock.scratch.directory"), context.executorID))
       val closed = Paths.get(conf.get("spark.penstock.directory")).resolve("scratch-memory-closed")
-      scratch = ScratchBlockManager.install(new Scratch(memory, share, _, closed), unused = memory.root)
+      scratch = ScratchBlockManager.install(new Scratch(memory, share, _, closed), memory.root)
     }
 
     override def onTaskSucceeded(): Unit = report()

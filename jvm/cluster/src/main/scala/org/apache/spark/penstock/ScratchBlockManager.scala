@@ -4,6 +4,7 @@ import java.io.File
 import java.util.UUID
 
 import org.apache.spark.storage._
+import org.apache.spark.util.Utils
 import org.apache.spark.{SparkConf, SparkEnv}
 
 import io.penstock.cluster.scratch.{Scratch, ScratchName}
@@ -17,6 +18,7 @@ private[spark] class ScratchBlockManager private (
     conf: SparkConf,
     disk: DiskBlockManager,
     scratch: Scratch,
+    memory: File,
     override private[spark] val localDirs: Array[File],
     override private[spark] val localDirsString: Array[String]
 ) extends DiskBlockManager(conf, deleteFilesOnStop = false, isDriver = false) {
@@ -43,6 +45,8 @@ private[spark] class ScratchBlockManager private (
   override private[spark] def stop(): Unit = {
     super.stop()
     disk.stop()
+    // As the disk's go; a process that is killed leaves it to whoever started it.
+    Utils.tryLogNonFatalError(Utils.deleteRecursively(memory))
   }
 }
 
@@ -52,18 +56,19 @@ object ScratchBlockManager {
    * Give this process's block manager its scratch, before its first task. It has no door for that: the field is
    * replaced.
    *
-   * @param unused
-   *   where Spark's own constructor makes a directory that nothing will ever be in
+   * @param memory
+   *   this process's own directory in memory. Spark's own constructor makes one below it that nothing will ever be in
    */
-  def install(scratch: (String => File) => Scratch, unused: File): Scratch = {
+  def install(scratch: (String => File) => Scratch, memory: File): Scratch = {
     val blocks = SparkEnv.get.blockManager
     val disk = blocks.diskBlockManager
     val installed = scratch(disk.getFile(_: String))
     val manager =
       new ScratchBlockManager(
-        new ElsewhereConf(blocks.conf, unused),
+        new ElsewhereConf(blocks.conf, memory),
         disk,
         installed,
+        memory,
         disk.localDirs,
         disk.localDirsString
       )
