@@ -82,14 +82,14 @@ def compared(runs: Mapping[str, Run]) -> list[Section]:
     if all(tracks.values()):
         text = "; ".join(f"{name} {percent(analysis.spread(shares).median)} busy" for name, shares in busy.items())
         parts.append(Plot("disk-busy", plots.busy_over_time(tracks), f"{text}.", height=260))
-    return [Section("The shuffle's disk", _NOTE, [*parts, table])]
+    return [Section("The shuffle's disk", _NOTE, [*parts, table], brief=True)]
 
 
 _FIGURES = (("queue", words.number), ("read_bytes", words.data), ("written_bytes", words.data))
 
 
 def percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
+    return f"{share * 100:.{0 if share >= 0.1 or not share else 1}f} %"
 
 
 def _median(run: Run, key: str, write: plots.Write) -> str:
