@@ -4,6 +4,7 @@ import java.nio.file.{Files, Path}
 import java.util.Comparator
 
 import scala.jdk.StreamConverters._
+import scala.util.{Try, Using}
 
 import org.apache.hadoop.conf.Configuration
 
@@ -64,7 +65,12 @@ object Tier {
   /** More than is read: eviction is measured elsewhere. */
   private val Room = "8G"
 
-  private def remove(directory: Path): Unit =
-    if (Files.exists(directory))
-      Files.walk(directory).sorted(Comparator.reverseOrder[Path]).toScala(Seq).foreach(Files.deleteIfExists(_))
+  /** As far as that goes: the cache's housekeeping may be at work there, and the lab removes the place in the end. */
+  private def remove(directory: Path): Unit = {
+    val _ = Try(
+      Using.resource(Files.walk(directory))(
+        _.sorted(Comparator.reverseOrder[Path]).toScala(Seq).foreach(Files.deleteIfExists(_))
+      )
+    )
+  }
 }
