@@ -19,8 +19,7 @@ from typing import Any
 
 from penstock.errors import StateError
 from penstock.home import Home, read_json, write_json
-
-SETTINGS = "spark.hadoop.fs.s3a.penstock.cache."
+from penstock.profiles.cache import PREFIX
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the directory below it is private, and checked to be ours
 _SHARE_OF_MEMORY = 0.10
@@ -81,8 +80,8 @@ def settings(found: Iterable[Tier]) -> dict[str, str]:
     """What every application on this machine is told of the cache."""
     told: dict[str, str] = {}
     for tier in found:
-        told[f"{SETTINGS}{tier.name}.dir"] = str(tier.directory)
-        told[f"{SETTINGS}{tier.name}.size"] = str(tier.budget_bytes)
+        told[f"{PREFIX}{tier.name}.dir"] = str(tier.directory)
+        told[f"{PREFIX}{tier.name}.size"] = str(tier.budget_bytes)
     return told
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput
-from penstock.profiles import javaoptions, values
+from penstock.profiles import cache, javaoptions, values
 from penstock.profiles.problems import Problem, error, warning
 from penstock.profiles.store import S3A
 
@@ -162,6 +162,7 @@ def _without_effect(settings: Settings, _: ClusterSize | None) -> Iterator[Probl
         ("spark.sql.adaptive.enabled", "spark.sql.adaptive.", True),
         ("spark.sql.cbo.enabled", "spark.sql.cbo.", False),
         ("spark.speculation", "spark.speculation.", False),
+        (cache.ENABLED, cache.PREFIX, True),
     ):
         idle = sorted(key for key in settings if key.startswith(prefix) and key != switch)
         if idle and not _on(settings, switch, default=default):
@@ -176,6 +177,17 @@ def _without_effect(settings: Settings, _: ClusterSize | None) -> Iterator[Probl
             *kryo,
             problem=f"{kryo[0]} has no effect: objects are not written with Kryo",
             fix="--conf spark.serializer=org.apache.spark.serializer.KryoSerializer",
+        )
+
+
+def _cache(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    given = [key for key in cache.MEMORY if key in settings]
+    if given:
+        yield warning(
+            *given,
+            problem=f"the memory of a tier that {given[0]} asks for is not kept back for it",
+            why="applications are promised all memory but what this machine's own cache may take",
+            fix="penstock cache size --memory 4g",
         )
 
 
@@ -212,5 +224,6 @@ _RULES: tuple[Rule, ...] = (
     _tasks,
     _time_outs,
     _without_effect,
+    _cache,
     _java_options,
 )

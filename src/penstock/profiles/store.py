@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.application import ClusterSize
+from penstock.profiles import cache
 from penstock.profiles.setting import Layer, Setting
 from penstock.profiles.sources import (
     ATOMIC_COMMITS,
@@ -234,5 +235,5 @@ _SIGHT = (
 LAYER = Layer(
     "store",
     "reading and writing the lake through S3A",
-    (*_COMMIT, *_READ, *_WRITE, *_CONNECTIONS, *_SIGHT),
+    (*_COMMIT, *_READ, *cache.SETTINGS, *_WRITE, *_CONNECTIONS, *_SIGHT),
 )

@@ -13,6 +13,7 @@ from penstock.clusters import machine, pagecache
 from penstock.clusters.pagecache import Chosen, Tier
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
+from penstock.profiles.cache import PREFIX
 
 GIB = 1 << 30
 _Usage = namedtuple("_Usage", "total used free")
@@ -74,7 +75,7 @@ def test_without_a_memory_file_system_there_is_no_memory_tier(home: Home, monkey
     monkeypatch.setattr(pagecache, "_SHARED_MEMORY", home.root / "nowhere")
     memory, _ = pagecache.tiers(home, 64 * GIB)
     assert memory.budget_bytes == 0
-    assert pagecache.settings([memory])[pagecache.SETTINGS + "memory.size"] == "0"
+    assert pagecache.settings([memory])[PREFIX + "memory.size"] == "0"
 
 
 def test_two_homes_never_share_a_tier(home: Home) -> None:

@@ -8,7 +8,7 @@ from profile_sizes import LAPTOP
 from penstock.errors import InvalidInput
 from penstock.profiles import catalogue
 from penstock.profiles.check import check, refuse
-from penstock.profiles.known import Registry
+from penstock.profiles.known import Registry, bundled
 from penstock.profiles.layers import resolve
 from penstock.profiles.problems import Problem, Severity
 from penstock.profiles.secrets import is_secret
@@ -264,3 +264,17 @@ def test_warnings_alone_do_not_stop_a_launch() -> None:
 @given(st.dictionaries(st.text(max_size=30) | st.sampled_from([*BENEATH, *KNOWN.settings]), st.text(max_size=30)))
 def test_no_settings_make_the_check_fail(settings: dict[str, str]) -> None:
     check(settings, KNOWN, size=LAPTOP, beneath=BENEATH)
+
+
+def test_a_memory_tier_of_ones_own_is_said_to_be_nobodys_promise() -> None:
+    found = problems("spark.hadoop.fs.s3a.penstock.cache.memory.size", "8G")
+    (said,) = (problem for problem in found if "not kept back" in problem.problem)
+    assert said.severity is Severity.WARNING
+    assert said.fix.startswith("penstock cache size --memory")
+
+
+def test_settings_of_a_cache_that_is_off_have_no_effect_and_turning_it_off_is_fine() -> None:
+    off = {"spark.hadoop.fs.s3a.penstock.cache.enabled": "false"}
+    found = problems("spark.hadoop.fs.s3a.penstock.cache.strict", "true", **off)
+    assert any("no effect" in problem.problem and "cache.enabled" in problem.problem for problem in found)
+    assert check(off, bundled(), size=LAPTOP, beneath=BENEATH) == []

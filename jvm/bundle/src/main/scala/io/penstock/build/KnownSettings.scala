@@ -27,7 +27,8 @@ object KnownSettings {
 
   def write(target: Path): Unit = {
     val all =
-      mentioned() ++ network() ++ HadoopSettings.declared() ++ ConfigRegistry.removed() ++ ConfigRegistry
+      mentioned() ++ network() ++ HadoopSettings.declared() ++ OwnSettings.declared() ++ ConfigRegistry
+        .removed() ++ ConfigRegistry
         .hive() ++ ConfigRegistry.declared()
     val json = new ObjectMapper()
       .enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS)
