@@ -20,6 +20,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
     Its path has a space and a letter outside ASCII, as any user's may.
     """
+    from penstock.clusters import machine, pagecache
     from penstock.engine.installation import Installation
 
     home = Home(tmp_path_factory.mktemp("Zuhause für Tests"))
@@ -28,3 +29,5 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     installation.catalog_up()
     yield home
     list(installation.down())
+    # The rest of the home is pytest's to remove; what is in memory is not below it.
+    pagecache.remove(machine.page_cache(home))

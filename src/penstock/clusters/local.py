@@ -139,8 +139,10 @@ class LocalBackend(ClusterBackend):
         for name, content in launch.private_files.items():
             write_atomically(private / name, content)
         place = self._memory(directory, launch)
+        tiers = machine.page_cache(self._home)
+        pagecache.prepare(self._home, tiers)
         settings = {
-            **pagecache.settings(machine.page_cache(self._home)),
+            **pagecache.settings(tiers),
             **plan.settings(directory, launch, memory=place),
         }
         write_atomically(private / "python", plan.python_wrapper(directory, launch.settings), mode=0o700)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import StateError
-from penstock.home import Home, read_json, write_json
+from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.profiles.cache import PREFIX
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the directory below it is private, and checked to be ours
@@ -29,6 +29,7 @@ _SHARE_OF_ROOM = 0.5
 
 _GENERATION = "v1"
 _DISCARDED = "v1-discarded-"
+_OWNER = "home"
 # io.penstock.fs.cache.PageTable: words of 64 bits, one cache line each.
 _MAGIC = 0x50454E53544B3031
 _HEADER = struct.Struct("@QQ48xQ56xQ56xQ56x64xQ")
@@ -76,6 +77,23 @@ def tiers(home: Home, memory_bytes: int) -> tuple[Tier, Tier]:
     )
 
 
+def prepare(home: Home, found: Iterable[Tier]) -> None:
+    """Say whose the memory tier is, and remove those whose home is gone: nothing else would give their memory back.
+
+    Never raises: a tier that cannot be used makes applications slower and no more.
+    """
+    for other in _SHARED_MEMORY.glob(f"{_prefix()}*"):
+        with contextlib.suppress(OSError):
+            owner = Path((other / _OWNER).read_text(encoding="utf-8"))
+            if other.stat().st_uid == os.getuid() and not owner.exists():
+                shutil.rmtree(other, ignore_errors=True)
+    for tier in found:
+        if tier.name == "memory" and tier.budget_bytes:
+            with contextlib.suppress(OSError):
+                tier.directory.mkdir(mode=0o700, exist_ok=True)
+                write_atomically(tier.directory / _OWNER, str(home.root))
+
+
 def settings(found: Iterable[Tier]) -> dict[str, str]:
     """What every application on this machine is told of the cache."""
     told: dict[str, str] = {}
@@ -111,7 +129,7 @@ def drop(found: Iterable[Tier]) -> int:
             (tier.directory / _GENERATION).rename(aside)
             for entry in tier.directory.iterdir():
                 # An application may have begun anew. The lock is what processes agree through: never two of it.
-                if entry.name not in (_GENERATION, "lock"):
+                if entry.name not in (_GENERATION, "lock", _OWNER):
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         except OSError as error:
             raise StateError(
@@ -146,7 +164,11 @@ def _contents(directory: Path) -> Contents | None:
 def _memory_directory(home: Home) -> Path:
     # Two homes have two caches; the name says whose it is, and is the same after every start.
     of_home = hashlib.sha256(os.fsencode(home.root)).hexdigest()[:12]
-    return _SHARED_MEMORY / f"penstock-{os.getuid()}-{of_home}"
+    return _SHARED_MEMORY / f"{_prefix()}{of_home}"
+
+
+def _prefix() -> str:
+    return f"penstock-{os.getuid()}-"
 
 
 def _chosen_file(home: Home) -> Path:

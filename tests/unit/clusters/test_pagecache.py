@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 from collections import namedtuple
@@ -113,6 +114,20 @@ def test_dropping_leaves_nothing_but_the_lock_that_processes_agree_through(home:
     for tier in tiers:
         assert [path.name for path in tier.directory.iterdir()] == ["lock"]
     assert pagecache.drop(pagecache.tiers(home, GIB)) == 0
+
+
+def test_the_memory_of_a_home_that_is_gone_comes_back(home: Home) -> None:
+    gone, strangers = Home(home.root.parent / "gone"), home.root.parent / "shm" / f"penstock-{os.getuid()}-unsigned"
+    gone.create()
+    strangers.mkdir()
+    for each in (gone, home):
+        pagecache.prepare(each, pagecache.tiers(each, GIB))
+    theirs, ours = (pagecache.tiers(each, GIB)[0].directory for each in (gone, home))
+    assert theirs.is_dir() and ours.stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(gone.root)
+    pagecache.prepare(home, pagecache.tiers(home, GIB))
+    assert not theirs.exists()
+    assert ours.is_dir() and strangers.is_dir()
 
 
 def test_a_cache_that_cannot_be_dropped_says_which_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
