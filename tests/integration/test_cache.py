@@ -78,4 +78,4 @@ def test_what_one_application_leaves_is_seen_dropped_warmed_and_read_by_the_next
 
     read = sql(home, QUERY)
     assert read["bytes_from_memory"] > 0
-    assert read["bytes_from_store"] == 0
+    assert read["bytes_from_store"] == read["bytes_fetched"] == 0

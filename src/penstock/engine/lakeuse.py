@@ -34,20 +34,26 @@ class LakeUse:
         return self.counts.get(name, 0)
 
     @property
-    def from_cache(self) -> int:
-        return self.count("bytes_from_memory") + self.count("bytes_from_disk")
-
-    @property
     def read(self) -> int:
         """Bytes given to readers; where they do not read through the cache, those that came from the store."""
-        through_cache = self.from_cache + self.count("bytes_from_store")
-        return through_cache or self.count("bytes_received")
+        return self._through_cache or self.count("bytes_received")
 
     @property
     def hit_rate(self) -> float | None:
-        """The share of the bytes given to readers that no request was sent for; None where none went by the cache."""
-        through_cache = self.from_cache + self.count("bytes_from_store")
-        return self.from_cache / through_cache if through_cache else None
+        """The share of the bytes given to readers that had not to be fetched for them; None where none went by the
+        cache.
+
+        A page that was fetched a moment ago is in memory when it is read: where bytes were taken from alone would call
+        a cold run warm.
+        """
+        if not self._through_cache:
+            return None
+        missed = max(self.count("bytes_fetched"), self.count("bytes_from_store"))
+        return max(0.0, 1 - missed / self._through_cache)
+
+    @property
+    def _through_cache(self) -> int:
+        return sum(self.count(f"bytes_from_{place}") for place in ("memory", "disk", "store"))
 
     @property
     def milliseconds_per_request(self) -> float | None:

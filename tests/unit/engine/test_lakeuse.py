@@ -29,10 +29,14 @@ def test_a_summary_of_an_older_release_has_requests_and_no_hit_rate() -> None:
     assert use.hit_rate is None and use.milliseconds_per_request is None
 
 
-def test_the_hit_rate_is_of_bytes_given_to_readers_not_of_what_was_fetched() -> None:
-    use = _use(bytes_from_memory=600, bytes_from_disk=200, bytes_from_store=200, bytes_received=5000)
-    assert use.hit_rate == 0.8
-    assert use.read == 1000
+def test_bytes_that_had_to_be_fetched_are_no_hits_wherever_they_were_read_from() -> None:
+    cold = _use(bytes_from_memory=900, bytes_from_store=100, bytes_fetched=1000)
+    assert cold.hit_rate == 0 and cold.read == 1000
+    assert _use(bytes_from_memory=600, bytes_from_disk=200, bytes_from_store=200).hit_rate == 0.8
+
+
+def test_fetching_more_than_is_read_is_no_less_than_no_hit() -> None:
+    assert _use(bytes_from_store=100, bytes_fetched=5000).hit_rate == 0
 
 
 def test_a_reader_past_the_cache_has_read_what_was_received_and_no_hit_rate() -> None:
