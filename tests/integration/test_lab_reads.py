@@ -16,6 +16,10 @@ from penstock.lab.suites.reads import Reads
 pytestmark = pytest.mark.integration
 
 MIB = 1 << 20
+PAGES = {
+    "spark.hadoop.fs.s3a.input.stream.type": "custom",
+    "spark.hadoop.fs.s3a.input.stream.custom.factory": "io.penstock.fs.read.PageStreamFactory",
+}
 SIZE = ClusterSize(ProcessSize(1, 512 * MIB), ProcessSize(2, 512 * MIB), executors=1)
 
 
@@ -43,8 +47,8 @@ def requests(run: Run) -> dict[str, int]:
 def test_every_client_reads_the_right_bytes_and_a_warm_cache_asks_the_store_for_none(shared_home: Home) -> None:
     bench = Bench.open(shared_home)
     arms = [
-        Arm("warm", reads(), SIZE),
-        Arm("cold", reads(cache="cold"), SIZE),
+        Arm("warm", reads(), SIZE, settings=PAGES),
+        Arm("cold", reads(cache="cold"), SIZE, settings=PAGES),
         Arm("analytics", reads(), SIZE, profile="default+s3a-analytics"),
         Arm("local", reads(source="local"), SIZE),
     ]
