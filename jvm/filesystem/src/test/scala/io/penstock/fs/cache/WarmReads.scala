@@ -91,13 +91,16 @@ private[cache] class WarmReads(directory: Path, mebibytes: Int, repetitions: Int
     val random = new Random(1)
     val data = new Array[Byte](PageSize)
     val out = Files.newOutputStream(file)
+    val (written, kept) = (Seq.newBuilder[Double], Seq.newBuilder[Double])
     try
       for (index <- 0 until mebibytes) {
         random.nextBytes(data)
-        out.write(data)
-        mapped.keep(of, index.toLong, ByteBuffer.wrap(data))
+        written += secondsOf(out.write(data)) * 1e6
+        kept += secondsOf(mapped.keep(of, index.toLong, ByteBuffer.wrap(data))) * 1e6
       }
     finally out.close()
+    row("write 1 MiB to a file", "us/MiB", written.result())
+    row("keep a page of 1 MiB", "us/MiB", kept.result())
   }
 
   /** Seconds of processor time in which `threads` together read as much as the file holds. */
