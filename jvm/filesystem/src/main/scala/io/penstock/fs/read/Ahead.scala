@@ -1,6 +1,6 @@
 package io.penstock.fs.read
 
-import java.io.IOException
+import java.io.{IOException, InterruptedIOException}
 
 import io.penstock.fs.cache.Page
 
@@ -54,6 +54,8 @@ final private[read] class Ahead(val request: Request, fetch: (Request, PageSink,
   /**
    * Waits until `page`, one of the request's, has come or will not.
    *
+   * @throws java.io.InterruptedIOException
+   *   if the thread is interrupted, as it stays
    * @return
    *   the pages that the reader has to fetch itself because this fetch has not begun, and now never will
    */
@@ -62,7 +64,12 @@ final private[read] class Ahead(val request: Request, fetch: (Request, PageSink,
       stopped = true
       Some(Request(page, request.last))
     } else {
-      while (!over && next <= page) wait()
+      try while (!over && next <= page) wait()
+      catch {
+        case e: InterruptedException =>
+          Thread.currentThread.interrupt()
+          throw new InterruptedIOException(s"interrupted while page $page was on its way").initCause(e)
+      }
       None
     }
   }

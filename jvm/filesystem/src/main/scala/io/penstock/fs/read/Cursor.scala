@@ -115,7 +115,8 @@ final private[read] class Cursor(
     firstRead = false
     val requests = if (found != null) Vector.empty else reader.missing(span)
     val request = requests.find(_.contains(index)).getOrElse(Request(index, index))
-    aheads ++= reader.ahead(requests.filter(_ != request)) ++ goOn(span.last, readsOn && !isFooter)
+    aheads ++= reader.ahead(requests.filter(_ != request), aheads.size)
+    goOn(span.last, readsOn && !isFooter)
     if (found != null) {
       pin(index, found)
       0
@@ -132,10 +133,10 @@ final private[read] class Cursor(
     }
   }
 
-  private def goOn(index: Long, readsOn: Boolean): Seq[Ahead] = {
+  private def goOn(index: Long, readsOn: Boolean): Unit = {
     val (next, more) = readAhead.enter(index, readsOn, layout.pages)
     readAhead = next
-    more.fold(Seq.empty[Ahead])(span => reader.ahead(reader.missing(span)))
+    more.foreach(span => aheads ++= reader.ahead(reader.missing(span), aheads.size))
   }
 
   private def fetch(request: Request, into: ByteBuffer): Int = {

@@ -2,6 +2,8 @@ package io.penstock.fs.read
 
 import java.io.{Closeable, EOFException, IOException, InterruptedIOException}
 
+import scala.util.control.NonFatal
+
 /**
  * The bytes of one range, front to back. A response that breaks off in the middle is asked for again from there, as
  * often as the source's retries allow without a page's progress; it is never a mixture of two versions.
@@ -57,7 +59,8 @@ final private[read] class Download(
         }
       catch {
         case e: InterruptedIOException if stopped() => throw e
-        case e: IOException =>
+        // The SDK throws its own, which are no IOExceptions, and the retries understand.
+        case NonFatal(e) =>
           source.broke()
           close()
           throw e

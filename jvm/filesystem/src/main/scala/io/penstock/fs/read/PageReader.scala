@@ -25,6 +25,9 @@ final private[read] class PageReader(
 
   private val fetcher = new Fetcher(source, cache, plan, identity)
 
+  /** Settles the version, if that takes asking the store: after this, looking for pages does not fail. */
+  def prepare(): Unit = identity.pages(): Unit
+
   /** The page, if a tier has it; null otherwise. */
   def find(index: Long): Page = {
     val of = identity.pages()
@@ -62,6 +65,10 @@ final private[read] class PageReader(
     ahead
   }
 
-  /** Begins to bring pages into the cache: as many of `requests` as may be on their way besides the reader's own. */
-  def ahead(requests: Seq[Request]): Seq[Ahead] = if (keeps) requests.take(active - 1).map(begin) else Nil
+  /**
+   * Begins to bring pages into the cache: as many of `requests` as may be on their way besides the reader's own, and
+   * `others` that are already.
+   */
+  def ahead(requests: Seq[Request], others: Int): Seq[Ahead] =
+    if (keeps) requests.take(active - others).map(begin) else Nil
 }

@@ -35,8 +35,14 @@ final private[read] class VectoredRead(
   private val waiting = new ConcurrentHashMap[Long, List[Part]]
   private val requests = new ConcurrentLinkedQueue[Request]
 
-  /** @return how many requests it takes */
+  /**
+   * @return
+   *   how many requests it takes
+   * @throws java.io.IOException
+   *   if the version cannot be told; then no buffer has been taken
+   */
   def start(): Int = {
+    reader.prepare()
     val (empty, parts) = ranges.map(new Part(_)).partition(_.isEmpty)
     empty.foreach(_.complete())
     for (part <- parts; index <- part.wanted.first to part.wanted.last) offer(part, index)
