@@ -57,7 +57,7 @@ class World:
         assert tier.stat().st_mode & 0o777 == 0o700
         self.tiers.append(tier)
         samples = [made.measure("sequential, 1 thread", 0.5, bytes=MIB), made.check("contents")]
-        Path(given["--report"].removeprefix("file://")).write_text("\n".join(map(json.dumps, samples)))
+        Path(given["--report"].removeprefix("file:")).write_text("\n".join(map(json.dumps, samples)))
 
     def measure(self, *suites: Reads, repetitions: int = 1) -> list[Run]:
         arms = [Arm(f"arm {number}", suite, SIZE) for number, suite in enumerate(suites)]

@@ -116,7 +116,8 @@ class Reads(Suite):
                 f"{_MAIN}.Reads",
                 (
                     *("--location", self._location(session)),
-                    *("--report", report.as_uri()),
+                    # As Hadoop's paths are written: unlike in a URI, nothing in them is escaped.
+                    *("--report", f"file:{report}"),
                     *("--tier", str(tier)),
                     *("--cache", self.cache),
                     *("--medium", self.medium),

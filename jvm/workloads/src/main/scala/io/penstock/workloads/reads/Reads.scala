@@ -1,6 +1,5 @@
 package io.penstock.workloads.reads
 
-import java.net.URI
 import java.nio.file.Paths
 import java.util.concurrent.{Callable, CountDownLatch, ExecutionException, Executors}
 
@@ -8,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileSystem, LocalFileSystem}
+import org.apache.hadoop.fs.{FileSystem, LocalFileSystem, Path}
 
 import io.penstock.workloads.clients.{Content, ContentStream}
 import io.penstock.workloads.{Application, Arguments, Manifest, Report, UsageError}
@@ -104,7 +103,7 @@ private[reads] final class Reads(
   }
 
   private def withSource[T](use: Source => T): T = tier.pass(configuration) { configuration =>
-    Using.resource(FileSystem.newInstance(new URI(location), configuration)) { fileSystem =>
+    Using.resource(FileSystem.newInstance(new Path(location).toUri, configuration)) { fileSystem =>
       use(new Source(below(fileSystem), location, data))
     }
   }
