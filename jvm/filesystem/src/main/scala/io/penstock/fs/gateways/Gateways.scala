@@ -98,7 +98,7 @@ final class Gateways private[gateways] (
 
   /** A name server that is down takes no gateway away. */
   private def known(endpoint: Endpoint): Seq[Gateway] = {
-    val before = Option(pool).toSeq.flatMap(_.members).map(_.gateway).filter(_.endpoint == endpoint)
+    val before = synchronized(Option(pool)).toSeq.flatMap(_.members).map(_.gateway).filter(_.endpoint == endpoint)
     if (before.isEmpty) Seq(Gateway(endpoint)) else before
   }
 }
@@ -151,10 +151,14 @@ object Gateways {
   }
 
   /** @throws java.net.UnknownHostException */
-  private[gateways] def resolve(host: String): Seq[String] = InetAddress.getAllByName(host).toSeq.map {
-    case address: Inet6Address => s"[${address.getHostAddress.takeWhile(_ != '%')}]"
-    case address => address.getHostAddress
-  }
+  private[gateways] def resolve(host: String): Seq[String] = distinctHosts(InetAddress.getAllByName(host).toSeq)
+
+  /** A machine with an address of each family is one gateway, not two: only those of the JVM's preferred one count. */
+  private[gateways] def distinctHosts(found: Seq[InetAddress]): Seq[String] =
+    found.filter(_.getClass == found.head.getClass).map {
+      case address: Inet6Address => s"[${address.getHostAddress.takeWhile(_ != '%')}]"
+      case address => address.getHostAddress
+    }
 
   /** Any answer but a server's error to an unsigned request: even “forbidden” says that the gateway works. */
   private def answers(gateway: Gateway): Boolean = {

@@ -1,6 +1,6 @@
 package io.penstock.fs.gateways
 
-import java.net.{InetSocketAddress, UnknownHostException}
+import java.net.{InetAddress, InetSocketAddress, UnknownHostException}
 
 import scala.util.Using
 
@@ -77,6 +77,13 @@ class GatewaysTest extends AnyFunSuite {
     bench.known = () => Seq("10.0.0.9")
     bench.pass(seconds = 10)
     assert(bench.names == Set("http://store:8000 (10.0.0.9)"))
+  }
+
+  test("a machine with an IPv4 and an IPv6 address is one gateway") {
+    def addresses(texts: String*) = Gateways.distinctHosts(texts.map(InetAddress.getByName))
+    assert(addresses("127.0.0.1", "::1") == Seq("127.0.0.1"))
+    assert(addresses("10.0.0.1", "fd00::1", "10.0.0.2") == Seq("10.0.0.1", "10.0.0.2"))
+    assert(addresses("fd00::1", "10.0.0.1") == Seq("[fd00:0:0:0:0:0:0:1]"))
   }
 
   test("over https a name stays whole: its certificate is for the name") {
