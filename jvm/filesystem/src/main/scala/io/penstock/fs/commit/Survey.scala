@@ -62,7 +62,8 @@ final private[commit] class Survey(bucket: String) {
     trees.iterator.map { case ((kind, root), tree) =>
       Leftover.Tree(kind, Location(bucket, root), tree.keys.toVector, tree.bytes, tree.newest)
     }.toVector ++ journals.iterator.collect {
-      case (table, entries) if entries.size > 1 =>
+      // Those before an unfinished one go when it is finished.
+      case (table, entries) if entries.size > 1 && entries.maxBy(_.key).bytes == 0 =>
         val old = entries.sortBy(_.key).init
         Leftover.Superseded(
           table.copy(key = table.key + Journal.Directory),

@@ -27,15 +27,18 @@ final private[commit] class TaskOutput(job: String, context: TaskAttemptContext)
     new Path(directory, s"$magic/${spec.prefix}${"part-%05d".format(partition)}-$job${spec.suffix}")
   }
 
+  /** Of the files that are written to their end. */
+  def uploads: Vector[Upload] = TaskOutput.taken(attempt, remove = false)
+
   /** Throws Spark's `CommitDeniedException` where another attempt of the task was allowed to commit. */
   def commit(): TaskOutput.Committed = {
-    val uploads = TaskOutput.taken(attempt, remove = false)
-    if (uploads.nonEmpty) {
+    val committed = uploads
+    if (committed.nonEmpty) {
       val id = context.getTaskAttemptID
       SparkHadoopMapRedUtil.commitTask(TaskOutput.Permission, context, id.getJobID.getId, id.getTaskID.getId)
     }
     TaskOutput.taken(attempt, remove = true)
-    TaskOutput.Committed(uploads)
+    TaskOutput.Committed(committed)
   }
 
   def abort(bucket: String => Bucket): Unit =

@@ -1,5 +1,7 @@
 package io.penstock.fs.commit
 
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.functions.{col, udf}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
@@ -9,6 +11,7 @@ import io.penstock.fs.testing.Store
 class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
 
   private lazy val bucket = Store.newBucket()
+  private lazy val other = Store.newBucket()
   private lazy val spark: SparkSession = CommittingSpark.start()
 
   override def afterAll(): Unit = spark.stop()
@@ -58,6 +61,70 @@ class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
     assert(ids("partitioned") == (Seq(0L, 3L, 6L) ++ (100L until 110L).filter(_ % 3 != 0)))
     assert(bucket.list("partitioned/part=0/") == untouched)
     assertClean("partitioned")
+  }
+
+  for (format <- Seq("parquet", "orc", "csv", "json"))
+    test(s"a dynamic overwrite of $format replaces what it writes to") {
+      val table = s"format-$format"
+      rows(0, 6).write.partitionBy("part").format(format).save(path(table))
+      rows(100, 103).filter("part = 1").write.mode("overwrite").partitionBy("part").format(format).save(path(table))
+      assert(spark.read.format(format).load(path(table)).count() == 5)
+      assertClean(table)
+    }
+
+  /** The rows, from tasks of which one fails in its first `failures` attempts, after it has begun to write. */
+  private def failing(failures: Int): DataFrame = {
+    val failOnce = udf { id: Long =>
+      if (id == 7 && TaskContext.get().attemptNumber() < failures) throw new IllegalStateException("told to fail")
+      id
+    }
+    spark.range(0, 9, 1, 2).select(failOnce(col("id")).as("id"), (col("id") % 3).as("part"))
+  }
+
+  test("a task that fails once leaves nothing of its first attempt") {
+    failing(1).write.option("maxRecordsPerFile", 1).parquet(path("retried"))
+    assert(ids("retried") == (0L until 9L))
+    assert(dataFiles(bucket.list("retried/")).size == 9)
+    assertClean("retried")
+  }
+
+  for (mode <- Seq("static", "dynamic"))
+    test(s"an overwrite ($mode) whose task fails for good has deleted nothing and leaves nothing") {
+      val table = s"failed-$mode"
+      rows(0, 9).write.partitionBy("part").parquet(path(table))
+      val before = bucket.list(table + "/")
+      intercept[Exception] {
+        failing(9).write
+          .option("partitionOverwriteMode", mode)
+          .option("maxRecordsPerFile", 1)
+          .mode("overwrite")
+          .partitionBy("part")
+          .parquet(path(table))
+      }
+      assert(bucket.list(table + "/") == before)
+      assert(ids(table) == (0L until 9L))
+      assertClean(table)
+    }
+
+  test("a partition with a location of its own is replaced where it is") {
+    rows(0, 9).write.partitionBy("part").option("path", path("located")).saveAsTable("located")
+    spark.sql(s"ALTER TABLE located ADD PARTITION (part = 7) LOCATION '${path("elsewhere")}'")
+    for (id <- Seq(70, 71)) spark.sql(s"INSERT OVERWRITE located PARTITION (part) SELECT $id, 7")
+    assert(spark.sql("SELECT id FROM located WHERE part = 7").collect().map(_.getLong(0)).toSeq == Seq(71L))
+    assert(dataFiles(bucket.list("elsewhere/")).size == 1)
+    assert(spark.table("located").count() == 10)
+    assertClean("located")
+  }
+
+  test("S3A that keeps no uploads in memory is refused before any work") {
+    val without = spark.newSession()
+    val setting = "fs.s3a.bucket." + other.name + ".committer.magic.track.commits.in.memory.enabled"
+    spark.sparkContext.hadoopConfiguration.set(setting, "false")
+    val refused = intercept[Exception](without.range(3).write.parquet(other.path("t").toString))
+    assert(
+      Iterator.iterate[Throwable](refused)(_.getCause).takeWhile(_ != null).exists(_.getMessage.contains("in.memory"))
+    )
+    assert(other.list().isEmpty)
   }
 }
 

@@ -1,0 +1,191 @@
+package io.penstock.fs.commit
+
+import java.io.IOException
+import java.net.{InetSocketAddress, URI}
+
+import org.scalatest.BeforeAndAfterAll
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.penstock.fs.testing.{Fault, FaultyGateway, Store}
+
+/** Commits on a real store: which requests, and what happens when one of them fails. */
+class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
+
+  private lazy val gateway = new FaultyGateway(new InetSocketAddress(Store.endpoint.getHost, Store.endpoint.getPort))
+  private lazy val bucket = Store.newBucket()
+  private lazy val other = Store.newBucket()
+
+  // A failing request has used up the SDK's tries and is S3A's to send again, which is what is tested here.
+  private lazy val conf = {
+    val conf = Store.conf(URI.create(gateway.endpoint))
+    conf.set("fs.s3a.attempts.maximum", "1")
+    conf
+  }
+
+  private def table(name: String) = new WrittenTable(bucket, name, conf)
+
+  /** What was asked for, by kind: a request sent again over a connection that broke is one. */
+  private def requestsOf(work: => Unit): Map[String, Int] = {
+    gateway.clear()
+    work
+    gateway.requests
+      .distinctBy(_.headers("amz-sdk-invocation-id"))
+      .groupBy { request =>
+        val listing = request.query.contains("list-type") || request.query.startsWith("uploads")
+        if (request.method == "GET" && listing) "LIST" else request.method
+      }
+      .map { case (kind, requests) => kind -> requests.size }
+  }
+
+  override def afterAll(): Unit = gateway.close()
+
+  for (files <- Seq(1, 7))
+    test(s"an append of $files files costs $files completions and seven other requests, and copies nothing") {
+      val appended = table(s"append-$files")
+      appended.append(Seq("before"), "before")
+      val id = appended.newJob()
+      val uploads = appended.attempt(id, (1 to files).map(n => s"p=$n"), "new").uploads
+      val requests = requestsOf(appended.job(id).commit(uploads))
+      // The journal before and after the decision, and uploads nobody accepted; decision, marker, decision emptied.
+      assert(requests == Map("POST" -> files, "LIST" -> 3, "PUT" -> 3, "DELETE" -> 1))
+      assert(!gateway.requests.exists(_.headers.contains("x-amz-copy-source")))
+      assert(appended.contents.size == files + 1)
+      assert(appended.remains.isEmpty)
+    }
+
+  test("an overwrite adds one listing and one request that deletes all old files") {
+    val replaced = table("overwrite")
+    replaced.append((1 to 20).map(n => s"p=$n"), "old")
+    val id = replaced.newJob()
+    val output = replaced.job(id)
+    output.replace(
+      replaced.fs,
+      replaced.path
+    )
+    val uploads = replaced.attempt(id, Seq("p=1", "p=2", "p=3"), "new").uploads
+    val requests = requestsOf(output.commit(uploads))
+    assert(requests == Map("POST" -> (3 + 1), "LIST" -> 4, "PUT" -> 3, "DELETE" -> 1))
+    assert(replaced.contents == Seq("p=1" -> "new", "p=2" -> "new", "p=3" -> "new"))
+    assert(replaced.remains.isEmpty)
+  }
+
+  test("writing a file leaves nothing on the store but its upload") {
+    val written = table("written")
+    val requests = requestsOf(written.attempt(written.newJob(), Seq("p=1"), "new"))
+    assert(requests == Map("POST" -> 1, "PUT" -> 1))
+    assert(bucket.list("written/").isEmpty)
+    written.sweep()
+  }
+
+  test("of two attempts of a task the accepted one counts, and the other leaves nothing, even if it was lost") {
+    val attempted = table("attempts")
+    val id = attempted.newJob()
+    val lost = attempted.attempt(id, Seq("p=1", "p=2"), "lost", attempt = 0)
+    val accepted = attempted.attempt(id, Seq("p=1"), "accepted", attempt = 1)
+    assert(lost.uploads.head.key == accepted.uploads.head.key)
+    attempted.job(id).commit(accepted.uploads)
+    assert(attempted.contents == Seq("p=1" -> "accepted"))
+    assert(attempted.remains.isEmpty)
+  }
+
+  test("an attempt that is aborted takes its uploads with it") {
+    val aborted = table("aborted")
+    val attempt = aborted.attempt(aborted.newJob(), Seq("p=1", "p=2"), "x")
+    attempt.abort()
+    assert(aborted.remains.isEmpty)
+    assert(attempt.uploads.isEmpty)
+  }
+
+  test("a job that is aborted leaves the old data and nothing else, also called twice") {
+    val failed = table("failed")
+    failed.append(Seq("p=1"), "old")
+    val id = failed.newJob()
+    val output = failed.job(id)
+    output.replace(failed.fs, failed.path)
+    failed.attempt(id, Seq("p=1", "p=2"), "new")
+    output.abort()
+    output.abort()
+    assert(failed.contents == Seq("p=1" -> "old"))
+    assert(failed.remains.isEmpty)
+  }
+
+  test("a partition in another bucket is part of the same decision") {
+    val table = new WrittenTable(bucket, "spread", conf)
+    val elsewhere = new WrittenTable(other, "partition", conf)
+    elsewhere.append(Seq("p=2"), "old")
+    val id = table.newJob()
+    val here = table.attempt(id, Seq("p=1"), "new", partition = 0)
+    val there = elsewhere.attempt(id, Seq("p=2"), "new", partition = 1)
+    elsewhere.attempt(id, Seq("p=2"), "lost", partition = 2)
+    table.job(id, dynamic = true).commit(here.uploads ++ there.uploads)
+    assert(table.contents ++ elsewhere.contents == Seq("p=1" -> "new", "p=2" -> "new"))
+    assert(table.remains ++ elsewhere.remains.filterNot(_.contains(Journal.Directory)) == Nil)
+  }
+
+  test("uploads that somebody else aborted undo the job: the table is as it was") {
+    val undone = table("undone")
+    undone.append(Seq("p=1", "p=2"), "old")
+    val id = undone.newJob()
+    val uploads = undone.attempt(id, Seq("p=1", "p=2"), "new").uploads
+    undone.buckets(bucket.name).abort(uploads.last.key, uploads.last.id)
+    val failure = intercept[CommitLost](undone.job(id, dynamic = true).commit(uploads))
+    assert(failure.getMessage.contains(uploads.last.key))
+    assert(undone.contents == Seq("p=1" -> "old", "p=2" -> "old"))
+    assert(undone.remains.isEmpty)
+  }
+
+  for (
+    (name, fault) <- Seq(
+      "is answered 503" -> Fault.slowDown(),
+      "is reset" -> Fault.Reset,
+      "takes effect and its reply is lost" -> Fault.LoseResponse
+    )
+  )
+    test(s"a commit survives that any one of its requests $name") {
+      val requestsOfOne = 12
+      for (index <- 0 until requestsOfOne) {
+        val hit = table(s"fault-${name.replace(' ', '-')}-$index")
+        hit.append(Seq("p=1", "p=2"), "old")
+        val id = hit.newJob()
+        val uploads = hit.attempt(id, Seq("p=2", "p=3"), "new").uploads
+        gateway.clear()
+        gateway.inject(fault, skip = index)()
+        try hit.job(id, dynamic = true).commit(uploads)
+        finally gateway.heal()
+        assert(hit.contents == Seq("p=1" -> "old", "p=2" -> "new", "p=3" -> "new"), s"request $index")
+        assert(hit.remains.isEmpty, s"request $index")
+        assert(gateway.requests.size > index)
+      }
+    }
+
+  test("a store that goes away in the middle leaves a job that the next one finishes") {
+    val interrupted = table("interrupted")
+    interrupted.append(Seq("p=1"), "old")
+    val id = interrupted.newJob()
+    val uploads = interrupted.attempt(id, Seq("p=1", "p=2", "p=3"), "new").uploads
+    gateway.inject(Fault.Reset, times = 1000)(_.method == "DELETE")
+    val output = interrupted.job(id, dynamic = true)
+    try intercept[CommitInterrupted](output.commit(uploads))
+    finally gateway.heal()
+    output.abort()
+    interrupted.append(Seq("p=4"), "next")
+    assert(interrupted.contents == Seq("p=1" -> "new", "p=2" -> "new", "p=3" -> "new", "p=4" -> "next"))
+    assert(interrupted.remains.isEmpty)
+  }
+
+  test("a store that is away before the decision fails the job, which can then be taken back") {
+    val undecided = table("undecided")
+    undecided.append(Seq("p=1"), "old")
+    val id = undecided.newJob()
+    val uploads = undecided.attempt(id, Seq("p=1"), "new").uploads
+    gateway.inject(Fault.Reset, times = 1000)(r => r.method == "PUT" && r.path.contains(Journal.Directory))
+    val output = undecided.job(id, dynamic = true)
+    val failure =
+      try intercept[IOException](output.commit(uploads))
+      finally gateway.heal()
+    assert(!failure.isInstanceOf[CommitInterrupted])
+    output.abort()
+    assert(undecided.contents == Seq("p=1" -> "old"))
+    assert(undecided.remains.isEmpty)
+  }
+}

@@ -1,0 +1,70 @@
+package io.penstock.fs.commit
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What a listing shows of killed jobs, and what of it may go. */
+class SurveyTest extends AnyFunSuite {
+
+  private val Job = "11111111-2222-3333-4444-555555555555"
+
+  private def survey(listed: Listed*): Survey = {
+    val survey = new Survey("lake")
+    listed.foreach(survey.add)
+    survey
+  }
+
+  test("data is not taken for what is left, however it is named") {
+    val data = Seq("t/p=1/part-0.parquet", "t/_SUCCESS", "t/__magic", "t/_temporary", "t/my_temporary/x", "t/magic/x")
+    assert(survey(data.map(Listed(_, 1, 1)): _*).leftovers.isEmpty)
+  }
+
+  test("temporary trees are found at any depth, as a whole, and as young as their newest key") {
+    val found = survey(
+      Listed("a/_temporary/0/x", 5, 10),
+      Listed("a/_temporary/0/y/z", 7, 30),
+      Listed("b/c/__magic_job-1/job/x.pending", 1, 20),
+      Listed("b/.spark-staging-1/_temporary/x", 1, 20)
+    ).leftovers
+    assert(
+      found.map(l => (l.kind, l.at.key, l.files, l.newest)) == Vector(
+        ("temporary", "a/_temporary/", 2, 30),
+        ("magic", "b/c/__magic_job-1/", 1, 20),
+        ("staging", "b/.spark-staging-1/", 1, 20)
+      )
+    )
+  }
+
+  test("a journal is unfinished when its latest number has content; older numbers are left over once it has none") {
+    val unfinished =
+      survey(Listed("t/_penstock_commit/000000000003", 0, 1), Listed("t/_penstock_commit/000000000004", 9, 2))
+    assert(unfinished.unfinished == Vector(Location("lake", "t/")))
+    assert(unfinished.leftovers.isEmpty)
+    val finished = survey(Listed("_penstock_commit/000000000003", 9, 1), Listed("_penstock_commit/000000000004", 0, 2))
+    assert(finished.unfinished.isEmpty)
+    assert(finished.leftovers.map(l => (l.kind, l.files)) == Vector(("journal", 1)))
+  }
+
+  test("uploads are grouped by their job, below the directory that all of them share") {
+    val found = Survey.grouped(
+      "lake",
+      Iterator(
+        PendingUpload(s"t/p=1/part-00000-$Job.c000", "a", 5),
+        PendingUpload(s"t/p=2/part-00001-$Job.c000", "b", 9),
+        PendingUpload("backup/big.tar", "c", 7)
+      )
+    )
+    assert(
+      found.map(l => (l.at.key, l.job, l.files, l.newest)) == Vector(("backup/", None, 1, 7), ("t/", Some(Job), 2, 9))
+    )
+  }
+
+  test("what was touched since the limit stays, and so do uploads beside the tree of a job that was") {
+    val old = Survey.grouped("lake", Iterator(PendingUpload("t/part-r-00000", "a", 5))).head
+    val young = Survey.grouped("lake", Iterator(PendingUpload("u/part-r-00000", "b", 100))).head
+    val magic = survey(Listed("t/__magic_job-1/x", 1, 100)).leftovers.head
+    assert(Survey.removable(Vector(old, young), 50)(old))
+    assert(!Survey.removable(Vector(old, young), 50)(young))
+    assert(!Survey.removable(Vector(old, magic), 50)(old))
+    assert(Survey.removable(Vector(old, magic), 101)(magic))
+  }
+}

@@ -1,0 +1,97 @@
+package io.penstock.fs.commit
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.s3a.S3AFileSystem
+import org.apache.hadoop.fs.s3a.commit.CommitConstants
+import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
+import org.apache.hadoop.mapreduce.{TaskAttemptID, TaskType}
+import org.apache.spark.internal.io.FileNameSpec
+
+import io.penstock.fs.testing.Store
+
+/** A table of text files on the tests' store, written as Spark's tasks and driver write it, without Spark. */
+final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configuration) {
+
+  private val conf = {
+    val conf = new Configuration(settings)
+    conf.setBoolean(CommitConstants.FS_S3A_COMMITTER_MAGIC_TRACK_COMMITS_IN_MEMORY_ENABLED, true)
+    conf.set(JobOutput.Patience, "0ms")
+    conf
+  }
+
+  val path: org.apache.hadoop.fs.Path = bucket.path(name)
+
+  def fs: S3AFileSystem = path.getFileSystem(conf).asInstanceOf[S3AFileSystem]
+
+  def buckets: Buckets = new Buckets(name => new S3ABucket(Buckets.fileSystem(path, name, conf)))
+
+  def newJob(): String = UUID.randomUUID().toString
+
+  /** What one attempt of a task has written, to one file in each of the directories. */
+  def attempt(
+      job: String,
+      directories: Seq[String],
+      text: String,
+      partition: Int = 0,
+      attempt: Int = 0
+  ): TaskAttempt = {
+    val id = new TaskAttemptID("20260101", 0, TaskType.MAP, partition, attempt)
+    val output = new TaskOutput(job, new TaskAttemptContextImpl(conf, id))
+    for (directory <- directories) {
+      val stream = fs.create(output.file(bucket.path(s"$name/$directory"), FileNameSpec("", ".txt")))
+      stream.write(text.getBytes(UTF_8))
+      stream.close()
+    }
+    new TaskAttempt(output)
+  }
+
+  final class TaskAttempt(output: TaskOutput) {
+    def uploads: Vector[Upload] = output.uploads
+    def abort(): Unit = output.abort(buckets(_))
+  }
+
+  private[commit] def job(
+      id: String,
+      dynamic: Boolean = false,
+      open: S3AFileSystem => Bucket = new S3ABucket(_)
+  ): JobOutput = new JobOutput(id, path, dynamic, conf, open)
+
+  /** One job that writes `text` to one file in each directory. */
+  def append(directories: Seq[String], text: String): Unit = {
+    val id = newJob()
+    job(id).commit(attempt(id, directories, text).uploads)
+  }
+
+  private[commit] def overwrite(
+      id: String,
+      directories: Seq[String],
+      text: String,
+      open: S3AFileSystem => Bucket = new S3ABucket(_)
+  ): Unit = {
+    val output = job(id, open = open)
+    output.replace(fs, path)
+    output.commit(attempt(id, directories, text).uploads)
+  }
+
+  private[commit] def sweep(dryRun: Boolean = false): Sweep.Report =
+    new Sweep(buckets, new Parallel(4), cutoff = Long.MaxValue, dryRun).run(Location(bucket.name, name + "/"))
+
+  /** Directory and text of each file that a reader sees. */
+  def contents: Seq[(String, String)] = for {
+    key <- bucket.list(name + "/")
+    relative = key.stripPrefix(name + "/")
+    if relative.nonEmpty && !relative.endsWith("/") && !relative.split('/').exists(_.startsWith("_"))
+    text <- bucket.get(key)
+  } yield (CommitRecord.parent(relative).stripSuffix("/"), new String(text, UTF_8))
+
+  /** Keys and uploads that are there only while a job runs, or because one was killed. */
+  def remains: Seq[String] = {
+    val journal = bucket.list(name + "/").filter(_.contains(Journal.Directory))
+    bucket.pendingUploads().filter(_.startsWith(name + "/")) ++
+      bucket.list(name + "/").filter(_.contains("__magic")) ++
+      journal.dropRight(1) ++ journal.lastOption.filterNot(bucket.get(_).exists(_.isEmpty))
+  }
+}
