@@ -27,18 +27,9 @@ final private[commit] class S3ABucket(fs: S3AFileSystem) extends Bucket {
 
   private def client: S3Client = fs.getS3AInternals.getAmazonS3Client("commit")
 
-  /** What S3A's audit says these requests are for; without one it complains of each. */
-  private val span = fs.createSpan("commit", null, null)
-
   /** All of these may be sent twice, or are told apart by their answer when they are. */
-  private def retrying[A](action: String, key: String)(call: => A): A = {
-    val audited: CallableRaisingIOE[A] = () => {
-      span.activate()
-      try call
-      finally span.deactivate()
-    }
-    store.getInvoker.retry(action, key, true, audited)
-  }
+  private def retrying[A](action: String, key: String)(call: => A): A =
+    store.getInvoker.retry(action, key, true, (() => call): CallableRaisingIOE[A])
 
   override def list(prefix: String): Iterator[Listed] =
     pages(Option.empty[String]) { token =>
