@@ -27,11 +27,12 @@ def test_the_embedded_store_keeps_hadoops_contract_as_far_as_s3a_does(shared_hom
     listed = target / "test-class-path.txt"
     assert listed.is_file(), f"{listed} is missing: run mvn -f jvm/pom.xml verify first, as make test does"
     jars = [target / "classes", target / "test-classes", *map(Path, listed.read_text().split(os.pathsep))]
+    suites = [argument for suite in SUITES for argument in ("-s", f"io.penstock.fs.{suite}")]
     command = jvm.program_command(
         jvm.Jvm(java=jvm.find_java(), jars=tuple(jars), private=tmp_path, scratch=tmp_path),
         size=ProcessSize(cores=2, memory_bytes=1 << 30),
         main_class="org.scalatest.tools.Runner",
-        arguments=["-R", str(target / "test-classes"), "-oW", *(f"-sio.penstock.fs.{suite}" for suite in SUITES)],
+        arguments=["-R", str(target / "test-classes"), "-oW", *suites],
     )
     lake = Installation(shared_home).lake_up()
     environment = {

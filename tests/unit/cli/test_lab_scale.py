@@ -44,7 +44,7 @@ def test_every_executor_core_has_the_same_memory() -> None:
 
 @pytest.mark.parametrize("cores", ["", "1,,2", "two", "1,0", "-1,2", "1.5,2", "²,3"])
 def test_what_is_no_list_of_sizes_is_refused(cores: str) -> None:
-    with pytest.raises(InvalidInput, match="not a list of sizes"):
+    with pytest.raises(InvalidInput, match="are not numbers of cores"):
         sizes(cores)
 
 

@@ -12,7 +12,6 @@ from lab_world import SIZE
 from typer.testing import CliRunner
 
 from penstock.cli.lab import app, options
-from penstock.cli.lab import dfsio as dfsio_command
 from penstock.engine.application import ApplicationSpec, State
 from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
@@ -223,4 +222,4 @@ def test_the_commands_refuse_what_cannot_be_read(command: list[str]) -> None:
 
 
 def test_numbers_of_clients_are_read_with_or_without_spaces() -> None:
-    assert dfsio_command._numbers("1, 2,16") == (1, 2, 16)
+    assert options.numbers("1, 2,16", "--clients", "of clients") == (1, 2, 16)

@@ -99,9 +99,9 @@ def count(text: str, option: str) -> int:
 
 
 def numbers(text: str, option: str, of: str) -> tuple[int, ...]:
-    """`1,2,4`; `InvalidInput` names the option."""
+    """`1,2,4`, each at least 1; `InvalidInput` names the option."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
         raise InvalidInput(f"{option} {text} are not numbers {of}", fix=f"{option} 1,2,4,8")
     return tuple(int(part) for part in parts)
 

@@ -99,7 +99,7 @@ def cluster_sizes(
     from penstock.errors import ClusterError
     from penstock.lab import rightsizing
 
-    wanted = _numbers(cores)
+    wanted = _sizes(cores)
     each = executor_cores or _executor_cores(wanted)
     capacity = machine.capacity()
     default = machine.default_size(capacity)
@@ -124,11 +124,8 @@ def cluster_sizes(
     return sizes
 
 
-def _numbers(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise InvalidInput(f"--cores {text} is not a list of sizes", fix="--cores 1,2,4")
-    found = sorted({int(part) for part in parts})
+def _sizes(text: str) -> list[int]:
+    found = sorted(set(options.numbers(text, "--cores", "of cores")))
     if len(found) < 2:
         raise InvalidInput("One size is no curve", why="--cores names a single size", fix="--cores 1,2,4")
     return found

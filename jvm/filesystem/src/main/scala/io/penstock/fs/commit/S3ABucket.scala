@@ -28,8 +28,12 @@ final private[commit] class S3ABucket(fs: S3AFileSystem) extends Bucket {
   private def client: S3Client = fs.getS3AInternals.getAmazonS3Client("commit")
 
   /** All of these may be sent twice, or are told apart by their answer when they are. */
-  private def retrying[A](action: String, key: String)(call: => A): A =
-    store.getInvoker.retry(action, key, true, (() => call): CallableRaisingIOE[A])
+  private def retrying[A](action: String, key: String)(call: => A): A = {
+    // S3A's auditing names the operation in the request's referrer, and complains of requests that belong to none.
+    val span = fs.createSpan(action, key, null)
+    try store.getInvoker.retry(action, key, true, (() => call): CallableRaisingIOE[A])
+    finally span.close()
+  }
 
   override def list(prefix: String): Iterator[Listed] =
     pages(Option.empty[String]) { token =>
