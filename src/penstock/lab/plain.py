@@ -25,8 +25,8 @@ from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import CREDENTIALS_FILE, ENVIRONMENT, private_credentials_file, spark_settings
 from penstock.processes import ProcessId, end_process, processes_below
+from penstock.units import MIB
 
-_MIB = 1 << 20
 _PREFIX = "plain-"
 _LOOK_EVERY_SECONDS = 0.5
 
@@ -132,8 +132,8 @@ class PlainSpark:
         return {
             **spark_settings(self._lake),
             **settings,
-            "spark.driver.memory": f"{size.driver.memory_bytes // _MIB}m",
-            "spark.executor.memory": f"{size.executor.memory_bytes // _MIB}m",
+            "spark.driver.memory": f"{size.driver.memory_bytes // MIB}m",
+            "spark.executor.memory": f"{size.executor.memory_bytes // MIB}m",
             "spark.executor.cores": str(size.executor.cores),
             "spark.driver.extraClassPath": s3a,
             "spark.executor.extraClassPath": s3a,
@@ -156,7 +156,7 @@ def one_process(size: ClusterSize) -> str:
 def separate_executors(size: ClusterSize) -> str:
     """The master of Spark's own cluster on one machine, with executors in processes of their own."""
     # The overhead that Spark asks of a worker on top of an executor's heap.
-    memory = size.executor.memory_bytes // _MIB + max(384, size.executor.memory_bytes // _MIB // 10)
+    memory = size.executor.memory_bytes // MIB + max(384, size.executor.memory_bytes // MIB // 10)
     return f"local-cluster[{size.executors},{size.executor.cores},{memory}]"
 
 

@@ -17,8 +17,7 @@ from penstock.errors import LakeError, MissingRequirement
 from penstock.lab import answers, dialect
 from penstock.lab.answers import Answer, OrderedAnswer
 from penstock.lake.base import ObjectStore
-
-_MIB = 1 << 20
+from penstock.units import MIB
 
 
 class Reference:
@@ -29,7 +28,7 @@ class Reference:
 
     def __init__(self, directory: Path, *, scratch: Path, memory_bytes: int = 2 << 30) -> None:
         self._connection = duckdb.connect()
-        self._connection.execute("SET memory_limit = ?", [f"{memory_bytes // _MIB}MiB"])
+        self._connection.execute("SET memory_limit = ?", [f"{memory_bytes // MIB}MiB"])
         self._connection.execute("SET temp_directory = ?", [str(scratch)])
         for name, value in dialect.SESSION.items():
             self._connection.execute(f"SET {name} = '{value}'")
@@ -136,7 +135,7 @@ def download(store: ObjectStore, prefix: str, target: Path) -> int:
     free = shutil.disk_usage(target).free
     if needed > free * 0.9:
         raise MissingRequirement(
-            f"Checking the answers needs {needed // _MIB} MiB of disk and {target} has {free // _MIB} MiB",
+            f"Checking the answers needs {needed // MIB} MiB of disk and {target} has {free // MIB} MiB",
             why="the independent engine reads a local copy of the same files",
             fix="free some space, or measure without checking: --no-validate",
         )

@@ -15,11 +15,10 @@ from penstock.lab.analysis.measures import GB
 from penstock.lab.price import Prices, RunCost
 from penstock.lab.records import Run
 from penstock.lab.scaling import Curve
+from penstock.units import GIB
 
 CORE_HOURS = "core-hours"
 """What a run costs where nobody gave prices: the cores of the whole cluster times the hours."""
-
-_GIB = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def hourly(size: ClusterSize, prices: Prices | None) -> float:
     """An hour of the whole cluster, driver included: in the prices' currency, or in core-hours without prices."""
     cores = size.driver.cores + size.executor_cores
     memory_bytes = size.driver.memory_bytes + size.executors * size.executor.memory_bytes
-    return prices.compute_per_hour(cores, memory_bytes / _GIB) if prices else float(cores)
+    return prices.compute_per_hour(cores, memory_bytes / GIB) if prices else float(cores)
 
 
 def clusters_at_once(run: Run) -> int:

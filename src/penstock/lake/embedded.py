@@ -26,6 +26,7 @@ from penstock.lake.credentials import CredentialsFile
 from penstock.lake.objects import S3ObjectStore
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.processes import ProcessId, end_process, start_daemon
+from penstock.units import MIB
 
 BUCKET = "penstock"
 
@@ -227,7 +228,7 @@ class EmbeddedLake:
             return
 
     def _full(self) -> bool:
-        return shutil.disk_usage(self.data).free < 256 * seaweed.MIB
+        return shutil.disk_usage(self.data).free < 256 * MIB
 
     def _end(self, server: Server) -> None:
         """Ends it once its volumes are flushed.

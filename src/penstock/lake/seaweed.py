@@ -16,8 +16,7 @@ from typing import Any
 from penstock.errors import MissingRequirement
 from penstock.lake.base import Credentials
 from penstock.processes import free_ports
-
-MIB = 1 << 20
+from penstock.units import MIB
 
 DATA = "data"
 S3_CONFIG = "s3.json"

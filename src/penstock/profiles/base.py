@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.engine.application import ClusterSize
 from penstock.profiles import scratch
-from penstock.profiles.setting import GIB, MIB, Layer, Setting
+from penstock.profiles.setting import Layer, Setting
 from penstock.profiles.sources import (
     NVM_CONFIGURATION,
     PLATFORM_SCALE,
@@ -15,6 +15,7 @@ from penstock.profiles.sources import (
     SPARK_SQL_TUNING,
     SPARK_TUNING,
 )
+from penstock.units import GIB, MIB
 
 _JVM_OPTIONS = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
 _LESS_EAGER = "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=5000 -XX:Tier4CompileThreshold=40000"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from penstock.engine.application import ClusterSize
-from penstock.profiles.setting import GIB, Layer, Setting
+from penstock.profiles.setting import Layer, Setting
 from penstock.profiles.sources import CEPH_LAKE_S3A, SPARK_SQL_TUNING
 from penstock.profiles.store import S3A
+from penstock.units import GIB
 
 
 def _memory_to_spare(size: ClusterSize) -> bool:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.engine.application import ClusterSize
-
-GIB = 1 << 30
-MIB = 1 << 20
+from penstock.units import MIB
 
 
 def always(_: ClusterSize) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from penstock.engine.application import ClusterSize
 from penstock.profiles.etl import UPLOADS
-from penstock.profiles.setting import GIB, MIB, Layer, Setting, mebibytes
+from penstock.profiles.setting import Layer, Setting, mebibytes
 from penstock.profiles.sources import PLATFORM_TERASORT, SPARK_TUNING
 from penstock.profiles.store import S3A
+from penstock.units import GIB, MIB
 
 
 def _split(size: ClusterSize) -> str:

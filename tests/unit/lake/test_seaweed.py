@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from penstock.errors import MissingRequirement
 from penstock.lake import seaweed
 from penstock.lake.base import Credentials
+from penstock.units import MIB
 
 PORTS = seaweed.Ports(*range(20001, 20009))
 COMMAND = seaweed.command(Path("/opt/bin/weed"), PORTS, volume_mib=256)
@@ -44,7 +45,7 @@ def test_no_secret_is_an_argument() -> None:
 def test_volumes_are_small_enough_for_many_and_large_enough_to_be_few(free: int) -> None:
     size = seaweed.volume_mib(free)
     assert 64 <= size <= 1024
-    assert size == 64 or size * seaweed.MIB * 64 <= free
+    assert size == 64 or size * MIB * 64 <= free
 
 
 @pytest.mark.parametrize("damaged", [None, [], "x", {}, {"master": 1}, {**PORTS.as_json(), "s3": "x"}])

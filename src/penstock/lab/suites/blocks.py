@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 from penstock.errors import ClusterError, InvalidInput, MissingRequirement
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
-
-_MIB = 1 << 20
+from penstock.units import MIB
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Blocks(Suite):
 
     directory: str = ""
     """Empty: the state directory, where applications have their scratch space."""
-    size_bytes: int = 1024 * _MIB
+    size_bytes: int = 1024 * MIB
     """Of each worker's file; larger than any cache of the device to measure the device itself."""
     seconds: int = 10
     """For each pattern; a file that is read is written and verified before that."""
@@ -61,7 +60,7 @@ class Blocks(Suite):
     workers: int = 1
 
     def check_options(self) -> None:
-        if self.size_bytes < _MIB or self.size_bytes % _MIB:
+        if self.size_bytes < MIB or self.size_bytes % MIB:
             raise InvalidInput(f"A file of {self.size_bytes} bytes is no use here", fix="--size 1g, whole MiB")
         if self.directory and not Path(self.directory).is_dir():
             raise InvalidInput(

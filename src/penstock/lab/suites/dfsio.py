@@ -12,9 +12,9 @@ from penstock.lab.launcher import Ran
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.clients import run_clients
+from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.dfsio.Dfsio"
-_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Dfsio(Suite):
     profile: ClassVar[str] = "default"
 
     clients: tuple[int, ...] = (1, 2, 4, 8)
-    file_size_bytes: int = 64 * _MIB
+    file_size_bytes: int = 64 * MIB
     files: int = 0
     """In all, shared out among the clients; 0 for as many as there are clients at the most."""
     write: bool = True

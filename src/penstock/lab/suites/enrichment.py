@@ -11,9 +11,9 @@ from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
 from penstock.lab.suites.tpcds import DataSet, Tpcds
+from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.enrichment"
-_MIB = 1 << 20
 _ORDER_LINES = 720_000
 """Of web sales at scale 1; as many times more at another."""
 _CLICK_BYTES = 235
@@ -30,7 +30,7 @@ class Enrichment(Suite):
     scale: float = 1
     clicks_per_line: int = 3
     """In the mean, before the purchase; half as many again belong to no order line."""
-    object_size_bytes: int = 128 * _MIB
+    object_size_bytes: int = 128 * MIB
     """Of the clicks' log."""
     seed: int = 1
     reload: bool = False
@@ -61,7 +61,7 @@ class Enrichment(Suite):
 
     @property
     def clicks_prefix(self) -> str:
-        log = f"clicks{self.clicks_per_line}-{self.object_size_bytes // _MIB}m-seed{self.seed}"
+        log = f"clicks{self.clicks_per_line}-{self.object_size_bytes // MIB}m-seed{self.seed}"
         return f"enrichment/{self.sales.name}-{log}"
 
     def clicks(self, *, order_lines: int) -> Generated:

@@ -10,9 +10,9 @@ from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
+from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.etl"
-_MIB = 1 << 20
 FORMATS = ("parquet", "orc")
 LINE_BYTES = 69
 """Of an average line (io.penstock.workloads.etl.Sales)."""
@@ -30,7 +30,7 @@ class Etl(Suite):
     bad_share: float = 0.001
     """Of the lines; each millionth counts."""
     formats: tuple[str, ...] = FORMATS
-    object_size_bytes: int = 128 * _MIB
+    object_size_bytes: int = 128 * MIB
     """Of the text."""
     seed: int = 1
     reload: bool = False
@@ -62,7 +62,7 @@ class Etl(Suite):
         bad_per_million = round(self.bad_share * 1e6)
         return Generated(
             title=f"Lines of text, {words.count(self.rows)}",
-            prefix=f"etl/{self.rows}-bad{bad_per_million}-{self.object_size_bytes // _MIB}m-seed{self.seed}",
+            prefix=f"etl/{self.rows}-bad{bad_per_million}-{self.object_size_bytes // MIB}m-seed{self.seed}",
             main_class=f"{_MAIN}.Generate",
             arguments=(
                 *("--rows", str(self.rows)),

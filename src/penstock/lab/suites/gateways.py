@@ -13,8 +13,7 @@ from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
 from penstock.profiles.store import S3A
-
-_MIB = 1 << 20
+from penstock.units import MIB
 
 
 @dataclass(frozen=True)
@@ -26,10 +25,10 @@ class Gateways(Suite):
     profile: ClassVar[str] = "default"
 
     gateways: int = 2
-    rate: int = 16 * _MIB
+    rate: int = 16 * MIB
     """Bytes per second that each gateway lets pass, in both directions together."""
     clients: int = 4
-    file_size_bytes: int = 32 * _MIB
+    file_size_bytes: int = 32 * MIB
     files: int = 0
     """In all; 0 for two for each client."""
     kill: bool = False
@@ -42,7 +41,7 @@ class Gateways(Suite):
         return Dfsio((self.clients,), self.file_size_bytes, files, seed=self.seed)
 
     def check_options(self) -> None:
-        if self.gateways < 1 or self.rate < _MIB:
+        if self.gateways < 1 or self.rate < MIB:
             raise InvalidInput(
                 "There is at least one gateway, and it lets a MiB per second pass", fix="--gateways 2 --rate 16m"
             )

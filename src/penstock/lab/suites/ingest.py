@@ -12,10 +12,10 @@ from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.clients import run_clients
+from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.ingest.Ingest"
-_MIB = 1 << 20
-_FASTEST_BYTES_PER_SECOND = 400 * _MIB
+_FASTEST_BYTES_PER_SECOND = 400 * MIB
 """About what the fastest embedded stores were seen to take; for the space that an ingest without a rate may need."""
 
 
@@ -27,7 +27,7 @@ class Ingest(Suite):
 
     seconds: int = 60
     writers: int = 8
-    object_size_bytes: int = 16 * _MIB
+    object_size_bytes: int = 16 * MIB
     bytes_per_second: int = 0
     """Of all writers together; 0 for as fast as it goes."""
     keep: bool = False

@@ -10,9 +10,9 @@ from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
+from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.kmeans"
-_MIB = 1 << 20
 _NUMBER_BYTES = 4
 
 
@@ -30,7 +30,7 @@ class KMeans(Suite):
     iterations: int = 20
     passes: int = 5
     """Over the points, of k-means||, to find where to start."""
-    object_size_bytes: int = 64 * _MIB
+    object_size_bytes: int = 64 * MIB
     seed: int = 1
     reload: bool = False
 
@@ -65,7 +65,7 @@ class KMeans(Suite):
     def data(self) -> Generated:
         return Generated(
             title=f"Points, {words.size(self.bytes)}",
-            prefix=f"kmeans/{self.points}x{self.dimensions}-k{self.clusters}-{self.object_size_bytes // _MIB}m-"
+            prefix=f"kmeans/{self.points}x{self.dimensions}-k{self.clusters}-{self.object_size_bytes // MIB}m-"
             f"seed{self.seed}",
             main_class=f"{_MAIN}.Generate",
             arguments=(

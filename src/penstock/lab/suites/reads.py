@@ -16,9 +16,9 @@ from penstock.lab.launcher import PlainLauncher
 from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
+from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.reads"
-_MIB = 1 << 20
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the file system in memory that every Linux has; the directory made is private
 
 LAKE, LOCAL, RAW = "lake", "local", "raw"
@@ -40,7 +40,7 @@ class Reads(Suite):
     title: ClassVar[str] = "Reads"
     profile: ClassVar[str] = "default"
 
-    size_bytes: int = 256 * _MIB
+    size_bytes: int = 256 * MIB
     """Of the large object."""
     small_objects: int = 256
     small_size_bytes: int = 256 << 10
@@ -61,7 +61,7 @@ class Reads(Suite):
         ):
             if value not in known:
                 raise InvalidInput(f"--{name} cannot be {value}", fix=f"choose one of {', '.join(known)}")
-        if self.size_bytes < 16 * _MIB or self.size_bytes % _MIB or self.small_size_bytes < 1:
+        if self.size_bytes < 16 * MIB or self.size_bytes % MIB or self.small_size_bytes < 1:
             raise InvalidInput(
                 "The large object is too small to be read in patterns",
                 why="a row group has 16 column chunks, and blocks are of 64 KiB",
@@ -80,7 +80,7 @@ class Reads(Suite):
 
     @property
     def _name(self) -> str:
-        return f"{self.size_bytes // _MIB}m-{self.small_objects}x{self.small_size_bytes >> 10}k"
+        return f"{self.size_bytes // MIB}m-{self.small_objects}x{self.small_size_bytes >> 10}k"
 
     def prepare(self, session: Session) -> None:
         session.listener.step(f"{words.size(self.data_bytes)} to read")

@@ -25,6 +25,7 @@ from penstock.lab.progress import Listener
 from penstock.lab.records import Recorder, Run, new_run_id
 from penstock.profiles.catalogue import layers_of
 from penstock.profiles.layers import resolve
+from penstock.units import MIB
 
 WORKLOAD = "startup"
 PENSTOCK = "Penstock"
@@ -34,7 +35,6 @@ ARMS = (PENSTOCK, ONE_PROCESS, SEPARATE)
 
 _MAIN = "io.penstock.sql.SqlRunner"
 _STATEMENT = "SELECT sum(id) FROM range(0, 1000, 1, 2)"
-_MIB = 1 << 20
 
 
 def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, listener: Listener) -> list[Run]:
@@ -110,9 +110,9 @@ def _through_penstock(
     command = [
         *(sys.executable, "-m", "penstock.cli.main", "run"),
         *("--class", _MAIN, "--name", name, "--profile", profile, "--lake", bench.lake.name),
-        *("--driver-cores", str(size.driver.cores), "--driver-memory", f"{size.driver.memory_bytes // _MIB}m"),
+        *("--driver-cores", str(size.driver.cores), "--driver-memory", f"{size.driver.memory_bytes // MIB}m"),
         *("--executors", str(size.executors), "--executor-cores", str(size.executor.cores)),
-        *("--executor-memory", f"{size.executor.memory_bytes // _MIB}m", str(jar), *arguments),
+        *("--executor-memory", f"{size.executor.memory_bytes // MIB}m", str(jar), *arguments),
     ]
     submitted = int(time.time() * 1000)
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)

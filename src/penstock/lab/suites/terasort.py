@@ -17,9 +17,9 @@ from penstock.lab.session import Session
 from penstock.lab.suites import localsort
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
+from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.terasort"
-_MIB = 1 << 20
 RECORD_BYTES = 100
 
 
@@ -38,7 +38,7 @@ class DataSet:
     @property
     def prefix(self) -> str:
         skewed = "-skewed" if self.skewed else ""
-        return f"terasort/{self.records}-{self.object_size_bytes // _MIB}m{skewed}"
+        return f"terasort/{self.records}-{self.object_size_bytes // MIB}m{skewed}"
 
     def generated(self) -> Generated:
         return Generated(
@@ -62,8 +62,8 @@ class TeraSort(Suite):
     title: ClassVar[str] = "TeraSort"
     profile: ClassVar[str] = "terasort"
 
-    size_bytes: int = 1024 * _MIB
-    object_size_bytes: int = 128 * _MIB
+    size_bytes: int = 1024 * MIB
+    object_size_bytes: int = 128 * MIB
     """Of the generated objects, and of the sorted ones where `partitions` does not say otherwise."""
     partitions: int = 0
     """How many objects the sorted data has; 0 for as many as `object_size_bytes` makes it."""
@@ -80,7 +80,7 @@ class TeraSort(Suite):
     def check_options(self) -> None:
         if self.size_bytes < RECORD_BYTES:
             raise InvalidInput(f"{self.size_bytes} bytes are less than one record", fix="--size 1g")
-        if self.object_size_bytes < _MIB or self.object_size_bytes % _MIB:
+        if self.object_size_bytes < MIB or self.object_size_bytes % MIB:
             raise InvalidInput(
                 f"Objects cannot be of {self.object_size_bytes} bytes",
                 why="the size is whole MiB",

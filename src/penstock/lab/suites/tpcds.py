@@ -17,10 +17,10 @@ from penstock.lab.session import Session
 from penstock.lab.suites import queries
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.queryprogress import query_progress
+from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.tpcds"
-_MIB = 1 << 20
-DEFAULT_OBJECT = 32 * _MIB
+DEFAULT_OBJECT = 32 * MIB
 
 
 LAKE, LOCAL = "lake", "local"
@@ -40,7 +40,7 @@ class DataSet:
 
     @property
     def name(self) -> str:
-        size = "" if self.object_size_bytes == DEFAULT_OBJECT else f"_{self.object_size_bytes // _MIB}m"
+        size = "" if self.object_size_bytes == DEFAULT_OBJECT else f"_{self.object_size_bytes // MIB}m"
         return f"sf{self.scale:g}".replace(".", "p") + size
 
     @property
