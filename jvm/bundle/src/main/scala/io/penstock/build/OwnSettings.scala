@@ -23,7 +23,7 @@ object OwnSettings {
     Declared(CacheSettings.DiskSize, "string", Some("10%")),
     Declared(CacheSettings.Strict, "boolean", Some("false")),
     Declared(CacheSettings.WriteThrough, "boolean", Some("true")),
-    Declared(CacheSettings.ReadAhead, "size", Some("8M"))
+    Declared(CacheSettings.ReadAhead, "size", Some("32M"))
   )
 
   private def mentioned(): Seq[Declared] = {
