@@ -163,6 +163,14 @@ def penstock_jars() -> Path:
     return Path(__file__).parent.parent / "jars"
 
 
+def penstock_jar(module: str, missing: str) -> Path:
+    """The jar of one of Penstock's own modules; `MissingRequirement`, which says what is missing, without it."""
+    found = sorted(penstock_jars().glob(f"penstock-{module}*.jar"))
+    if not found:
+        raise MissingRequirement(missing, why=f"no penstock-{module} jar in {penstock_jars()}", fix="make setup")
+    return found[-1]
+
+
 def class_path(directories: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Spark's and Penstock's jars in the one order every JVM uses; driver and executors must be given the same.
 

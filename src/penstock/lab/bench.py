@@ -18,12 +18,12 @@ from typing import Any
 import penstock
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
-from penstock.clusters.jvm import find_java, penstock_jars
+from penstock.clusters.jvm import find_java, penstock_jar
 from penstock.engine import admission
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import OnChange
-from penstock.errors import ClusterError, MissingRequirement, NotFound
+from penstock.errors import ClusterError, NotFound
 from penstock.home import Home
 from penstock.lab import records
 from penstock.lab.records import Description, Sample, new_run_id
@@ -86,14 +86,7 @@ def slug(arm: str) -> str:
 
 def workloads_jar() -> Path:
     """The jar with the lab's Spark applications and query texts; `MissingRequirement` where it was not built."""
-    found = sorted(penstock_jars().glob("penstock-workloads*.jar"))
-    if not found:
-        raise MissingRequirement(
-            "The lab's Spark applications are not built",
-            why=f"no penstock-workloads jar in {penstock_jars()}",
-            fix="make setup",
-        )
-    return found[-1]
+    return penstock_jar("workloads", "The lab's Spark applications are not built")
 
 
 def require_finished(engine: Engine, application: Application, what: str) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from penstock.clusters.jvm import find_java, penstock_jars, spark_jars
-from penstock.errors import ClusterError, InvalidInput, MissingRequirement
+from penstock.clusters.jvm import find_java, penstock_jar, spark_jars
+from penstock.errors import ClusterError, InvalidInput
 from penstock.lake.base import Lake
 
 _MAIN = "io.penstock.fs.testing.FaultyGateway"
@@ -75,7 +75,7 @@ def require_http(lake: Lake) -> None:
 def _command(lake: Lake, bytes_per_second: int) -> list[str]:
     require_http(lake)
     upstream = urlsplit(lake.endpoints[0])
-    jars = (_filesystem_jar(), spark_jars() / "*")
+    jars = (penstock_jar("filesystem", "Penstock's file system is not built"), spark_jars() / "*")
     return [
         str(find_java().executable),
         "-XX:+UseSerialGC",
@@ -83,17 +83,6 @@ def _command(lake: Lake, bytes_per_second: int) -> list[str]:
         *("--upstream", f"{upstream.hostname}:{upstream.port or 80}"),
         *("--bytes-per-second", str(bytes_per_second)),
     ]
-
-
-def _filesystem_jar() -> Path:
-    found = sorted(penstock_jars().glob("penstock-filesystem*.jar"))
-    if not found:
-        raise MissingRequirement(
-            "Penstock's file system is not built",
-            why=f"no penstock-filesystem jar in {penstock_jars()}",
-            fix="make setup",
-        )
-    return found[-1]
 
 
 def _port(process: subprocess.Popen[bytes]) -> int:
