@@ -1,0 +1,8 @@
+package io.penstock.skipping
+
+import org.apache.spark.sql.SparkSessionExtensions
+
+/** `spark.sql.extensions=io.penstock.skipping.SkippingExtension`: files that cannot match are never read. */
+class SkippingExtension extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit = ()
+}

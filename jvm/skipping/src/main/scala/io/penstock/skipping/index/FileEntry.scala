@@ -1,0 +1,66 @@
+package io.penstock.skipping.index
+
+import org.apache.spark.sql.types.DataType
+
+/** A column an index covers, by its name in the table's schema. `dataType` has a [[Domain]]. */
+case class IndexedColumn(name: String, dataType: DataType) {
+  def domain: Domain = Domain.of(dataType).get
+}
+
+/** A value of a column in its [[Domain]]. */
+sealed trait Value
+
+object Value {
+  final case class Integral(number: Long) extends Value
+  final case class Bytes(bytes: Array[Byte]) extends Value
+}
+
+/**
+ * What is known of one column in one file. Every part may be missing, and what is missing is unknown: the file is kept.
+ *
+ * @param nulls
+ *   rows in which the column is null
+ * @param minimum
+ *   no greater than any value in the file; where Parquet cut a long string, it may be smaller than all of them
+ * @param maximum
+ *   no smaller than any value in the file
+ * @param values
+ *   every distinct value that is not null, in ascending order
+ * @param bloom
+ *   of every value that is not null
+ */
+case class ColumnEntry(
+    nulls: Option[Long] = None,
+    minimum: Option[Value] = None,
+    maximum: Option[Value] = None,
+    values: Option[Seq[Value]] = None,
+    bloom: Option[Bloom] = None
+)
+
+/**
+ * What the index knows of one file. A file of the same directory and name but another length or modification time is
+ * another file, of which nothing is known.
+ *
+ * @param directory
+ *   relative to the table's root, without slashes at its ends; empty for the root itself
+ * @param modificationMs
+ *   as the file system lists it
+ * @param columns
+ *   by the column's name; a column that is missing here is unknown in this file
+ */
+case class FileEntry(
+    directory: String,
+    name: String,
+    length: Long,
+    modificationMs: Long,
+    rows: Long,
+    columns: Map[String, ColumnEntry]
+)
+
+/** Which values a file may hold: never says no to one that it does hold. */
+trait Bloom {
+  def mightContain(value: Value): Boolean
+
+  /** For the index's files. */
+  def toBytes: Array[Byte]
+}

@@ -1,0 +1,34 @@
+package io.penstock.skipping.index
+
+import io.penstock.skipping.filter.FileFilter
+
+/** The index of one table in the driver's memory: files are numbered from 0. Immutable; shared by all queries. */
+trait TableIndex {
+
+  /** The table's root, a URI without a slash at its end; entries' directories are relative to it. */
+  def root: String
+
+  def files: Int
+
+  def column(name: String): Option[ColumnSummary]
+
+  /**
+   * The number of a listed file; -1 where the index does not know it as it is now (never indexed, of another length or
+   * modification time).
+   */
+  def find(directory: String, name: String, length: Long, modificationMs: Long): Int
+
+  /** The files that may hold a row for which the filter is true; all others hold none. */
+  def select(filter: FileFilter): java.util.BitSet
+}
+
+/**
+ * What the benefit model asks about an indexed column.
+ *
+ * @param filesPerKey
+ *   the mean share of files, 0 to 1, that may hold a value drawn from the column: near 1 says that skipping by it is
+ *   pointless
+ * @param bounded
+ *   files whose minimum and maximum are known
+ */
+case class ColumnSummary(column: IndexedColumn, filesPerKey: Double, bounded: Int)
