@@ -14,6 +14,7 @@ import org.apache.spark.{SparkContext, SparkFirehoseListener, TaskFailedReason}
 import org.slf4j.LoggerFactory
 
 import io.penstock.fs.Counters
+import io.penstock.skipping.SkippingCounters
 
 /**
  * Lets others watch an application without asking its driver: `spark.plugins=io.penstock.cluster.ObserverPlugin`.
@@ -93,7 +94,10 @@ private object ObserverPlugin {
 
     private def summarise(): Unit = {
       progress()
-      quietly(AtomicFile.replace(directory.resolve("summary.json"), Reports.summary(seen.get, counts(), now())))
+      quietly {
+        val summary = Reports.summary(seen.get, counts(), SkippingCounters.now(), now())
+        AtomicFile.replace(directory.resolve("summary.json"), summary)
+      }
     }
 
     private def progress(): Unit = synchronized {

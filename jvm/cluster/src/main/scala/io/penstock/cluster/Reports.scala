@@ -40,7 +40,15 @@ private[cluster] object Reports {
     out.writeNumberField("first_task_ms", seen.firstTaskLaunchedMs)
   }
 
-  def summary(seen: Observed, counts: Map[String, Long], nowMs: Long): String = json { out =>
+  /**
+   * `counts` are the file system's, of all processes; `skipping` are the driver's: nobody else lists a table's files.
+   */
+  def summary(
+      seen: Observed,
+      counts: Map[String, Long],
+      skipping: Seq[(String, Long)],
+      nowMs: Long
+  ): String = json { out =>
     val work = seen.work
     val endedMs = if (seen.endedMs == 0) nowMs else seen.endedMs
     out.writeNumberField("elapsed_ms", if (seen.startedMs == 0) 0 else endedMs - seen.startedMs)
@@ -65,6 +73,9 @@ private[cluster] object Reports {
     out.writeNumberField("first_task_launched_ms", seen.firstTaskLaunchedMs)
     out.writeNumberField("first_task_finished_ms", seen.firstTaskFinishedMs)
     lake(out, counts)
+    out.writeObjectFieldStart("skipping")
+    for ((name, value) <- skipping) out.writeNumberField(name, value)
+    out.writeEndObject()
   }
 
   private def lake(out: JsonGenerator, counts: Map[String, Long]): Unit = {

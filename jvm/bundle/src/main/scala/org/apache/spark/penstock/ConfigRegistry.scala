@@ -40,7 +40,8 @@ object ConfigRegistry {
     "org.apache.spark.internal.config.UI$",
     "org.apache.spark.internal.config.Worker$",
     "org.apache.spark.sql.internal.SQLConf$",
-    "org.apache.spark.sql.internal.StaticSQLConf$"
+    "org.apache.spark.sql.internal.StaticSQLConf$",
+    "io.penstock.skipping.SkippingSettings$"
   )
 
   // Modules that an application may bring along or a class path may leave out.
