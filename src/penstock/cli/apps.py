@@ -11,12 +11,13 @@ from typing import Annotated, Any, Optional
 import typer
 
 from penstock.cli import options
-from penstock.cli.console import STYLES, closing_line, count, duration, lake_line, moment, size, took
+from penstock.cli.console import STYLES, closing_line, count, duration, lake_line, moment, size, skipped_line, took
 from penstock.cli.run import submit_and_follow
 from penstock.cli.sql import is_statements, run_again
 from penstock.engine.application import Application, State
 from penstock.engine.engine import Engine
 from penstock.engine.lakeuse import LakeUse
+from penstock.engine.skipped import Skipped
 from penstock.errors import InvalidInput
 from penstock.home import Home
 
@@ -205,6 +206,8 @@ def _effort(summary: Any) -> Iterable[tuple[str, str]]:
         yield "shuffle", f"{size(summary['shuffle_write_bytes'])}, spilt {size(summary['spill_disk_bytes'])}"
     if summary.get("scratch_memory_bytes") is not None:
         yield "scratch", _scratch(summary)
+    if skipped := Skipped.of(summary):
+        yield "skipped", skipped_line(skipped)
     if use := LakeUse.of(summary):
         yield "lake", lake_line(use)
     if summary.get("peak_rss_bytes") is not None and summary.get("cpu_seconds") is not None:

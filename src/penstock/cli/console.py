@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from penstock.engine.application import Application, State
 from penstock.engine.lakeuse import LakeUse
+from penstock.engine.skipped import Skipped
 
 STYLES = {
     State.FINISHED: "green",
@@ -74,11 +75,23 @@ def closing_line(application: Application) -> str:
             f"read {size(summary['bytes_read'])}",
             f"wrote {size(summary['bytes_written'])}",
         ]
+    if skipped := Skipped.of(summary):
+        parts.append(f"skipped {count(skipped.files_skipped)} of {count(skipped.files)} files")
     if use := LakeUse.of(summary):
         parts.append(f"{count(sum(use.requests.values()))} S3 requests")
         if use.hit_rate is not None:
             parts.append(f"{share(use.hit_rate)} of the lake's bytes from cache")
     return ", ".join(parts)
+
+
+def skipped_line(skipped: Skipped) -> str:
+    """`124 of 144 files, 1.2 GiB of 1.4 GiB, in 3 scans of indexed tables; the index was asked for 4 ms`"""
+    scans = "1 scan" if skipped.scans == 1 else f"{count(skipped.scans)} scans"
+    return (
+        f"{count(skipped.files_skipped)} of {count(skipped.files)} files, "
+        f"{size(skipped.bytes_skipped)} of {size(skipped.bytes)}, in {scans} of indexed tables; "
+        f"the index was asked for {skipped.select_us / 1000:.0f} ms"
+    )
 
 
 def lake_line(use: LakeUse) -> str:

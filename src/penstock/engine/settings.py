@@ -16,13 +16,13 @@ HIVE_SITE = "hive-site.xml"
 
 
 def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
-    """Every setting with where it came from: base < store < workload < lake < catalog < another client < user."""
-    workload, client = parted(spec.profile)
+    """Every setting with where it came from: base < store < skipping < workload < lake < catalog < variants < user."""
+    workload, variants = parted(spec.profile)
     layers = (
         *workload,
         Layer.of("lake", _lake(lake), reason=f"the lake “{lake.name}”", source="penstock lake"),
         Layer.of("catalog", _catalog(lake), reason="one catalog of tables for all clusters", source="docs/why.md"),
-        *client,
+        *variants,
     )
     return resolve(layers, spec.size, spec.settings)
 

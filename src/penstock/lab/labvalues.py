@@ -38,12 +38,12 @@ def name(entry: Entry) -> str:
 
 
 def profile(entry: Entry) -> str:
-    """A workload's profile, on which a client of the store may stand: `tpcds+s3a-default`."""
+    """A workload's profile, and variants of it: `tpcds+s3a-default`, `tpcds+no-skipping`."""
     chosen = name(entry)
-    workload, plus, client = chosen.partition("+")
+    workload, *variants = chosen.split("+")
     replace(entry, value=workload).one_of(profiles.names())
-    if plus:
-        replace(entry, value=client).one_of(profiles.client_names())
+    for variant in variants:
+        replace(entry, value=variant).one_of(profiles.variant_names())
     return chosen
 
 

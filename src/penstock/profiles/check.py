@@ -45,10 +45,13 @@ def check(
     secret = list(secrets.find(settings))
     hidden = {key for problem in secret for key in problem.keys}
     shown = {key: value for key, value in settings.items() if key not in hidden}
+    misspelt = list(_misspelt(shown, known))
+    slips = {key for problem in misspelt if problem.severity is Severity.ERROR for key in problem.keys}
     found = [
         *secret,
-        *owned.find(shown, size),
-        *_misspelt(shown, known),
+        # Of a slip it is told what was meant, not that the name as it stands is taken.
+        *owned.find({key: value for key, value in shown.items() if key not in slips}, size),
+        *misspelt,
         *_wrong_kind(shown, known),
         *(problem for problem in contradictions.find(merged, size) if any(key in shown for key in problem.keys)),
     ]
@@ -79,7 +82,7 @@ def _misspelt(settings: Mapping[str, str], known: Registry) -> Iterator[Problem]
                 yield _slip(key, near, known)
             elif key.startswith(_S3A):
                 yield warning(key, problem=f"S3A of this release knows no {key.removeprefix(HADOOP_PREFIX)}")
-            elif _sparks_own(key, known):
+            elif _sparks_own(key, known) and not key.startswith(owned.PREFIX):
                 yield warning(key, problem=f"Spark of this release knows no {key}")
 
 

@@ -145,7 +145,7 @@ def _without_bucket(key: str) -> str:
 
 @functools.cache
 def bundled() -> Registry:
-    """The register of this installation, and the one setting of Penstock's own that users may give.
+    """The register of this installation, and the one setting of Penstock's own that no code of the JVM declares.
 
     Raises `MissingRequirement` where the build did not write it.
     """

@@ -1,4 +1,4 @@
-"""Layers put on top of each other: base < store < workload < user. Pure: the same input gives the same output.
+"""Layers on top of each other: base < store < skipping < workload < user. Pure: the same input, the same output.
 
 A later layer's value replaces an earlier one's, except where Spark keeps a list under one key: there every layer adds
 to it, since a user who asks for one more JVM option or listener does not ask for ours to go.

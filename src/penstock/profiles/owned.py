@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from penstock.engine.application import ClusterSize
-from penstock.profiles import scratch, values
+from penstock.profiles import scratch, skipping, values
 from penstock.profiles.problems import Problem, error, warning
 
 _OPTIONS = {
@@ -23,6 +23,9 @@ _SIZES: dict[str, tuple[str, Callable[[ClusterSize], int]]] = {
     "spark.executor.memory": ("--executor-memory", lambda size: size.executor.memory_bytes),
     "spark.cores.max": ("--executors and --executor-cores", lambda size: size.executor_cores),
 }
+
+PREFIX = "spark.penstock."
+"""Between the engine and its cluster, but for what `_users` names."""
 
 _PER_APPLICATION = "each application gets a cluster of its own, and this ties the two together"
 _ENGINE = {
@@ -43,11 +46,15 @@ def find(settings: Mapping[str, str], size: ClusterSize | None) -> Iterator[Prob
     for key, value in settings.items():
         if option := _OPTIONS.get(key):
             yield error(key, problem=f"{key} cannot be set", why="Penstock sets it itself", fix=f"use {option} instead")
-        elif key in _ENGINE or (key.startswith("spark.penstock.") and key != scratch.MEMORY):
+        elif key in _ENGINE or (key.startswith(PREFIX) and not _users(key)):
             why = _ENGINE.get(key, "these are between Penstock's engine and its cluster")
             yield error(key, problem=f"{key} cannot be set", why=why, fix=f"leave out --conf {key}=…")
         elif key in _SIZES:
             yield _size_given_twice(key, value, size)
+
+
+def _users(key: str) -> bool:
+    return key == scratch.MEMORY or key.startswith(skipping.PREFIX)
 
 
 def _size_given_twice(key: str, value: str, size: ClusterSize | None) -> Problem:

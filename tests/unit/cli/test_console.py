@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.cli.console import lake_line
+from datetime import datetime, timezone
+from typing import Any
+
+from penstock.cli.console import closing_line, lake_line, skipped_line
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.engine.lakeuse import LakeUse
+from penstock.engine.skipped import Skipped
 
 
 def _use(**counts: int) -> LakeUse:
@@ -21,3 +26,29 @@ def test_the_line_says_where_bytes_came_from_and_never_rounds_up_to_all() -> Non
 def test_what_went_wrong_is_told_only_where_it_did() -> None:
     assert "slow down" not in lake_line(_use())
     assert lake_line(_use(answers_throttled=3)).endswith("2 retries, 3 answers “slow down”")
+
+
+_ONE = ProcessSize(cores=1, memory_bytes=1 << 30)
+_SKIPPED = {"scans": 3, "files": 1440, "files_skipped": 1240, "bytes": 9 << 30, "bytes_skipped": 8 << 30}
+_SUMMARY = {"task_ms": 2000, "bytes_read": 1 << 20, "bytes_written": 0}
+
+
+def _ended(**summary: Any) -> str:
+    spec = ApplicationSpec(application="app.py", size=ClusterSize(_ONE, _ONE, 1), name="app")
+    now = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    return closing_line(Application("app-1", spec, State.FINISHED, now, ended_at=now, summary={**_SUMMARY, **summary}))
+
+
+def test_the_closing_line_tells_of_skipping_only_where_an_index_was_asked() -> None:
+    assert "skipped 1 240 of 1 440 files" in _ended(skipping={**_SKIPPED, "select_us": 0})
+    assert "skipped 0 of 1 440 files" in _ended(skipping={**_SKIPPED, "files_skipped": 0, "select_us": 0})
+    assert "skipped" not in _ended(skipping=dict.fromkeys(_SKIPPED, 0))
+    assert "skipped" not in _ended()
+
+
+def test_what_was_skipped_is_told_in_files_bytes_and_time() -> None:
+    skipped = Skipped.of({"skipping": {**_SKIPPED, "select_us": 4200}})
+    assert skipped
+    assert skipped_line(skipped) == (
+        "1 240 of 1 440 files, 8.0 GiB of 9.0 GiB, in 3 scans of indexed tables; the index was asked for 4 ms"
+    )

@@ -19,8 +19,8 @@ from penstock.profiles.layers import resolve
 from penstock.profiles.setting import Layer
 
 NAMES = st.sampled_from(catalogue.names())
-CLIENTS = [f"default+{client}" for client in catalogue.client_names()]
-LAYERS = {layer.name: layer for name in (*catalogue.names(), *CLIENTS) for layer in catalogue.layers_of(name)}
+VARIANTS = [f"default+{variant}" for variant in catalogue.variant_names()]
+LAYERS = {layer.name: layer for name in (*catalogue.names(), *VARIANTS) for layer in catalogue.layers_of(name)}
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,20 @@ def test_every_profile_commits_without_renames() -> None:
         assert settings["spark.hadoop.fs.s3a.committer.name"] == "magic"
         assert settings["spark.sql.sources.commitProtocolClass"] == "io.penstock.fs.commit.AtomicCommitProtocol"
         assert settings["spark.hadoop.fs.s3a.committer.magic.track.commits.in.memory.enabled"] == "true"
+
+
+def test_every_profile_skips_files_and_its_variant_without_skipping_differs_in_that_alone() -> None:
+    for name in catalogue.names():
+        skipping, without = values(name, LAPTOP), values(f"{name}+no-skipping", LAPTOP)
+        assert skipping["spark.sql.extensions"] == "io.penstock.skipping.SkippingExtension"
+        assert without.items() - skipping.items() == {("spark.penstock.skipping.enabled", "false")}
+        assert skipping.items() <= without.items()
+
+
+def test_variants_add_up() -> None:
+    both = values("tpcds+s3a-default+no-skipping", LAPTOP)
+    assert both["spark.penstock.skipping.enabled"] == "false"
+    assert both["spark.hadoop.fs.s3a.impl"] == "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
 def test_reading_the_profiles_loads_nothing_heavy() -> None:

@@ -23,6 +23,7 @@ KNOWN = Registry.of(
         {"key": "spark.sql.execution.arrow.enabled", "kind": "boolean", "deprecated": "use the other"},
         {"key": "spark.eventLog.enabled", "kind": "boolean", "default": "false"},
         {"key": "spark.files.io.threads", "kind": "string"},
+        {"key": "spark.penstock.skipping.enabled", "kind": "boolean", "default": "true"},
         {"key": "spark.shuffle.io.serverThreads", "kind": "string"},
         {"key": "spark.memory.fraction", "kind": "double", "default": "0.6"},
         {"key": "spark.network.timeout", "kind": "time", "unit": "s", "default": "120s"},
@@ -145,6 +146,12 @@ def test_a_setting_out_of_use_is_a_warning_that_says_what_took_its_place() -> No
 )
 def test_what_the_engine_decides_names_the_option_to_use(key: str, value: str, instead: str) -> None:
     assert instead in the_error(key, value).fix
+
+
+def test_skipping_is_the_users_to_set() -> None:
+    assert problems("spark.penstock.skipping.enabled", "false") == []
+    assert "true or false" in the_error("spark.penstock.skipping.enabled", "no").problem
+    assert "spark.penstock.skipping.enabled" in the_error("spark.penstock.skiping.enabled", "false").fix
 
 
 @pytest.mark.parametrize("same", ["4g", "4096m", "4096"])

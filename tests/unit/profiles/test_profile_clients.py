@@ -89,9 +89,9 @@ def test_only_the_analytics_stream_has_another_jar_on_its_class_path() -> None:
     assert with_jars == [f"{profile}+s3a-analytics" for profile in catalogue.names()]
 
 
-def test_an_unknown_client_is_told_the_known_ones() -> None:
-    with pytest.raises(NotFound, match="no client 's3n'") as refused:
+def test_an_unknown_variant_is_told_the_known_ones() -> None:
+    with pytest.raises(NotFound, match="no variant 's3n'") as refused:
         catalogue.layers_of("tpcds+s3n")
     assert "s3a-tuned" in refused.value.why
-    with pytest.raises(NotFound, match="no client ''"):
+    with pytest.raises(NotFound, match="no variant ''"):
         catalogue.layers_of("tpcds+")
