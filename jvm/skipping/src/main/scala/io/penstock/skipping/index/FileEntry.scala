@@ -25,7 +25,7 @@ object Value {
  * @param maximum
  *   no smaller than any value in the file
  * @param values
- *   every distinct value that is not null, in ascending order
+ *   every distinct value that is not null, in ascending order (of signed numbers; of unsigned bytes)
  * @param bloom
  *   of every value that is not null
  */
@@ -56,11 +56,3 @@ case class FileEntry(
     rows: Long,
     columns: Map[String, ColumnEntry]
 )
-
-/** Which values a file may hold: never says no to one that it does hold. */
-trait Bloom {
-  def mightContain(value: Value): Boolean
-
-  /** For the index's files. */
-  def toBytes: Array[Byte]
-}

@@ -1,5 +1,7 @@
 package io.penstock.skipping.index
 
+import java.util.BitSet
+
 import io.penstock.skipping.filter.FileFilter
 
 /** The index of one table in the driver's memory: files are numbered from 0. Immutable; shared by all queries. */
@@ -10,6 +12,9 @@ trait TableIndex {
 
   def files: Int
 
+  def columns: Seq[IndexedColumn]
+
+  /** What is known of the column as a whole: estimated when it is first asked for. */
   def column(name: String): Option[ColumnSummary]
 
   /**
@@ -19,7 +24,24 @@ trait TableIndex {
   def find(directory: String, name: String, length: Long, modificationMs: Long): Int
 
   /** The files that may hold a row for which the filter is true; all others hold none. */
-  def select(filter: FileFilter): java.util.BitSet
+  def select(filter: FileFilter): BitSet
+}
+
+object TableIndex {
+
+  /**
+   * An index of these entries. The last of several entries for one path is the one that is found. What an entry has
+   * that is not among `columns`, or not of its column's domain, is as good as unknown.
+   */
+  def of(root: String, columns: Seq[IndexedColumn], entries: IterableOnce[FileEntry]): TableIndex = {
+    val numbers = new FileNumbers.Builder
+    val statistics = columns.map(column => column -> new ColumnStatistics.Builder(column))
+    entries.iterator.foreach { entry =>
+      numbers.add(entry)
+      statistics.foreach { case (column, builder) => builder.add(entry.rows, entry.columns.get(column.name)) }
+    }
+    new InMemoryIndex(root, numbers.result(), statistics.map { case (column, builder) => column -> builder.result() })
+  }
 }
 
 /**
