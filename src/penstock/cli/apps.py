@@ -13,7 +13,8 @@ import typer
 from penstock.cli import options
 from penstock.cli.console import STYLES, closing_line, count, duration, lake_line, moment, size, skipped_line, took
 from penstock.cli.run import submit_and_follow
-from penstock.cli.sql import is_statements, run_again
+from penstock.cli.sql import run_again
+from penstock.cli.statements import is_statements
 from penstock.engine.application import Application, State
 from penstock.engine.engine import Engine
 from penstock.engine.lakeuse import LakeUse

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from datetime import datetime
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from penstock.engine.application import Application, State
 from penstock.engine.lakeuse import LakeUse
 from penstock.engine.skipped import Skipped
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 STYLES = {
     State.FINISHED: "green",
@@ -24,6 +28,13 @@ def colours(stream: IO[str]) -> tuple[str, str, str]:
     if stream.isatty() and not os.environ.get("NO_COLOR"):
         return "\033[31m", "\033[1m", "\033[0m"
     return "", "", ""
+
+
+def plain_console() -> Console:
+    """For tables that hold names: on a pipe nothing is folded to fit a screen, and brackets are no markup."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 500, markup=False, highlight=False)
 
 
 def size(count: float | None) -> str:

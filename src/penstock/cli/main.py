@@ -55,6 +55,7 @@ _COMMANDS = {
     "rerun": _Command("apps", "rerun", "Run an application again, as a new one.", _RUN),
     "lake": _Command("lake", "app", "Object stores: start the embedded one, add others, check them.", _DATA),
     "tables": _Command("tables", "app", "The catalog's tables.", _DATA),
+    "index": _Command("index", "app", "Skipping indexes: files that a query cannot need are not read.", _DATA),
     "cache": _Command("cache", "app", "What this machine keeps of the lake, near its clusters.", _DATA),
     "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA),
     "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),

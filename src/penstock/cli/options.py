@@ -40,8 +40,8 @@ def cluster_size(
     executor_cores: int | None,
     executor_memory: str | None,
 ) -> ClusterSize:
-    """What was asked for, and the machine's default for the rest (`machine.default_size`)."""
-    usual = machine.default_size(machine.capacity())
+    """What was asked for, and `usual_size` for the rest."""
+    usual = usual_size()
     return ClusterSize(
         driver=ProcessSize(
             usual.driver.cores if driver_cores is None else driver_cores,
@@ -53,6 +53,11 @@ def cluster_size(
         ),
         executors=usual.executors if executors is None else executors,
     )
+
+
+def usual_size() -> ClusterSize:
+    """The machine's default, for work of which nobody says how large it is."""
+    return machine.default_size(machine.capacity())
 
 
 def memory(text: str | None, option: str) -> int | None:

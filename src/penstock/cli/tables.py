@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 from typer.core import TyperGroup
 
+from penstock.cli.console import plain_console
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from penstock.catalog.metastore import Metastore
     from penstock.catalog.tables import Table
 
@@ -87,7 +85,7 @@ def _print_list(found: list[Table]) -> None:
     for table in found:
         counts = (_number(table.partitions), _number(table.rows), _size(table.size_bytes))
         grid.add_row(table.full_name, table.kind, table.format, *counts, table.statistics)
-    _console().print(grid)
+    plain_console().print(grid)
 
 
 def _print_table(table: Table) -> None:
@@ -109,14 +107,7 @@ def _print_table(table: Table) -> None:
     for column in table.columns:
         marks = ("yes" if column.partition else "", "yes" if column.analyzed else "")
         grid.add_row(column.name, column.type, *marks, column.comment)
-    _console().print(grid)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # A pipe has no width: nothing there may be folded to fit a screen. Brackets in a name are no markup.
-    return Console(width=None if sys.stdout.isatty() else 500, markup=False, highlight=False)
+    plain_console().print(grid)
 
 
 def _number(value: int | None) -> str:
