@@ -39,6 +39,13 @@ trait PageCache {
    */
   def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit
 
+  /**
+   * Gives a page that was kept under one name another: page `fromIndex` of `from` is page `toIndex` of `to` from now
+   * on, and no longer there under its old name. Nothing happens if it is in no tier; it is lost if its length is not
+   * that of the page it is to be.
+   */
+  def rename(from: ObjectIdentity, fromIndex: Long, to: ObjectIdentity, toIndex: Long): Unit
+
   /** Forgets every page of this version of the object, on every tier. */
   def forget(of: ObjectIdentity): Unit
 }

@@ -50,17 +50,31 @@ private[cache] object PageFile {
 
   def trailerOf(label: PageLabel, data: ByteBuffer): ByteBuffer = {
     require(data.remaining == label.length, s"${data.remaining} bytes for a page of ${label.length}")
+    trailerOf(
+      label,
+      Array.tabulate(blocksIn(data.remaining)) { block =>
+        val from = block * ChecksumBlock
+        checksum(data.slice(data.position() + from, math.min(ChecksumBlock, data.remaining - from)))
+      }
+    )
+  }
+
+  /** The trailer of a page whose blocks have these checksums. */
+  def trailerOf(label: PageLabel, checksums: Array[Int]): ByteBuffer = {
     val texts = Seq(label.of.bucket, label.of.key, label.of.etag).map(_.getBytes(UTF_8))
-    val blocks = blocksIn(data.remaining)
-    val size = blocks * 4 + FixedSize + texts.map(_.length).sum
+    val size = checksums.length * 4 + FixedSize + texts.map(_.length).sum
     val trailer = ByteBuffer.allocate(size)
-    for (block <- 0 until blocks) {
-      val from = block * ChecksumBlock
-      trailer.putInt(checksum(data.slice(data.position() + from, math.min(ChecksumBlock, data.remaining - from))))
-    }
+    checksums.foreach(trailer.putInt)
     for (text <- texts) trailer.putInt(text.length).put(text)
-    trailer.putLong(label.of.length).putLong(label.index).putInt(label.pageSize).putInt(data.remaining).putInt(size)
+    trailer.putLong(label.of.length).putLong(label.index).putInt(label.pageSize).putInt(label.length).putInt(size)
     trailer.putInt(checksum(ByteBuffer.wrap(trailer.array, 0, size - 12))).putLong(Magic).flip()
+  }
+
+  /** Puts another trailer behind the `length` bytes of data of a page that has one. */
+  def replaceTrailer(file: FileChannel, length: Int, trailer: ByteBuffer): Unit = {
+    file.truncate(length + trailer.remaining.toLong)
+    file.position(length.toLong)
+    while (trailer.hasRemaining) file.write(trailer)
   }
 
   def blocksIn(length: Int): Int = (length + ChecksumBlock - 1) / ChecksumBlock

@@ -94,32 +94,64 @@ private[cache] final class Tier(
       insert(key, blocks)(PageFile.write(_, data, trailer.duplicate()))
     }
 
-  private def insert(key: PageKey, blocks: Int)(write: FileChannel => Unit): Outcome =
-    attempt[Outcome](Refused) { tier =>
-      if (tier.table.find(key) != PageTable.Nowhere) AlreadyThere
-      else if (!makeRoom(tier, blocks)) Refused
-      else
-        reserve(tier, key, blocks) match {
-          case reserved: PageTable.Reserved =>
-            try {
-              create(tier, key, reserved, write)
-              if (tier.table.confirm(reserved)) Kept else Refused
-            } catch {
-              case failure: Throwable =>
-                tier.table.cancel(reserved)
-                if (failure.isInstanceOf[IOException] && isFull(tier, reserved.word.bytes)) Refused else throw failure
-            }
-          case other =>
-            tier.table.discharge(blocks)
-            if (other == PageTable.Known) AlreadyThere else Refused
+  /**
+   * Gives a page that is here another name, without moving its bytes.
+   *
+   * @return
+   *   whether it is here under the new name; under the old one it is gone if it was here
+   */
+  def rename(from: PageLabel, to: PageLabel): Boolean = attempt(false) { tier =>
+    tier.table.take(from.key).exists { page =>
+      try
+        page.whole && {
+          val file = PageFile.map(tier.directory.pathOf(page.key))
+          val old =
+            try PageFile.trailerIn(file)
+            finally Unmapping.unmap(file)
+          old.label == from && old.length == to.length && {
+            val trailer = PageFile.trailerOf(to, old.checksums)
+            val blocks = SlotWord.blocksOf(old.length.toLong + trailer.remaining)
+            fill(tier, to.key, blocks) {
+              tier.directory.rename(page.key, to.key)(PageFile.replaceTrailer(_, old.length, trailer))
+            } == Kept
+          }
         }
+      catch { case _: NoSuchFileException | _: PageFile.Damaged => false }
+      finally {
+        tier.directory.delete(page.key)
+        tier.table.remove(page, evicted = false)
+      }
     }
+  }
+
+  private def insert(key: PageKey, blocks: Int)(write: FileChannel => Unit): Outcome =
+    attempt[Outcome](Refused)(tier => fill(tier, key, blocks)(create(tier, key, blocks, write)))
+
+  /** Takes room and a slot for a page, for as long as `make` takes to put its file in place. */
+  private def fill(tier: Opened, key: PageKey, blocks: Int)(make: => Unit): Outcome =
+    if (tier.table.find(key) != PageTable.Nowhere) AlreadyThere
+    else if (!makeRoom(tier, blocks)) Refused
+    else
+      reserve(tier, key, blocks) match {
+        case reserved: PageTable.Reserved =>
+          try {
+            make
+            if (tier.table.confirm(reserved)) Kept else Refused
+          } catch {
+            case failure: Throwable =>
+              tier.table.cancel(reserved)
+              if (failure.isInstanceOf[IOException] && isFull(tier, reserved.word.bytes)) Refused else throw failure
+          }
+        case other =>
+          tier.table.discharge(blocks)
+          if (other == PageTable.Known) AlreadyThere else Refused
+      }
 
   /** Writes the file; a file system that is full before the budget is gets some of its space back first. */
-  private def create(tier: Opened, key: PageKey, reserved: PageTable.Reserved, write: FileChannel => Unit): Unit =
+  private def create(tier: Opened, key: PageKey, blocks: Int, write: FileChannel => Unit): Unit =
     try tier.directory.create(key)(write)
     catch {
-      case full: IOException if isFull(tier, reserved.word.bytes) =>
+      case full: IOException if isFull(tier, blocks.toLong * SlotWord.BlockSize) =>
         if ((1 to VictimsWhenFull).count(_ => evictOne(tier)) == 0) throw full
         tier.directory.create(key)(write)
     }

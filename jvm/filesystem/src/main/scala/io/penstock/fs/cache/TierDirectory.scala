@@ -51,19 +51,37 @@ private[cache] final class TierDirectory private (
       val channel = PrivateFiles.create(temporary)
       try write(channel)
       finally channel.close()
-      val path = pathOf(key)
-      try Files.move(temporary, path, StandardCopyOption.ATOMIC_MOVE)
-      catch {
-        case _: NoSuchFileException =>
-          PrivateFiles.createDirectories(path.getParent)
-          Files.move(temporary, path, StandardCopyOption.ATOMIC_MOVE)
-      }
+      place(temporary, key)
     } catch {
       case failure: Throwable =>
         try Files.deleteIfExists(temporary)
         catch { case _: IOException => () }
         throw failure
     }
+  }
+
+  /**
+   * The page's file becomes that of another page, in place of any of the same name.
+   *
+   * @param relabel
+   *   what is to be changed in it first; a process that dies meanwhile leaves a file that is no page of either name
+   */
+  def rename(from: PageKey, to: PageKey)(relabel: FileChannel => Unit): Unit = {
+    val channel = FileChannel.open(pathOf(from), StandardOpenOption.WRITE)
+    try relabel(channel)
+    finally channel.close()
+    place(pathOf(from), to)
+  }
+
+  private def place(file: Path, key: PageKey): Unit = {
+    val path = pathOf(key)
+    try Files.move(file, path, StandardCopyOption.ATOMIC_MOVE)
+    catch {
+      case _: NoSuchFileException =>
+        PrivateFiles.createDirectories(path.getParent)
+        Files.move(file, path, StandardCopyOption.ATOMIC_MOVE)
+    }
+    (): Unit
   }
 
   def delete(key: PageKey): Unit = Files.deleteIfExists(pathOf(key)): Unit

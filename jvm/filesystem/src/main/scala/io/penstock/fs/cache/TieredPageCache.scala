@@ -40,6 +40,11 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
       Counters.PagesWrittenThrough.increment()
   }
 
+  override def rename(from: ObjectIdentity, fromIndex: Long, to: ObjectIdentity, toIndex: Long): Unit = {
+    val (old, other) = (PageLabel(from, fromIndex, pageSize), PageLabel(to, toIndex, pageSize))
+    tiers.exists(_.rename(old, other)): Unit
+  }
+
   override def forget(of: ObjectIdentity): Unit =
     for (index <- 0L until (of.length + pageSize - 1) / pageSize) {
       val key = of.page(index, pageSize)

@@ -38,6 +38,22 @@ final private[write] class WrittenPages(cache: PageCache) {
 
   /** The parts are this object now. */
   def move(upload: Upload, identity: ObjectIdentity): Unit = unlessFailing(identity) {
+    if (upload.inOrder.init.forall { case (_, part) => part.length % cache.pageSize == 0 }) rename(upload, identity)
+    else copy(upload, identity)
+  }
+
+  /** Each page of a part is one of the object: as S3A's part sizes are, but for the smallest and odd ones. */
+  private def rename(upload: Upload, identity: ObjectIdentity): Unit = {
+    var first = 0L
+    for ((number, part) <- upload.inOrder) {
+      val (name, pages) = (upload.name(number), (part.length + cache.pageSize - 1) / cache.pageSize)
+      if (name != identity)
+        for (index <- 0L until pages) cache.rename(name, index, identity, first + index)
+      first += pages
+    }
+  }
+
+  private def copy(upload: Upload, identity: ObjectIdentity): Unit = {
     val pages = assembly(identity)
     for ((number, part) <- upload.inOrder; name = upload.name(number) if name != identity) {
       pages.add(part.length)(read(name, _, _))

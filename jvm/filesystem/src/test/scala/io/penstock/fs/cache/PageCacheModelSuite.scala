@@ -19,6 +19,7 @@ class PageCacheModelSuite extends AnyFunSuite with Matchers with TemporaryTiers 
   private case class Fill(cache: Int, page: Int) extends Step
   private case class Keep(cache: Int, page: Int) extends Step
   private case class Find(cache: Int, page: Int) extends Step
+  private case class Rename(cache: Int, page: Int, to: Int) extends Step
   private case class Forget(cache: Int, theObject: Int) extends Step
   private case class Restart(cache: Int) extends Step
   private case class Sweep(cache: Int) extends Step
@@ -40,6 +41,7 @@ class PageCacheModelSuite extends AnyFunSuite with Matchers with TemporaryTiers 
       8 -> Gen.zip(cache, page).map((Fill.apply _).tupled),
       2 -> Gen.zip(cache, page).map((Keep.apply _).tupled),
       8 -> Gen.zip(cache, page).map((Find.apply _).tupled),
+      2 -> Gen.zip(cache, page, page).suchThat { case (_, from, to) => from != to }.map((Rename.apply _).tupled),
       1 -> Gen.zip(cache, Gen.choose(0, Objects - 1)).map((Forget.apply _).tupled),
       1 -> cache.map(Restart),
       1 -> cache.map(Sweep),
@@ -71,7 +73,8 @@ class PageCacheModelSuite extends AnyFunSuite with Matchers with TemporaryTiers 
    */
   private def check(history: List[Step], tiers: Seq[TierSettings], evicts: Boolean): Unit = {
     val caches = Array.fill(Caches)(cache(tiers: _*))
-    val there = mutable.Set.empty[Int]
+    // Whose bytes each page that is there may hold: its own, or those of one that got its name.
+    val there = mutable.Map.empty[Int, Set[Int]]
     val doubtful = mutable.Set.empty[PageKey]
     def keyOf(page: Int): PageKey = objectOf(page).page(indexOf(page), PageSize)
     for (step <- history) {
@@ -82,21 +85,24 @@ class PageCacheModelSuite extends AnyFunSuite with Matchers with TemporaryTiers 
             case Claim.Arrived(arrived) => arrived.close()
             case Claim.Busy => fail("nobody else is fetching")
           }
-          there += page
+          there(page) = there.getOrElse(page, Set.empty) + page
         case Keep(n, page) =>
           caches(n).keep(objectOf(page), indexOf(page), ByteBuffer.wrap(bytesOf(objectOf(page), indexOf(page))))
-          there += page
+          there(page) = there.getOrElse(page, Set.empty) + page
+        case Rename(n, page, to) =>
+          caches(n).rename(objectOf(page), indexOf(page), objectOf(to), indexOf(to))
+          for (bytes <- there.remove(page)) there(to) = there.getOrElse(to, Set.empty) ++ bytes
+          if (doubtful(keyOf(page))) doubtful += keyOf(to)
         case Find(n, page) =>
-          val expected = bytesOf(objectOf(page), indexOf(page)).toSeq
           read(caches(n), objectOf(page), indexOf(page)) match {
             case Some(bytes) =>
-              there should contain(page)
-              (bytes == expected) shouldBe true
-            case None => if (!evicts && !doubtful(keyOf(page))) there should not contain page
+              there should contain key page
+              there(page).exists(from => bytes == bytesOf(objectOf(from), indexOf(from)).toSeq) shouldBe true
+            case None => if (!evicts && !doubtful(keyOf(page))) there should not contain key(page)
           }
         case Forget(n, number) =>
           caches(n).forget(objectOf(number * PagesEach))
-          there.filterInPlace(_ / PagesEach != number)
+          there.filterInPlace((page, _) => page / PagesEach != number)
         case Restart(n) => caches(n) = cache(tiers: _*)
         case Sweep(n) => caches(n).sweep()
         case Wait(seconds) => now.addAndGet(seconds)

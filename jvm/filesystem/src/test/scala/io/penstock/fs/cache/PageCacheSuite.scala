@@ -1,6 +1,7 @@
 package io.penstock.fs.cache
 
 import java.nio.ByteBuffer
+import java.nio.file.Files
 
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
@@ -70,6 +71,42 @@ class PageCacheSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     filesOf(memory(Roomy)) should have size 1
     read(one, kept, 0) shouldBe Some(bytesOf(kept, 0).toSeq)
     tableOf(memory(Roomy)).status.pages shouldBe 1
+  }
+
+  test("a page that gets another name is the same file, found by that name alone, after a restart too") {
+    val (part, whole) = (identity("part", 1.5), identity("whole", 3.5))
+    val one = cache(memory(Roomy), disk(Roomy))
+    for (index <- 0 to 1) fill(one, part, index)
+    val used = tableOf(memory(Roomy)).status.used
+    val inode = Files.getAttribute(filesOf(memory(Roomy)).minBy(-Files.size(_)), "unix:ino")
+    for (index <- 0 to 1) one.rename(part, index.toLong, whole, index + 2L)
+    for (reader <- Seq(one, cache(memory(Roomy))); index <- 0 to 1) {
+      read(reader, part, index) shouldBe None
+      read(reader, whole, index + 2L) shouldBe Some(bytesOf(part, index).toSeq)
+    }
+    tableOf(memory(Roomy)).status.used shouldBe used
+    Files.getAttribute(filesOf(memory(Roomy)).minBy(-Files.size(_)), "unix:ino") shouldBe inode
+  }
+
+  test("a page that gets the name of one that is there is gone, as is one of another length") {
+    val (part, whole) = (identity("part", 2.5), identity("whole", 3))
+    val one = cache(memory(Roomy))
+    for ((of, index) <- Seq(part -> 0L, part -> 2L, whole -> 0L)) fill(one, of, index)
+    one.rename(part, 0, whole, 0)
+    one.rename(part, 2, whole, 2)
+    one.rename(part, 1, whole, 1)
+    read(one, whole, 0) shouldBe Some(bytesOf(whole, 0).toSeq)
+    filesOf(memory(Roomy)) should have size 1
+    tableOf(memory(Roomy)).status.pages shouldBe 1
+  }
+
+  test("a page that gets another name while its tier has no room is kept, and others make room") {
+    val budget = 3L * (PageSize + SlotWord.BlockSize)
+    val one = cache(memory(budget))
+    for (name <- Seq("other", "next", "part")) fill(one, identity(name, 1), 0)
+    one.rename(identity("part", 1), 0, identity("whole", 1), 0)
+    read(one, identity("whole", 1), 0) shouldBe Some(bytesOf(identity("part", 1), 0).toSeq)
+    tableOf(memory(budget)).status.used should be <= budget
   }
 
   test("a page left behind by a writer is kept once") {

@@ -16,7 +16,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
 import io.penstock.fs.read.PageStreamFactory
 import io.penstock.fs.testing.{Requests, Store}
-import io.penstock.fs.{CacheSettings, PenstockFileSystem}
+import io.penstock.fs.{CacheSettings, Counters, PenstockFileSystem}
 
 class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
 
@@ -87,6 +87,14 @@ class WriteThroughTest extends AnyFunSuite with BeforeAndAfterAll {
       assert(bucket.get(s"plain/$size").exists(_.sameElements(bytes)))
       assert(cached(s"plain/$size") == pagesOf(bytes))
     }
+
+  test("a page of an upload in parts is written to the cache once") {
+    val bytes = data(2 * PartSize + 3 * PageSize, seed = 5)
+    val before = Counters.PagesWrittenThrough.value
+    Using.resource(Store.fileSystem(bucket, conf()))(write(_, "once", bytes))
+    assert(cached("once") == pagesOf(bytes))
+    assert(Counters.PagesWrittenThrough.value - before == pagesOf(bytes).size)
+  }
 
   test("parts that end within a page give the object's pages") {
     val bytes = data(3 * PartSize)
