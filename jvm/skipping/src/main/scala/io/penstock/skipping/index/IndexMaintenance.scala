@@ -1,0 +1,31 @@
+package io.penstock.skipping.index
+
+import org.apache.spark.sql.SparkSession
+
+/** Building, refreshing, showing and dropping the index of a table. */
+object IndexMaintenance {
+
+  /**
+   * An index of all of a table's files, in place of the one there was. Without columns, those are chosen that are worth
+   * it. Throws an `IllegalArgumentException` where a column cannot be indexed, and an `IOException` where the table
+   * cannot be listed or the index not be written; the former one then stands.
+   */
+  def build(
+      spark: SparkSession,
+      table: IndexedTable,
+      columns: Option[Seq[String]] = None,
+      kinds: Option[Set[Kind]] = None
+  ): Change = {
+    val listed = TableListing.list(table.root, spark.sessionState.newHadoopConf())
+    val plan = ColumnChoice.requested(
+      table,
+      columns.getOrElse(ColumnChoice.possible(table).map(_.name)),
+      kinds.getOrElse(Set(Kind.MinMax))
+    )
+    new IndexWriter(spark, table.root).build(plan, Seq.empty, listed)
+  }
+
+  /** The index brought up to date: only files that are new or were changed are read. None: the table has no index. */
+  def refresh(spark: SparkSession, table: IndexedTable): Option[Change] =
+    new IndexWriter(spark, table.root).refresh()
+}

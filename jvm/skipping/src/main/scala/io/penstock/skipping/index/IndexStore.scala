@@ -1,0 +1,74 @@
+package io.penstock.skipping.index
+
+import java.io.FileNotFoundException
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{CommonPathCapabilities, FileContext, Options, Path}
+
+/**
+ * The files of one table's index: the manifest and the parts it names.
+ *
+ * Parts are written first, under names nobody else uses, and never changed; the manifest is replaced last, all at once.
+ * So whoever reads sees one whole index or another, and what a writer that died left behind is not part of any.
+ */
+private[index] class IndexStore(root: Path, conf: Configuration) {
+
+  import IndexStore._
+
+  private val directory = new Path(root, TablePath.IndexDirectory)
+  private val manifest = new Path(directory, ManifestName)
+  private val fs = root.getFileSystem(conf)
+
+  private def part(name: String): Path = new Path(directory, name)
+
+  /** None where there is no index. Throws an [[IndexDamage]] where there is one that cannot be used. */
+  def read(): Option[Manifest] =
+    try {
+      val in = fs.open(manifest)
+      try Some(Manifest.read(in.readAllBytes(), root.toString))
+      finally in.close()
+    } catch { case _: FileNotFoundException => None }
+
+  /**
+   * All entries, with these columns of them; without any, just which files are known. An [[IndexDamage]] is thrown
+   * where a part is not what the manifest says.
+   */
+  def entries(manifest: Manifest, columns: Seq[IndexedColumn]): Iterator[FileEntry] =
+    Ahead
+      .map(manifest.parts.iterator, Threads)(listed => EntryReader.read(part(listed.name), listed, columns, conf))
+      .flatten
+
+  /** Of the entries, as a part that no manifest names yet. None where there are none. */
+  def write(entries: Iterator[FileEntry], columns: Seq[IndexedColumn]): Option[Manifest.Part] =
+    Option.when(entries.hasNext) {
+      val name = s"part-${UUID.randomUUID}.parquet"
+      val count = EntryWriter.write(entries, columns, part(name), conf)
+      Manifest.Part(name, fs.getFileStatus(part(name)).getLen, count)
+    }
+
+  /** Readers see the former manifest or this one, whole. */
+  def replace(next: Manifest): Unit = {
+    val content = Manifest.write(next)
+    def write(to: Path): Unit = {
+      val out = fs.create(to, true)
+      try out.write(content)
+      finally out.close()
+    }
+    // Object stores show an object only when it is whole, and rename by copying; file systems are the other way round.
+    if (fs.hasPathCapability(manifest, CommonPathCapabilities.ABORTABLE_STREAM)) write(manifest)
+    else {
+      val temporary = new Path(directory, s".$ManifestName.${UUID.randomUUID}")
+      try {
+        write(temporary)
+        FileContext.getFileContext(fs.getUri, conf).rename(temporary, manifest, Options.Rename.OVERWRITE)
+      } finally fs.delete(temporary, false)
+    }
+  }
+}
+
+private[index] object IndexStore {
+  private val Threads = 8
+
+  val ManifestName = "manifest.json"
+}

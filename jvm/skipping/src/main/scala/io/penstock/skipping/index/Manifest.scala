@@ -1,0 +1,99 @@
+package io.penstock.skipping.index
+
+import java.io.IOException
+
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.json.JsonMapper
+import com.fasterxml.jackson.databind.{DeserializationFeature, ObjectMapper}
+import com.fasterxml.jackson.module.scala.DefaultScalaModule
+import org.apache.spark.sql.types.DataType
+
+/**
+ * What an index consists of: the one object that is ever replaced. Whatever it does not name is not part of the index.
+ *
+ * @param format
+ *   rises when older readers would misunderstand what is written
+ * @param id
+ *   of this manifest: another one for each that was ever written
+ * @param root
+ *   of the table; an index that was copied elsewhere is none
+ * @param parts
+ *   a file that two parts know is as the later one says
+ * @param superseded
+ *   parts of former manifests that somebody may still be reading
+ * @param leftOut
+ *   the columns that are not covered
+ */
+private[index] case class Manifest(
+    format: Int,
+    id: String,
+    root: String,
+    columns: Vector[Manifest.Column],
+    leftOut: Vector[LeftOut],
+    parts: Vector[Manifest.Part],
+    superseded: Vector[Manifest.Superseded]
+) {
+
+  def plan: Seq[PlannedColumn] = columns.map { column =>
+    val indexed = IndexedColumn(column.name, DataType.fromJson(column.dataType))
+    PlannedColumn(indexed, column.kinds.map(Kind.of).toSet, column.why)
+  }
+}
+
+/** A column that an index does not cover, and why. */
+case class LeftOut(name: String, why: String)
+
+private[index] object Manifest {
+
+  val Format = 1
+
+  /** `dataType`: Spark's JSON for it. */
+  case class Column(name: String, dataType: String, kinds: Vector[String], why: String)
+
+  /** A Parquet file of [[FileEntry]] rows. */
+  case class Part(name: String, bytes: Long, entries: Long)
+
+  /** @param since milliseconds since 1970, by the clock of the driver that wrote the manifest */
+  case class Superseded(name: String, since: Long)
+
+  def columns(plan: Seq[PlannedColumn]): Vector[Column] = plan.iterator.map { planned =>
+    val kinds = Kind.all.filter(planned.kinds).map(_.name).toVector
+    Column(planned.column.name, planned.column.dataType.json, kinds, planned.why)
+  }.toVector
+
+  private val json: ObjectMapper = JsonMapper
+    .builder()
+    .addModule(DefaultScalaModule)
+    .configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false)
+    .configure(DeserializationFeature.FAIL_ON_MISSING_CREATOR_PROPERTIES, true)
+    .build()
+
+  def write(manifest: Manifest): Array[Byte] =
+    json.writerWithDefaultPrettyPrinter().writeValueAsBytes(manifest)
+
+  /** Throws an [[IndexDamage]] where this is no manifest, or one of a later version or of another table. */
+  def read(content: Array[Byte], root: String): Manifest = {
+    def damage(what: String, cause: Throwable = null): Nothing =
+      throw new IndexDamage(s"$what: build it anew to use one", cause)
+    try {
+      // The version alone first: a later one may look different in everything else.
+      val format = json.readTree(content).path("format").asInt(-1)
+      if (format < 1) damage("has no manifest that can be read")
+      if (format > Format)
+        damage(s"was written by a later version of Penstock (format $format, this one reads $Format)")
+      val manifest = json.readValue(content, classOf[Manifest])
+      if (manifest.root != root) damage(s"belongs to another table, ${manifest.root}")
+      manifest.plan.foreach { planned =>
+        if (Domain.of(planned.column.dataType).isEmpty) damage(s"covers ${planned.column.name} of an unknown type")
+      }
+      manifest
+    } catch {
+      case e: IndexDamage => throw e
+      case NonFatal(e) => damage("has no manifest that can be read", e)
+    }
+  }
+}
+
+/** An index that cannot be used. The message follows "The skipping index of TABLE ". */
+private[index] class IndexDamage(message: String, cause: Throwable = null) extends IOException(message, cause)
