@@ -1,0 +1,214 @@
+package io.penstock.skipping.join
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, BroadcastQueryStageExec}
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ReusedExchangeExec}
+import org.apache.spark.sql.execution.{SparkPlan, SubqueryBroadcastExec, SubqueryExec}
+import org.scalatest.funsuite.AnyFunSuite
+
+class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSparkPlanHelper {
+
+  override protected val filesPerKey: Map[String, Map[String, Double]] = Map(
+    "fact" -> Map("day" -> 0.1, "item" -> 0.2, "note" -> 1.0),
+    "stock" -> Map("s_day" -> 0.1, "s_item" -> 0.2)
+  )
+
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    def table(name: String, rows: Int, columns: String): Unit =
+      spark.range(rows).selectExpr(columns.split(";").toSeq: _*).coalesce(1).write.saveAsTable(name)
+    table("fact", 20000, "int(id % 1000) day; int(id % 50) item; int(id % 7) note; id amount; string(id) text")
+    table("stock", 20000, "int(id % 1000) s_day; int(id % 50) s_item; id quantity; string(id) s_text")
+    table("days", 1000, "int(id) d; int(id / 7) week; int(id / 365) year; id d_long")
+    table("items", 50, "int(id) i; string(id) name")
+    spark.experimental.extraOptimizations = Seq(rule)
+  }
+
+  private def withSettings[T](values: (String, String)*)(body: => T): T = {
+    values.foreach { case (key, value) => spark.conf.set(key, value) }
+    try body
+    finally values.foreach { case (key, _) => spark.conf.unset(key) }
+  }
+
+  private val noBroadcast = "spark.sql.autoBroadcastJoinThreshold" -> "-1"
+
+  private def answer(sql: String): Seq[Row] = spark.sql(sql).collect().toSeq
+
+  private def assertSameAnswer(sql: String): Unit = {
+    val plain = withSettings("spark.penstock.skipping.enabled" -> "false")(answer(sql))
+    assert(answer(sql) === plain)
+  }
+
+  private def physical(sql: String): SparkPlan = {
+    val frame = spark.sql(sql)
+    frame.collect()
+    frame.queryExecution.executedPlan
+  }
+
+  private val star = "SELECT sum(amount) FROM fact JOIN days ON day = d WHERE year = 1"
+
+  test("the selective side's keys filter the other side's scan") {
+    assert(filtered(optimized(star)) === Set("fact.day"))
+    assertSameAnswer(star)
+  }
+
+  for (adaptive <- Seq(true, false))
+    test(s"the join's own broadcast gives the keys: it is computed once (adaptive: $adaptive)") {
+      withSettings("spark.sql.adaptive.enabled" -> adaptive.toString) {
+        val plan = physical(star)
+        val keys = collectWithSubqueries(plan) { case keys: SubqueryBroadcastExec => keys }
+        assert(keys.size === 1)
+        assert(collectWithSubqueries(plan) { case run: SubqueryExec => run }.isEmpty)
+        val broadcasts = collectWithSubqueries(plan) {
+          case stage: BroadcastQueryStageExec if stage.broadcast.eq(stage.plan) => stage.plan
+          case exchange: BroadcastExchangeExec if !adaptive => exchange
+        }.distinct
+        assert(broadcasts.size === 1)
+        assert(collectWithSubqueries(plan) { case reused: ReusedExchangeExec => reused }.size === 1)
+      }
+    }
+
+  for (adaptive <- Seq(true, false))
+    test(s"a shuffled join's small side is run a second time (adaptive: $adaptive)") {
+      withSettings("spark.sql.adaptive.enabled" -> adaptive.toString, noBroadcast) {
+        assert(filtered(optimized(star)) === Set("fact.day"))
+        assert(collectWithSubqueries(physical(star)) { case run: SubqueryExec => run }.size === 1)
+        assertSameAnswer(star)
+      }
+    }
+
+  test("a shuffled join's large side is not run a second time") {
+    withSettings(noBroadcast, "spark.penstock.skipping.dynamic.second.run.max.bytes" -> "1") {
+      assert(filtered(optimized(star)) === Set.empty)
+    }
+  }
+
+  test("a filter goes to no side whose rows survive without a partner") {
+    val days = "(SELECT * FROM days WHERE year = 1)"
+    def factOnTheLeft(kind: String) = filtered(optimized(s"SELECT * FROM fact $kind JOIN $days ON day = d"))
+    assert(factOnTheLeft("INNER") === Set("fact.day"))
+    assert(factOnTheLeft("LEFT OUTER") === Set.empty)
+    assert(factOnTheLeft("RIGHT OUTER") === Set("fact.day"))
+    assert(factOnTheLeft("FULL OUTER") === Set.empty)
+    assert(factOnTheLeft("LEFT ANTI") === Set.empty)
+    assert(factOnTheLeft("LEFT SEMI") === Set("fact.day"))
+    def factOnTheRight(kind: String) = filtered(optimized(s"SELECT * FROM $days $kind JOIN fact ON day = d"))
+    assert(factOnTheRight("INNER") === Set("fact.day"))
+    assert(factOnTheRight("LEFT OUTER") === Set("fact.day"))
+    assert(factOnTheRight("RIGHT OUTER") === Set.empty)
+    assert(factOnTheRight("FULL OUTER") === Set.empty)
+    assert(factOnTheRight("LEFT ANTI") === Set.empty)
+    assert(factOnTheRight("LEFT SEMI") === Set("fact.day"))
+  }
+
+  test("IN and EXISTS filter, NOT IN and NOT EXISTS do not") {
+    def of(condition: String) = filtered(optimized(s"SELECT * FROM fact WHERE $condition"))
+    assert(of("day IN (SELECT d FROM days WHERE year = 1)") === Set("fact.day"))
+    assert(of("EXISTS (SELECT * FROM days WHERE year = 1 AND d = day)") === Set("fact.day"))
+    assert(of("day NOT IN (SELECT d FROM days WHERE year = 1)") === Set.empty)
+    assert(of("NOT EXISTS (SELECT * FROM days WHERE year = 1 AND d = day)") === Set.empty)
+    assert(of("amount > 5 OR day IN (SELECT d FROM days WHERE year = 1)") === Set.empty)
+  }
+
+  test("a null-safe equality gives no keys") {
+    assert(filtered(optimized(star.replace("day = d ", "day <=> d "))) === Set.empty)
+    val mixed = "SELECT * FROM fact JOIN days ON day = d AND item <=> week WHERE year = 1"
+    assert(filtered(optimized(mixed)) === Set("fact.day"))
+    assertSameAnswer(mixed.replace("*", "sum(amount)"))
+  }
+
+  test("a column that the join widens is filtered; one it narrows or computes with is not") {
+    def on(condition: String) = filtered(optimized(s"SELECT * FROM fact JOIN days ON $condition WHERE year = 1"))
+    assert(on("day = d_long") === Set("fact.day"))
+    assert(on("cast(amount as int) = d") === Set.empty)
+    assert(on("day + 1 = d") === Set.empty)
+    assert(on("cast(day as string) = cast(d as string)") === Set.empty)
+    assertSameAnswer("SELECT sum(amount) FROM fact JOIN days ON day = d_long WHERE year = 1")
+  }
+
+  test("a filter passes a grouping by its column") {
+    val sql = "SELECT * FROM (SELECT day, sum(amount) FROM fact GROUP BY day) JOIN days ON day = d WHERE year = 1"
+    assert(filtered(optimized(sql)) === Set("fact.day"))
+  }
+
+  test("no filter passes a limit, a sample, a window over all rows or a grouping by other columns") {
+    def over(fact: String) = {
+      val plan = optimized(s"SELECT * FROM ($fact) JOIN days ON day = d WHERE year = 1")
+      assert(allFilters(plan).isEmpty)
+    }
+    over("SELECT * FROM fact LIMIT 10")
+    over("SELECT * FROM fact TABLESAMPLE (10 PERCENT)")
+    over("SELECT day, row_number() OVER (ORDER BY amount) FROM fact")
+    over("SELECT max(day) AS day FROM fact GROUP BY item")
+  }
+
+  test("keys of a side that need not be the same twice are not used") {
+    def from(days: String) = filtered(optimized(s"SELECT * FROM fact JOIN ($days) ON day = d"))
+    assert(from("SELECT d FROM days WHERE year = 1") === Set("fact.day"))
+    assert(from("SELECT d FROM days WHERE year = 1 LIMIT 5") === Set.empty)
+    assert(from("SELECT d FROM days WHERE year = 1 AND rand() > 0.5") === Set.empty)
+    assert(from("SELECT d FROM (SELECT d, row_number() OVER (ORDER BY year) r FROM days) WHERE r < 5") === Set.empty)
+  }
+
+  test("the joins of a star each filter") {
+    val sql = "SELECT sum(amount) FROM fact JOIN days ON day = d JOIN items ON item = i WHERE year = 1 AND name = '7'"
+    assert(filtered(optimized(sql)) === Set("fact.day", "fact.item"))
+    assertSameAnswer(sql)
+  }
+
+  test("every branch of a union is filtered") {
+    val sql =
+      "SELECT * FROM (SELECT day FROM fact UNION ALL SELECT s_day FROM stock) JOIN days ON day = d WHERE year = 1"
+    assert(filtered(optimized(sql)) === Set("fact.day", "stock.s_day"))
+  }
+
+  test("a filter reaches a table through a table that itself is not filtered") {
+    val sql = """SELECT sum(quantity) FROM fact JOIN stock ON item = s_item JOIN days d1 ON day = d1.d
+                |JOIN days d2 ON s_day = d2.d AND d1.week = d2.week WHERE d1.year = 1""".stripMargin
+    val plan = optimized(sql)
+    assert(filtered(plan) === Set("fact.day", "stock.s_day"))
+    assertSameAnswer(sql)
+    withSettings("spark.penstock.skipping.transitive.enabled" -> "false") {
+      assert(filtered(optimized(sql)) === Set("fact.day"))
+    }
+  }
+
+  test("a filter reaches a second fact table that is joined by the same key") {
+    val sql = "SELECT sum(quantity) FROM fact JOIN stock ON item = s_item JOIN items ON item = i WHERE name = '7'"
+    assert(filtered(optimized(sql)) === Set("fact.item", "stock.s_item"))
+    assertSameAnswer(sql)
+  }
+
+  test("a preserved side is not filtered through the other one") {
+    val sql =
+      "SELECT * FROM fact LEFT JOIN (SELECT * FROM stock JOIN items ON s_item = i WHERE name = '7') ON item = s_item"
+    assert(filtered(optimized(sql)) === Set("stock.s_item"))
+  }
+
+  test("run once more, the rule changes nothing") {
+    val plan = optimized(star)
+    assert(rule(plan) eq plan)
+  }
+
+  test("nothing is filtered by columns whose files all hold every key, and it is told why") {
+    val plan = optimized("SELECT * FROM fact JOIN items ON note = i WHERE name = '3'")
+    assert(filtered(plan) === Set.empty)
+    assert(
+      decisions(plan)("fact").map(_.toString) ===
+        Seq("note: not attempted: a key is found in 100 % of the files (at most 50 % pays)")
+    )
+  }
+
+  test("nothing is filtered by a side that is not filtered, and it is told why") {
+    val plan = optimized("SELECT * FROM fact JOIN items ON item = i")
+    assert(filtered(plan) === Set.empty)
+    assert(decisions(plan)("fact").map(_.toString) === Seq("item: not attempted: nothing filters items"))
+  }
+
+  test("where Spark's dynamic pruning is off, there are no filters that nobody would plan") {
+    withSettings("spark.sql.optimizer.dynamicPartitionPruning.enabled" -> "false") {
+      assert(allFilters(optimized(star)).isEmpty)
+      assertSameAnswer(star)
+    }
+  }
+}

@@ -1,0 +1,66 @@
+package io.penstock.skipping.join
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.util.Using
+
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.{TPCDSSchema, TPCDSTableStats}
+import org.scalatest.funsuite.AnyFunSuite
+
+class TpcdsJoinsSuite extends AnyFunSuite with PlannedJoins {
+
+  override protected def settings: Map[String, String] =
+    super.settings ++ Map("spark.sql.cbo.enabled" -> "true", "spark.sql.cbo.joinReorder.enabled" -> "true")
+
+  private val facts = Map(
+    "store_sales" -> "ss_sold",
+    "store_returns" -> "sr_returned",
+    "catalog_sales" -> "cs_sold",
+    "catalog_returns" -> "cr_returned",
+    "web_sales" -> "ws_sold",
+    "web_returns" -> "wr_returned",
+    "inventory" -> "inv"
+  )
+
+  // Files of a day each, each day cut into eight ranges of items.
+  override protected val filesPerKey: Map[String, Map[String, Double]] = facts.map { case (table, dated) =>
+    table -> Map(s"${dated}_date_sk" -> 1.0 / 1800, s"${dated.takeWhile(_ != '_')}_item_sk" -> 1.0 / 8)
+  }
+
+  private object Tables extends TPCDSSchema {
+    def columns: Map[String, String] = tableColumns
+  }
+
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    val catalog = spark.asInstanceOf[classic.SparkSession].sessionState.catalog
+    Tables.columns.foreach { case (table, columns) =>
+      spark.sql(s"CREATE TABLE $table ($columns) USING parquet")
+      // Spark's sizes are those of text.
+      val statistics = TPCDSTableStats.sf100TableStats(table)
+      catalog.alterTableStats(TableIdentifier(table), Some(statistics.copy(sizeInBytes = statistics.sizeInBytes / 5)))
+    }
+    spark.experimental.extraOptimizations = Seq(rule)
+  }
+
+  private def query(name: String): String =
+    Using.resource(getClass.getResourceAsStream(s"/tpcds/$name.sql"))(in => new String(in.readAllBytes(), UTF_8))
+
+  private val bySoldDate =
+    Set("store_sales.ss_sold_date_sk", "catalog_sales.cs_sold_date_sk", "store_returns.sr_returned_date_sk")
+
+  for (
+    (name, expected) <- Seq(
+      "q17" -> bySoldDate,
+      "q21" -> Set("inventory.inv_date_sk", "inventory.inv_item_sk"),
+      "q25" -> bySoldDate,
+      "q37" -> Set("inventory.inv_date_sk", "inventory.inv_item_sk"),
+      "q72" -> Set("inventory.inv_date_sk", "catalog_sales.cs_sold_date_sk"),
+      "q82" -> Set("inventory.inv_date_sk", "inventory.inv_item_sk")
+    )
+  ) test(s"$name: ${expected.mkString(", ")}") {
+    assert(filtered(optimized(query(name))) === expected)
+  }
+}
