@@ -56,8 +56,8 @@ object Bloom {
     Array(0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947, 0x5c6bfb31)
 
   /**
-   * An empty filter for so many distinct values, which says yes to about this share (between 0 and 1) of all others, or
-   * more where it would need more than 1 MiB.
+   * An empty filter for so many distinct values, which says yes to about this share (0.01 to 1) of all others; to more
+   * of them where it would need more than 1 MiB.
    */
   def sized(distinct: Long, falsePositives: Double): Bloom = {
     // Formula of the format's specification for eight bits a value.

@@ -43,8 +43,9 @@ private[index] class ColumnStatistics private (
   lazy val filesPerKey: Double = {
     val all = new BitSet
     all.set(0, minimums.length)
-    val shares = drawnValues.map(value => holding(CodeRanges.point(value), all).cardinality.toDouble / minimums.length)
-    if (shares.isEmpty) 1.0 else shares.sum / shares.length
+    val values = drawnValues
+    val held = values.map(value => holding(CodeRanges.point(value), all).cardinality.toLong).sum
+    if (values.isEmpty) 1.0 else held.toDouble / (values.length.toLong * minimums.length)
   }
 
   def withNulls(candidates: BitSet): BitSet = without(candidates, noNulls)

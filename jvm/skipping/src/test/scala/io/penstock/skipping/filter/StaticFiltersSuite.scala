@@ -1,0 +1,212 @@
+package io.penstock.skipping.filter
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.penstock.skipping.index._
+
+/** Translated filters against what Catalyst itself says of the rows. */
+class StaticFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  import StaticFiltersSuite._
+
+  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = 1000)
+
+  private def selected(files: Seq[Seq[InternalRow]], filter: Expression): Seq[Boolean] = {
+    val table = TableIndex.of("s3a://lake/t", indexed, files.map(entry))
+    val found = table.select(new StaticFilters(indexed, caseSensitive = false).translate(Seq(filter)))
+    files.indices.map(found.get)
+  }
+
+  private def isTrue(filter: Expression, row: InternalRow): Boolean =
+    BindReferences.bindReference(filter, columns).eval(row) == true
+
+  test("a file with a row for which the filter is true is never dropped") {
+    forAll(Gen.listOf(Gen.listOf(row)), conditions(Gen.oneOf(understood, others))) { (files, filter) =>
+      files.zip(selected(files, filter)).foreach { case (rows, kept) =>
+        if (rows.exists(isTrue(filter, _))) assert(kept, filter.sql)
+      }
+    }
+  }
+
+  test("a file of one row is dropped exactly if the filter is not true for it, also where it is null") {
+    forAll(Gen.listOf(row), conditions(understood)) { (rows, filter) =>
+      rows.zip(selected(rows.map(Seq(_)), filter)).foreach { case (row, kept) =>
+        assert(kept == isTrue(filter, row), filter.sql)
+      }
+    }
+  }
+
+  test("a column is known by its name as the session spells names, unless two have it") {
+    def translated(indexedNames: Seq[String], name: String, caseSensitive: Boolean): FileFilter = {
+      val known = indexedNames.map(IndexedColumn(_, IntegerType))
+      new StaticFilters(known, caseSensitive).translate(Seq(IsNull(AttributeReference(name, IntegerType)())))
+    }
+    assert(translated(Seq("Day"), "dAY", caseSensitive = false) == FileFilter.IsNull("Day"))
+    assert(translated(Seq("Day"), "dAY", caseSensitive = true) == FileFilter.Anything)
+    assert(translated(Seq("Day", "day"), "day", caseSensitive = true) == FileFilter.IsNull("day"))
+    assert(translated(Seq("Day", "day"), "day", caseSensitive = false) == FileFilter.Anything)
+  }
+
+  test("nothing is said of a column read as a type that its values in the index are not widened to without loss") {
+    def translated(indexedType: DataType, readAs: DataType): FileFilter = {
+      val known = Seq(IndexedColumn("c", indexedType))
+      new StaticFilters(known, caseSensitive = false).translate(Seq(IsNull(AttributeReference("c", readAs)())))
+    }
+    assert(translated(IntegerType, LongType) == FileFilter.IsNull("c"))
+    assert(translated(LongType, IntegerType) == FileFilter.Anything)
+    assert(translated(DecimalType(7, 2), DecimalType(9, 1)) == FileFilter.Anything)
+  }
+
+  test("a metadata column is not the data column of the same name") {
+    val metadata = MetadataAttribute("file_size", LongType)
+    val known = Seq(IndexedColumn("file_size", LongType))
+    val filter = GreaterThan(metadata, Literal(5L))
+    assert(new StaticFilters(known, caseSensitive = false).translate(Seq(filter)) == FileFilter.Anything)
+  }
+}
+
+object StaticFiltersSuite {
+
+  private def attribute(name: String, dataType: DataType) = AttributeReference(name, dataType)()
+
+  private val int = attribute("i", IntegerType)
+  private val long = attribute("l", LongType)
+  private val string = attribute("s", StringType)
+  private val decimal = attribute("d", DecimalType(7, 2))
+  private val date = attribute("t", DateType)
+  private val flag = attribute("b", BooleanType)
+
+  private val columns: Seq[AttributeReference] = Seq(int, long, string, decimal, date, flag)
+
+  private val indexed: Seq[IndexedColumn] =
+    columns.init.map(column => IndexedColumn(column.name.toUpperCase, column.dataType))
+
+  private val ints = Gen.oneOf(-2, -1, 0, 1, 2, Int.MinValue, Int.MaxValue)
+  private val longs = Gen.oneOf(-2L, -1L, 0L, 1L, 2L, Int.MaxValue + 1L, Long.MinValue, Long.MaxValue)
+  private val strings =
+    Gen.oneOf("", "a", "ab", "abc", "b", "é", "\uFFFD", "\uD83D\uDE00", "a%").map(UTF8String.fromString)
+  private def decimals(precision: Int, scale: Int) =
+    Gen.oneOf("-1.00", "0.00", "0.01", "1.00", "99999.99").map(text => Decimal(BigDecimal(text), precision, scale))
+
+  private def valuesOf(dataType: DataType): Gen[Any] = dataType match {
+    case IntegerType | DateType => ints
+    case LongType => longs
+    case StringType => strings
+    case fixed: DecimalType => decimals(fixed.precision, fixed.scale)
+    case BooleanType => Gen.oneOf(true, false)
+    case other => throw new IllegalArgumentException(other.sql)
+  }
+
+  val row: Gen[InternalRow] = Gen
+    .sequence[Seq[Any], Any](
+      columns.map(column => Gen.frequency(4 -> valuesOf(column.dataType), 1 -> Gen.const(null)))
+    )
+    .map(InternalRow.fromSeq)
+
+  def entry(rows: Seq[InternalRow]): FileEntry = FileEntry(
+    "",
+    "f",
+    1,
+    1,
+    rows.length,
+    indexed
+      .zip(columns)
+      .zipWithIndex
+      .map { case ((column, read), i) =>
+        val values = rows.map(row => Option(row.get(i, read.dataType))).map(_.map(encoded))
+        val sorted = values.flatten.sorted(order)
+        column.name -> ColumnEntry(Some(values.count(_.isEmpty)), sorted.headOption, sorted.lastOption, Some(sorted))
+      }
+      .toMap
+  )
+
+  private def encoded(value: Any): Value = value match {
+    case number: Int => Value.Integral(number.toLong)
+    case whole: Long => Value.Integral(whole)
+    case fixed: Decimal => Value.Integral(fixed.toUnscaledLong)
+    case text: UTF8String => Value.Bytes(text.getBytes)
+    case other => throw new IllegalArgumentException(other.toString)
+  }
+
+  private val order: Ordering[Value] = {
+    case (Value.Integral(a), Value.Integral(b)) => a.compare(b)
+    case (Value.Bytes(a), Value.Bytes(b)) => java.util.Arrays.compareUnsigned(a, b)
+    case _ => throw new IllegalArgumentException
+  }
+
+  private def constants(dataType: DataType): Gen[Literal] =
+    Gen.frequency(8 -> valuesOf(dataType), 1 -> Gen.const(null)).map(Literal(_, dataType))
+
+  /** A column that is indexed, as it is or widened. */
+  private val operand: Gen[Expression] = Gen.oneOf(
+    Gen.oneOf(columns.init),
+    Gen.const(Cast(int, LongType)),
+    Gen.const(Cast(int, DecimalType(12, 2))),
+    Gen.const(Cast(long, DecimalType(22, 2))),
+    Gen.const(Cast(decimal, DecimalType(9, 3)))
+  )
+
+  private val comparison: Gen[Expression] = for {
+    column <- operand
+    constant <- constants(column.dataType)
+    swapped <- Gen.oneOf(true, false)
+    (left, right) = if (swapped) (constant, column) else (column, constant)
+    compared <- Gen.oneOf(
+      EqualTo(left, right),
+      EqualNullSafe(left, right),
+      LessThan(left, right),
+      LessThanOrEqual(left, right),
+      GreaterThan(left, right),
+      GreaterThanOrEqual(left, right)
+    )
+  } yield compared
+
+  private val membership: Gen[Expression] = for {
+    column <- operand
+    count <- Gen.choose(1, 4)
+    values <- Gen.listOfN(count, constants(column.dataType))
+    in <- Gen.oneOf(In(column, values), InSet(column, values.map(_.value).toSet))
+  } yield in
+
+  /** What is translated without loss. */
+  val understood: Gen[Expression] = Gen.oneOf(
+    comparison,
+    comparison,
+    membership,
+    operand.map(IsNull(_)),
+    operand.map(IsNotNull(_)),
+    strings.map(start => StartsWith(string, Literal(start))),
+    Gen.oneOf("a%", "%", "é%").map(pattern => new Like(string, Literal(pattern))),
+    Gen.oneOf[Any](true, false, null).map(Literal(_, BooleanType))
+  )
+
+  private val narrowed = Cast(long, IntegerType, None, EvalMode.TRY)
+
+  /** What is translated with loss, or not at all. */
+  val others: Gen[Expression] = Gen.oneOf(
+    Gen.oneOf("a_", "a%c", "_", "ab", "\\%", "a\\%", "\uFFFD%", "").map(pattern => new Like(string, Literal(pattern))),
+    Gen.const(flag),
+    Gen.const(In(int, Seq.empty)),
+    Gen.const(EqualTo(int, narrowed)),
+    ints.map(value => In(int, Seq(Literal(value), Add(int, Literal(0))))),
+    ints.map(value => LessThan(narrowed, Literal(value))),
+    strings.map(value => EqualTo(Cast(int, StringType), Literal(value))),
+    strings.map(value => Contains(string, Literal(value)))
+  )
+
+  def conditions(leaves: Gen[Expression]): Gen[Expression] = Gen.recursive[Expression] { inner =>
+    Gen.frequency(
+      4 -> leaves,
+      1 -> inner.map(Not(_)),
+      1 -> Gen.zip(inner, inner).map { case (left, right) => And(left, right) },
+      1 -> Gen.zip(inner, inner).map { case (left, right) => Or(left, right) }
+    )
+  }
+}
