@@ -49,6 +49,9 @@ object SkippingSettings {
 
   val Prefix = "spark.penstock.skipping."
 
+  /** Sessions know the settings from here on. */
+  def register(): Unit = ()
+
   private val Enabled = SQLConf
     .buildConf(Prefix + "enabled")
     .doc("Whether files that cannot match are skipped, where a table has a skipping index.")

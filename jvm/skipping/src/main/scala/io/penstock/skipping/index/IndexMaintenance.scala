@@ -28,4 +28,22 @@ object IndexMaintenance {
   /** The index brought up to date: only files that are new or were changed are read. None: the table has no index. */
   def refresh(spark: SparkSession, table: IndexedTable): Option[Change] =
     new IndexWriter(spark, table.root).refresh()
+
+  /** None: the table has no index. Throws an `IOException` where it has one that cannot be used. */
+  def show(spark: SparkSession, table: IndexedTable): Option[IndexDescription] = {
+    val store = new IndexStore(table.root, spark.sessionState.newHadoopConf())
+    store.read().map { manifest =>
+      val columns = manifest.plan.map(_.column)
+      val index = TableIndex.of(table.root.toString, columns, store.entries(manifest, columns))
+      val described = manifest.plan.map(planned => DescribedColumn(planned, index.column(planned.column.name)))
+      IndexDescription(described, manifest.leftOut)
+    }
+  }
+
+  /** Also an index that cannot be used. False: the table has none. */
+  def drop(spark: SparkSession, table: IndexedTable): Boolean = {
+    val dropped = new IndexStore(table.root, spark.sessionState.newHadoopConf()).drop()
+    IndexCatalog.forget(table.root)
+    dropped
+  }
 }

@@ -47,6 +47,12 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
       Manifest.Part(name, fs.getFileStatus(part(name)).getLen, count)
     }
 
+  /** False: there was nothing to remove. The manifest goes first: what is left by an interruption is no index. */
+  def drop(): Boolean = {
+    fs.delete(manifest, false)
+    fs.delete(directory, true)
+  }
+
   /** Readers see the former manifest or this one, whole. */
   def replace(next: Manifest): Unit = {
     val content = Manifest.write(next)

@@ -15,6 +15,4 @@ object Statement {
   final case class Show(table: Seq[String]) extends Statement
 
   final case class Drop(table: Seq[String]) extends Statement
-
-  final case class Advice(table: Seq[String]) extends Statement
 }

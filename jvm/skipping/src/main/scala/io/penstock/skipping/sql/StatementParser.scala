@@ -9,7 +9,6 @@ final case class SyntaxError(near: String, expected: String, line: Int, column: 
  * {{{
  * BUILD SKIPPING INDEX ON [TABLE] t [COLUMNS (a, b)] [KINDS (minmax, values, bloom)]
  * {REFRESH | SHOW | DROP} SKIPPING INDEX ON [TABLE] t
- * SHOW SKIPPING ADVICE ON [TABLE] t
  * }}}
  *
  * Words are told apart from names as Spark does it: capitals do not matter, and whatever is in backquotes is a name.
@@ -19,30 +18,24 @@ object StatementParser {
   /** None where the statement is not about skipping: it is Spark's then. */
   def parse(text: String): Option[Either[SyntaxError, Statement]] = {
     val tokens = new Tokens(text)
-    for {
-      verb <- Verbs.find(tokens.skip)
-      if tokens.skip("SKIPPING")
-      subject <- Subjects.find(tokens.skip)
-    } yield try Right(statement(verb, subject, tokens))
-    catch { case Refused(error) => Left(error) }
+    Verbs.find(tokens.skip).filter(_ => tokens.skip("SKIPPING") && tokens.skip("INDEX")).map { verb =>
+      try Right(statement(verb, tokens))
+      catch { case Refused(error) => Left(error) }
+    }
   }
 
   private val Verbs = Seq("BUILD", "REFRESH", "SHOW", "DROP")
-  private val Subjects = Seq("INDEX", "ADVICE")
 
-  private def statement(verb: String, subject: String, tokens: Tokens): Statement = {
-    if (subject == "ADVICE" && verb != "SHOW")
-      tokens.refuse(s"SHOW SKIPPING ADVICE: there is nothing else to do with it")
+  private def statement(verb: String, tokens: Tokens): Statement = {
     if (!tokens.skip("ON")) tokens.refuse("ON and the table")
     // A table may be called “table”.
-    if (tokens.is("TABLE") && !tokens.second.exists(token => token.text == "." || token.isEnd)) tokens.advance()
+    if (tokens.is("TABLE") && tokens.second.exists(_.name.isDefined)) tokens.advance()
     val table = separated(tokens, ".", "the table: a name, or parquet.`path`")
-    val made = (verb, subject) match {
-      case ("BUILD", _) => build(table, tokens)
-      case ("REFRESH", _) => Statement.Refresh(table)
-      case ("DROP", _) => Statement.Drop(table)
-      case (_, "ADVICE") => Statement.Advice(table)
-      case _ => Statement.Show(table)
+    val made = verb match {
+      case "BUILD" => build(table, tokens)
+      case "REFRESH" => Statement.Refresh(table)
+      case "SHOW" => Statement.Show(table)
+      case "DROP" => Statement.Drop(table)
     }
     while (tokens.skip(";")) {}
     if (!tokens.first.isEnd) tokens.refuse("the end of the statement")
