@@ -122,11 +122,11 @@ def _output_name(column: dict[str, Any]) -> str | None:
 
 
 def download(store: ObjectStore, prefix: str, target: Path) -> int:
-    """Copy every Parquet file below `prefix` to `target`, keeping the paths; returns the bytes copied.
+    """Copy every Parquet file of data below `prefix` to `target`, keeping the paths; returns the bytes copied.
 
     A file that is there in full is not copied again. Raises `MissingRequirement` when the disk cannot hold them.
     """
-    objects = [item for item in store.list(prefix) if item.key.endswith(".parquet")]
+    objects = [item for item in store.list(prefix) if item.key.endswith(".parquet") and not _hidden(item.key)]
     if not objects:
         raise LakeError(f"No Parquet files below {prefix}", fix="load the data again: penstock lab tpcds --reload")
     target.mkdir(parents=True, exist_ok=True)
@@ -146,6 +146,11 @@ def download(store: ObjectStore, prefix: str, target: Path) -> int:
         store.download(item.key, partial)
         partial.replace(file)
     return sum(item.size for item in objects)
+
+
+def _hidden(key: str) -> bool:
+    """Whether Spark's readers pass it over: what is below a directory such as `_skipindex` is nobody's data."""
+    return any(part.startswith(("_", ".")) for part in key.split("/"))
 
 
 def _have(path: Path, size: int) -> bool:

@@ -13,6 +13,8 @@ from penstock.profiles import values
 from penstock.profiles.store import S3A
 
 _LONGEST_SECONDS = 10
+_INTERCEPTOR = "io.penstock.workloads.RoundTrip"
+_WAIT = "-Dpenstock.lab.round.trip="
 
 
 def settings(time: str) -> Mapping[str, str]:
@@ -24,9 +26,9 @@ def settings(time: str) -> Mapping[str, str]:
             why=f"it is a time of at most {_LONGEST_SECONDS} s",
             fix="--round-trip 5ms",
         )
-    waits = f"-Dpenstock.lab.round.trip={round(seconds * 1e6)}"
+    waits = f"{_WAIT}{round(seconds * 1e6)}"
     return {
-        S3A + "audit.execution.interceptors": "io.penstock.workloads.RoundTrip",
+        S3A + "audit.execution.interceptors": _INTERCEPTOR,
         "spark.driver.extraJavaOptions": waits,
         "spark.executor.extraJavaOptions": waits,
     }
@@ -38,6 +40,22 @@ def added(to: Mapping[str, str], time: str | None) -> dict[str, str]:
         return dict(to)
     found = dict(to)
     for key, value in settings(time).items():
-        separator = "," if key.endswith("interceptors") else " "
-        found[key] = separator.join(filter(None, (to.get(key, ""), value)))
+        found[key] = _separator(key).join(filter(None, (to.get(key, ""), value)))
     return found
+
+
+def removed(of: Mapping[str, str]) -> dict[str, str]:
+    """The settings that `added` was given: what is made before anything is measured need not wait."""
+    found = {}
+    for key, value in of.items():
+        parts = value.split(_separator(key))
+        own = [part for part in parts if part != _INTERCEPTOR and not part.startswith(_WAIT)]
+        if len(own) == len(parts):
+            found[key] = value
+        elif own:
+            found[key] = _separator(key).join(own)
+    return found
+
+
+def _separator(key: str) -> str:
+    return "," if key.endswith("interceptors") else " "

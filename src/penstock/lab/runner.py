@@ -18,7 +18,7 @@ from penstock.clusters import machine
 from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec, ClusterSize
 from penstock.errors import InvalidInput, MissingRequirement, PenstockError
-from penstock.lab import caches, launcher, matrix
+from penstock.lab import caches, launcher, matrix, roundtrip
 from penstock.lab.bench import Bench
 from penstock.lab.meter import disturbance, metering
 from penstock.lab.progress import Listener, repetitions_left
@@ -116,8 +116,9 @@ def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Ru
         sessions = {one.arm.name: (one.arm, _session(stack, one, listener)) for one in begun}
         for name in dict.fromkeys(name for _, name in left):
             arm, session = sessions[name]
-            # The data is the same for all arms, and made the same way.
-            arm.suite.prepare(replace(session, launcher=launcher.EngineLauncher(session.bench)))
+            # The data is the same for all arms, and made the same way: by the engine, from a store as near as it is.
+            near = roundtrip.removed(session.settings)
+            arm.suite.prepare(replace(session, launcher=launcher.EngineLauncher(session.bench), settings=near))
         for index, (repetition, name) in enumerate(left):
             arm, session = sessions[name]
             listener.step(_title(arm, repetition, plan, alone=len(begun) == 1))

@@ -30,6 +30,14 @@ def tpcds(
     location: Annotated[
         str, typer.Option(help="Of the tables: lake, or local: a copy on this machine's disk.")
     ] = "lake",
+    layout: Annotated[
+        str,
+        typer.Option(
+            help="Of the fact tables: by-size (Hive partitions by date that fill their objects), by-day (by the date "
+            "key), or by-range (ranges of dates and items alone)."
+        ),
+    ] = "by-size",
+    index: Annotated[bool, typer.Option("--index", help="Build the skipping index of every table.")] = False,
     reload: options.Reload = False,
 ) -> Tpcds:
     """Run TPC-DS on a dedicated cluster. Exit code 9 when an answer differs, 1 when a query failed."""
@@ -44,5 +52,7 @@ def tpcds(
         warm_iterations=warm_iterations,
         validate=validate,
         location=location,
+        layout=layout,
+        index=index,
         reload=reload,
     )

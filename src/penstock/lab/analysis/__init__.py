@@ -37,6 +37,7 @@ from penstock.lab.analysis.measures import (
     start_seconds,
 )
 from penstock.lab.analysis.rates import Seconds, seconds
+from penstock.lab.analysis.reading import Reading, readings
 from penstock.lab.analysis.samples import (
     all_right,
     answer_verdicts,
@@ -65,6 +66,7 @@ __all__ = [
     "Life",
     "Measure",
     "Ratio",
+    "Reading",
     "Role",
     "Seconds",
     "Spread",
@@ -95,6 +97,7 @@ __all__ = [
     "query_seconds",
     "ratio",
     "ratio_interval",
+    "readings",
     "repetitions",
     "roles",
     "seconds",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Spread
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, comparison, devices, plots, reads, warmth, words
+from penstock.lab.report import again, checks, comparison, devices, plots, reading, reads, warmth, words
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 
@@ -41,6 +41,7 @@ def document(runs: Sequence[Run]) -> Document:
         sections=[
             _overview(names[0], runs[0], arms),
             *(own(runs, names) if (own := _OWN.get(runs[0].description.workload)) else []),
+            *reading.sections(runs, names, found),
             *_per_part(names[0], arms),
             *devices.compared(dict(zip(names, runs, strict=True))),
             again.differences([run.description for run in runs], names),

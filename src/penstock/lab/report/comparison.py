@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Ratio
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, devices, plots, words
+from penstock.lab.report import again, checks, devices, plots, reading, words
 from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
 from penstock.lab.report.titles import title
 
@@ -27,6 +27,7 @@ def document(baseline: Run, candidate: Run) -> Document:
         sections=[
             *(_ratio_section(found, names) if len(found.parts) > 1 else []),
             _table_section(found, names),
+            *reading.sections(runs, names, [found]),
             *devices.compared(dict(zip(names, runs, strict=True))),
             again.differences([run.description for run in runs], names),
             again.section([run.description for run in runs]),

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.lab import analysis
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import again, checks, plots, resources, surroundings, warmth, words
+from penstock.lab.report import again, checks, plots, reading, resources, surroundings, warmth, words
 from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
 
 
@@ -22,6 +22,7 @@ def document(run: Run) -> Document:
     sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
     if different:
         sections.insert(0, differences(run))
+    sections += reading.of_run(run)
     sections += [*warmth.sections([run], [run.description.arm]), *resources.sections(run), *surroundings.sections(run)]
     if manifests := run.of_kind("dataset"):
         sections.append(dataset(manifests[-1]["manifest"]))

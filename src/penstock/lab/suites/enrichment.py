@@ -10,7 +10,8 @@ from penstock.errors import InvalidInput
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
-from penstock.lab.suites.tpcds import DataSet, Tpcds
+from penstock.lab.suites.tpcds import Tpcds
+from penstock.lab.suites.tpcdsdata import DataSet
 from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.enrichment"

@@ -18,7 +18,8 @@ from penstock.lab.suites import queries, users
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.crowdprogress import CrowdProgress, Member
 from penstock.lab.suites.enrichment import Enrichment
-from penstock.lab.suites.tpcds import DataSet, Power, Tpcds, check_answers
+from penstock.lab.suites.tpcds import Power, Tpcds, check_answers
+from penstock.lab.suites.tpcdsdata import DataSet
 from penstock.lab.suites.users import User
 
 _IO54 = queries.SETS["io54"]

@@ -18,7 +18,8 @@ from penstock.lab.session import Session
 from penstock.lab.suites import queries, users
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.crowdprogress import CrowdProgress
-from penstock.lab.suites.tpcds import DEFAULT_OBJECT, DataSet, Power, Tpcds, check_answers
+from penstock.lab.suites.tpcds import Power, Tpcds, check_answers
+from penstock.lab.suites.tpcdsdata import DEFAULT_OBJECT, DataSet
 from penstock.lab.suites.users import User
 
 

@@ -2,111 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 from penstock.errors import InvalidInput, NotFound
 from penstock.lab import checking
-from penstock.lab.bench import Bench, workloads_jar
+from penstock.lab.bench import workloads_jar
 from penstock.lab.launcher import Ran
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites import queries
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.queryprogress import query_progress
-from penstock.units import MIB
-
-_MAIN = "io.penstock.workloads.tpcds"
-DEFAULT_OBJECT = 32 * MIB
-
-
-LAKE, LOCAL = "lake", "local"
-LOCATIONS = (LAKE, LOCAL)
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """TPC-DS data of one scale and object size; another layout is another data set, beside it.
-
-    A `local` one is a copy of the lake's files on this machine's disk, as tables of a database of their own.
-    """
-
-    scale: float
-    object_size_bytes: int = DEFAULT_OBJECT
-    local: bool = False
-
-    @property
-    def name(self) -> str:
-        size = "" if self.object_size_bytes == DEFAULT_OBJECT else f"_{self.object_size_bytes // MIB}m"
-        return f"sf{self.scale:g}".replace(".", "p") + size
-
-    @property
-    def prefix(self) -> str:
-        return f"tpcds/{self.name}"
-
-    @property
-    def database(self) -> str:
-        return f"tpcds_{self.name}{'_local' if self.local else ''}"
-
-    def location(self, session: Session) -> str:
-        """Its address for Spark."""
-        return f"file:{self._directory(session.bench)}" if self.local else session.uri(self.prefix)
-
-    def _directory(self, bench: Bench) -> Path:
-        return bench.home.cache / self.prefix
-
-    def manifest(self, bench: Bench) -> bytes | None:
-        """The manifest, where it is of this scale and object size and its load was completed."""
-        try:
-            if self.local:
-                content = (self._directory(bench) / "_manifest.json").read_bytes()
-            else:
-                content = bench.store.get(f"{self.prefix}/_manifest.json")
-        except (NotFound, FileNotFoundError):
-            return None
-        found = json.loads(content)
-        same = found["scale"] == self.scale and found["object_size"] == self.object_size_bytes
-        return content if same else None
-
-    def ensure(self, session: Session, *, reload: bool = False) -> bytes:
-        """The manifest, after generating the data where the lake or the catalog lacks it, and copying it if `local`."""
-        in_lake = replace(self, local=False)
-        if self.local:
-            in_lake.ensure(session, reload=reload)
-        session.listener.step(f"{'Local copy of ' if self.local else ''}TPC-DS data of scale {self.scale:g}")
-        found = None if reload else self.manifest(session.bench)
-        if found is not None and session.bench.has_tables(self.database):
-            session.listener.note("It is there already.")
-        else:
-            found = self._load(session, ("--from", in_lake.location(session)) if self.local else ())
-        session.record("dataset", manifest=json.loads(found))
-        return found
-
-    def _load(self, session: Session, copied: Sequence[str]) -> bytes:
-        session.application(
-            "load",
-            f"{_MAIN}.Load",
-            (
-                *("--scale", f"{self.scale:g}"),
-                *("--location", self.location(session)),
-                *("--database", self.database),
-                *("--object-size", f"{self.object_size_bytes}b"),
-                *copied,
-            ),
-            name=f"TPC-DS load, scale {self.scale:g}",
-            profile=Tpcds.profile,
-        )
-        made = self.manifest(session.bench)
-        if made is None:
-            raise NotFound(
-                f"The data was made but {self.location(session)} has no manifest",
-                fix="generate it again: penstock lab tpcds --reload",
-            )
-        _tell(session, json.loads(made)["tables"])
-        return made
+from penstock.lab.suites.tpcdsdata import (
+    BY_SIZE,
+    DEFAULT_OBJECT,
+    LAKE,
+    LAYOUTS,
+    LOCAL,
+    LOCATIONS,
+    MAIN,
+    PROFILE,
+    DataSet,
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +33,7 @@ class Tpcds(Suite):
 
     workload: ClassVar[str] = "tpcds"
     title: ClassVar[str] = "TPC-DS"
-    profile: ClassVar[str] = "tpcds"
+    profile: ClassVar[str] = PROFILE
     # q90 divides by zero at small scales, which the benchmark wants as null.
     meaning: ClassVar[Mapping[str, str]] = {"spark.sql.ansi.enabled": "false"}
 
@@ -127,17 +45,23 @@ class Tpcds(Suite):
     validate: bool = True
     location: str = LAKE
     """Of the tables that are read: in the lake, or in a copy of its files on this machine's disk."""
+    layout: str = BY_SIZE
+    """Of the fact tables, one of `LAYOUTS`."""
+    index: bool = False
+    """Whether every table gets a skipping index; whether it is used is up to the profile and the settings."""
     reload: bool = False
 
     @property
     def data(self) -> DataSet:
-        return DataSet(self.scale, self.object_size_bytes, local=self.location == LOCAL)
+        return DataSet(self.scale, self.object_size_bytes, local=self.location == LOCAL, layout=self.layout)
 
     def check_options(self) -> None:
         if self.location not in LOCATIONS:
             raise InvalidInput(
                 f"Tables cannot be read from {self.location}", fix=f"choose one of {', '.join(LOCATIONS)}"
             )
+        if self.layout not in LAYOUTS:
+            raise InvalidInput(f"There is no layout {self.layout}", fix=f"choose one of {', '.join(LAYOUTS)}")
 
     @property
     def description_scale(self) -> float:
@@ -148,7 +72,7 @@ class Tpcds(Suite):
         return int(self.scale * (1.1e9 if self.location == LOCAL else 0.8e9))
 
     def prepare(self, session: Session) -> None:
-        self.data.ensure(session, reload=self.reload)
+        self.data.ensure(session, reload=self.reload, index=self.index)
 
     def repetition(self, session: Session) -> None:
         power = power_run(
@@ -193,7 +117,7 @@ def power_run(
     output = session.key(key)
     ran = session.application(
         role,
-        f"{_MAIN}.PowerRun",
+        f"{MAIN}.PowerRun",
         (
             *("--database", data.database),
             *("--queries", ",".join(names)),
@@ -223,14 +147,3 @@ def check_answers(session: Session, data: DataSet, names: Sequence[str], answers
             session.record("answer", **sample)
     finally:
         key.close()
-
-
-def _tell(session: Session, tables: Sequence[Mapping[str, Any]]) -> None:
-    rows, size = sum(table["rows"] for table in tables), sum(table["bytes"] for table in tables)
-    session.listener.note(f"{words.count(rows)} rows, {words.size(size)}, in {words.plural(len(tables), 'table')}.")
-    layouts: dict[str, list[str]] = {}
-    for table in tables:
-        layouts.setdefault(table["layout"], []).append(table["table"])
-    for layout, names in layouts.items():
-        if not layout.startswith("plain"):
-            session.listener.note(f"{', '.join(names)}: {layout}.")

@@ -12,7 +12,8 @@ from typing import Any
 from penstock.errors import InvalidInput
 from penstock.lab.bench import slug
 from penstock.lab.session import Session
-from penstock.lab.suites.tpcds import DataSet, Power, power_run
+from penstock.lab.suites.tpcds import Power, power_run
+from penstock.lab.suites.tpcdsdata import DataSet
 
 
 @dataclass(frozen=True)

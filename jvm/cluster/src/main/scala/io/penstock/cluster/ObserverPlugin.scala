@@ -44,6 +44,7 @@ private object ObserverPlugin {
       writer = Option(context.getConf.get("spark.penstock.directory", null))
         .map(directory => new Writer(Paths.get(directory), () => total()))
       writer.foreach(context.addSparkListener)
+      ApplicationCounts.from(() => total())
       java.util.Collections.emptyMap
     }
 
@@ -56,7 +57,10 @@ private object ObserverPlugin {
       null
     }
 
-    override def shutdown(): Unit = writer.foreach(_.finish())
+    override def shutdown(): Unit = {
+      ApplicationCounts.none()
+      writer.foreach(_.finish())
+    }
 
     private def total(): Map[String, Long] = counts.values.asScala.foldLeft(Counters.now())(CountsOfAll.sum)
   }

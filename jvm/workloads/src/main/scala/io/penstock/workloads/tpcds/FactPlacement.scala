@@ -1,5 +1,7 @@
 package io.penstock.workloads.tpcds
 
+import java.time.LocalDate
+
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{Column, DataFrame}
 
@@ -26,6 +28,15 @@ class FactPlacement(fact: FactTable, items: Long) {
         first = Some(name)
       )
     case Ranged(_, files) => arrange(rows, files, itemRange(files), first = None)
+    case Gridded(_, dateRanges, itemRanges, filesWithoutDate) =>
+      val dated = dateRange(dateRanges) * itemRanges + itemRange(itemRanges)
+      val undated = lit(dateRanges * itemRanges) + itemRange(filesWithoutDate)
+      arrange(
+        rows,
+        objects = dateRanges * itemRanges + filesWithoutDate,
+        objectIndex = when(date.isNull, undated).otherwise(dated),
+        first = None
+      )
     case Plain(_, _) => rows
   }
 
@@ -39,6 +50,10 @@ class FactPlacement(fact: FactTable, items: Long) {
 
   private def itemRange(files: Int): Column =
     if (files == 1) lit(0) else floor((item.cast("long") - 1) * files / items).cast("int")
+
+  // Of the years of sales: the few returns after them are in the last range.
+  private def dateRange(ranges: Int): Column =
+    least(floor((date - FirstDay).cast("long") * ranges / DaysOfSales), lit(ranges - 1)).cast("int")
 
   private def day: Column = date_from_unix_date(date - FactTable.julianDayOf1970)
 
@@ -60,7 +75,8 @@ class FactPlacement(fact: FactTable, items: Long) {
 
 object FactPlacement {
 
-  private val FirstDay = FactTable.julianDayOf1970 + java.time.LocalDate.of(FactTable.firstYear, 1, 1).toEpochDay.toInt
+  private val FirstDay = FactTable.julianDay(LocalDate.of(FactTable.firstYear, 1, 1))
+  private val DaysOfSales = FactTable.julianDay(LocalDate.of(FactTable.lastYear, 1, 1)) - FirstDay
 
   /** Every partition that a date of the fact tables can fall into. */
   private def partitionCount(granularity: Granularity): Int =

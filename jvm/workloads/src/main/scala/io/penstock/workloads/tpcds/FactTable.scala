@@ -1,5 +1,7 @@
 package io.penstock.workloads.tpcds
 
+import java.time.LocalDate
+
 /** The columns a fact table is laid out by. */
 case class FactTable(name: String, dateColumn: String, itemColumn: String, orderColumn: String) {
 
@@ -9,10 +11,7 @@ case class FactTable(name: String, dateColumn: String, itemColumn: String, order
 
 object FactTable {
 
-  /**
-   * The six large ones: sales and returns of the three channels. Inventory, the seventh, is four integers a row, is
-   * generated in the order of its dates and stays plain.
-   */
+  /** The six large ones: sales and returns of the three channels. */
   val all: Seq[FactTable] = Seq(
     FactTable("store_sales", "ss_sold_date_sk", "ss_item_sk", "ss_ticket_number"),
     FactTable("store_returns", "sr_returned_date_sk", "sr_item_sk", "sr_ticket_number"),
@@ -22,10 +21,18 @@ object FactTable {
     FactTable("web_returns", "wr_returned_date_sk", "wr_item_sk", "wr_order_number")
   )
 
+  /**
+   * The seventh is four integers a row and generated in the order of its dates, of which there is one a week: plain,
+   * its files are of ranges of dates already.
+   */
+  val inventory: FactTable = FactTable("inventory", "inv_date_sk", "inv_item_sk", "inv_warehouse_sk")
+
   def named(name: String): Option[FactTable] = all.find(_.name == name)
 
   /** Date keys are Julian day numbers. */
   val julianDayOf1970 = 2440588
+
+  def julianDay(date: LocalDate): Int = julianDayOf1970 + date.toEpochDay.toInt
 
   /** Sales are made in these; returns reach some months into the next. */
   val yearsOfSales = 5

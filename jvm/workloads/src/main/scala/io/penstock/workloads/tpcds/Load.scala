@@ -19,8 +19,9 @@ import io.penstock.workloads.{Application, Arguments, Manifest, UsageError}
 object Load extends Application {
 
   private val usage =
-    "Load --scale S --location URI --database NAME [--object-size 32m] [--tables a,b] [--parallelism N] [--from URI]"
-  private val known = Set("scale", "location", "database", "object-size", "tables", "parallelism", "from")
+    "Load --scale S --location URI --database NAME [--object-size 32m] [--layout by-size|by-day|by-range] " +
+      "[--tables a,b] [--parallelism N] [--from URI]"
+  private val known = Set("scale", "location", "database", "object-size", "layout", "tables", "parallelism", "from")
 
   override def run(arguments: Seq[String]): Int = {
     val options = Arguments.parse(arguments, known, usage)
@@ -28,17 +29,20 @@ object Load extends Application {
     val location = options.required("location").stripSuffix("/")
     val database = options.required("database")
     val objectSize = options.size("object-size", "32m")
+    val design = options
+      .read("layout", s"one of ${Design.all.map(_.name).mkString(", ")}")(name => Design.all.find(_.name == name))
+      .getOrElse(Design.BySize)
     val tables = options.list("tables").fold(TpcdsTable.all)(_.map(table))
     val spark = SparkSession.builder().appName(s"TPC-DS load, scale $scale").getOrCreate()
     val parallelism = options.int("parallelism", 2 * spark.sparkContext.defaultParallelism, atLeast = 1)
 
-    val plans = tables.map(LoadPlan.of(_, scale, objectSize, parallelism))
+    val plans = tables.map(LoadPlan.of(_, scale, objectSize, parallelism, design))
     val manifest = new Manifest(location, spark.sparkContext.hadoopConfiguration)
     manifest.withdraw()
     spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database`")
     val loader = new TableLoader(spark, scale, location, database, options.optional("from").map(_.stripSuffix("/")))
     val loaded = sideBySide(plans)(loader.load)
-    manifest.write(LoadReport.manifest(scale, objectSize, versions(spark), loaded))
+    manifest.write(LoadReport.manifest(scale, objectSize, design, versions(spark), loaded))
     println(LoadReport.table(loaded))
     spark.stop()
     0

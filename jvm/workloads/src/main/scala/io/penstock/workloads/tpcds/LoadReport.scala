@@ -11,11 +11,13 @@ object LoadReport {
   def manifest(
       scale: Double,
       objectSize: Long,
+      design: Design,
       versions: Map[String, String],
       tables: Seq[LoadedTable]
   ): Map[String, Any] = ListMap(
     "scale" -> scale,
     "object_size" -> objectSize,
+    "layout" -> design.name,
     "versions" -> versions,
     "tables" -> tables.map(describe)
   )

@@ -1,16 +1,13 @@
 package io.penstock.workloads.tpcds
 
-import scala.collection.immutable.ListMap
 import scala.util.Using
-import scala.util.control.NonFatal
 
-import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.SparkSession
 
-import io.penstock.workloads.{Application, Arguments, JsonLines, JsonValues, UsageError}
+import io.penstock.workloads.{Application, Arguments, JsonLines, UsageError}
 
 /**
- * Runs queries one after the other in one session and records each: how long, and what it answered.
+ * Runs queries one after the other in one session and records each: how long, what it read, and what it answered.
  *
  * `samples.jsonl` has a line per timed execution, `answers.jsonl` the rows of each query's first one. A query that
  * fails is recorded and the run goes on; the exit code is 1 if any failed.
@@ -58,63 +55,5 @@ object PowerRun extends Application {
     case (Some(names), None) => Queries.named(names)
     case (None, set) => Queries.set(set.getOrElse("all"))
     case _ => throw new UsageError(s"--queries and --set exclude each other.\nUsage: $usage")
-  }
-}
-
-/** One execution of one query; times are of the wall clock, in milliseconds. */
-private case class Execution(
-    query: String,
-    startedMs: Long,
-    elapsedMs: Double,
-    planningMs: Option[Double],
-    schema: StructType,
-    rows: Seq[Row],
-    error: Option[String]
-) {
-
-  def sample(iteration: Int): Map[String, Any] = ListMap[String, Any](
-    "query" -> query,
-    "iteration" -> iteration,
-    "started_ms" -> startedMs,
-    "elapsed_ms" -> elapsedMs,
-    "planning_ms" -> planningMs,
-    "rows" -> rows.size,
-    "status" -> (if (error.isEmpty) "ok" else "failed")
-  ) ++ error.map("error" -> _)
-
-  def answer: Option[Map[String, Any]] = Option.when(error.isEmpty)(
-    ListMap(
-      "query" -> query,
-      "columns" -> schema.fieldNames.toSeq,
-      "types" -> schema.fields.toSeq.map(_.dataType.simpleString),
-      "rows" -> rows.map(JsonValues.row)
-    )
-  )
-
-  def line: String = error match {
-    case None => f"$query%-8s ${elapsedMs / 1000}%8.2f s  ${rows.size}%5d rows"
-    case Some(message) => f"$query%-8s ${elapsedMs / 1000}%8.2f s  failed: ${message.linesIterator.next()}"
-  }
-}
-
-private class QueryRun(spark: SparkSession, of: Int) {
-
-  /** From the text of the query until all its rows are at the driver: parsing, planning, execution, collection. */
-  def execute(query: Query, position: Int): Execution = {
-    spark.sparkContext.setJobDescription(s"${query.name} ($position of $of)")
-    val startedMs = System.currentTimeMillis()
-    val started = System.nanoTime()
-    def elapsed = (System.nanoTime() - started) / 1e6
-    try {
-      val frame = spark.sql(query.sql)
-      frame.queryExecution.executedPlan
-      val planning = elapsed
-      val rows = frame.collect()
-      Execution(query.name, startedMs, elapsed, Some(planning), frame.schema, rows.toSeq, None)
-    } catch {
-      case NonFatal(error) =>
-        val message = Option(error.getMessage).getOrElse(error.toString)
-        Execution(query.name, startedMs, elapsed, None, new StructType(), Nil, Some(message))
-    }
   }
 }

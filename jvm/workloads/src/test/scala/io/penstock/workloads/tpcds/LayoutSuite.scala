@@ -13,6 +13,7 @@ class LayoutSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def objectsOf(layout: Layout): Double = layout match {
     case Plain(_, files) => files
     case Ranged(_, files) => files
+    case Gridded(_, dates, items, undated) => dates * items + undated
     case Partitioned(_, granularity, files, undated) =>
       granularity.partitionsPerYear * FactTable.yearsOfSales * files + undated
   }
@@ -29,12 +30,27 @@ class LayoutSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(chosen == Seq("none", "year", "quarter", "month", "day"))
   }
 
-  test("objects are neither tiny nor huge, whatever the sizes") {
-    forAll(sizes, objects) { (bytes, objectSize) =>
-      val average = bytes / objectsOf(Layout.fact(bytes, objectSize))
-      assert(average <= objectSize * 1.51)
-      if (bytes >= objectSize) assert(average >= objectSize * 0.3)
+  for (design <- Seq(Design.BySize, Design.ByRange))
+    test(s"objects ${design.name} are neither tiny nor huge, whatever the sizes") {
+      forAll(sizes, objects) { (bytes, objectSize) =>
+        val average = bytes / objectsOf(Layout.fact(bytes, objectSize, design))
+        assert(average <= objectSize * 1.51)
+        if (bytes >= objectSize) assert(average >= objectSize * 0.3)
+      }
     }
+
+  test("by day, a partition is a day even of a table whose days do not fill their objects") {
+    assert(Layout.fact(10 * megabyte, 32 * megabyte, Design.ByDay) == Partitioned(10 * megabyte, Granularity.Day, 1, 1))
+    forAll(sizes, objects) { (bytes, objectSize) =>
+      val Partitioned(_, granularity, files, _) = Layout.fact(bytes, objectSize, Design.ByDay): @unchecked
+      assert(granularity == Granularity.Day)
+      assert(files == 1 || bytes / 365.25 / FactTable.yearsOfSales / files <= objectSize * 1.51)
+    }
+  }
+
+  test("inventory is cut by date and item where all tables are, and else stays in the order of its dates") {
+    def inventory(design: Design) = LoadPlan.of(TpcdsTable.named("inventory").get, 1, megabyte, 4, design).layout
+    assert(Design.all.map(inventory(_).getClass) == Seq(classOf[Plain], classOf[Plain], classOf[Gridded]))
   }
 
   test("a larger table never gets a coarser granularity") {

@@ -21,6 +21,7 @@ class TableLoaderSuite extends AnyFunSuite with LocalSpark {
 
   private val layouts = Seq(
     Ranged(0, 3),
+    Gridded(0, 7, 2, 2),
     Partitioned(0, Granularity.Year, 2, 1),
     Partitioned(0, Granularity.Quarter, 1, 2),
     Partitioned(0, Granularity.Month, 1, 1),
@@ -53,6 +54,36 @@ class TableLoaderSuite extends AnyFunSuite with LocalSpark {
     }
     val byYear = spans.toSeq.sorted.map(_._2)
     assert(byYear.size >= 5 && byYear.zip(byYear.tail).forall { case (one, next) => one._2 < next._1 })
+  }
+
+  for (fact <- Seq(FactTable.named("catalog_sales").get, FactTable.inventory))
+    test(s"objects of a date and an item range of ${fact.name} overlap in no more than one of the two") {
+      val (dates, items) = (6, 2)
+      val _ = loader.load(plan(fact.name, Gridded(0, dates, items, 1)).copy(fact = Some(fact)))
+      val objects = spark
+        .table(s"tpcds.${fact.name}")
+        .where(col(fact.dateColumn).isNotNull)
+        .groupBy(input_file_name())
+        .agg(min(fact.dateColumn), max(fact.dateColumn), min(fact.itemColumn), max(fact.itemColumn))
+        .collect()
+        .toSeq
+        .map(row => ((row.getInt(1), row.getInt(2)), (row.getInt(3), row.getInt(4))))
+      def overlap(one: (Int, Int), other: (Int, Int)) = one._1 <= other._2 && other._1 <= one._2
+      assert(objects.size == dates * items)
+      for (Seq(one, other) <- objects.combinations(2)) assert(!(overlap(one._1, other._1) && overlap(one._2, other._2)))
+    }
+
+  test("inventory as it is generated lies in the order of its dates, so its files are of ranges of them") {
+    loader.load(plan("inventory", Plain(0, 3)).copy(chunks = 3))
+    val spans = spark
+      .table("tpcds.inventory")
+      .groupBy(input_file_name())
+      .agg(min("inv_date_sk"), max("inv_date_sk"))
+      .collect()
+      .toSeq
+      .map(row => (row.getInt(1), row.getInt(2)))
+      .sorted
+    assert(spans.size == 3 && spans.zip(spans.tail).forall { case (one, next) => one._2 <= next._1 })
   }
 
   test("a copy has the files of the original, its rows and its statistics, and replaces what was there") {

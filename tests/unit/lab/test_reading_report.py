@@ -1,0 +1,140 @@
+"""What queries read is told beside their times: of one run, and of two arms of which one reads less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import lab_runs as made
+
+from penstock.lab import analysis
+from penstock.lab.records import Run
+from penstock.lab.report import make
+from penstock.lab.report.document import Document, Table
+
+Reads = Mapping[str, tuple[int, int]]
+
+
+def query(name: str, seconds: float, reads: Reads, *, gets: int = 0, iteration: int = 1) -> dict[str, Any]:
+    return {
+        "kind": "query",
+        "query": name,
+        "iteration": iteration,
+        "started_ms": 0,
+        "elapsed_ms": seconds * 1000,
+        "rows": 1,
+        "status": "ok",
+        "reads": {table: {"files": files, "bytes": size} for table, (files, size) in reads.items()},
+        "lake": {"requests_get": gets, "bytes_received": 1000 * gets},
+    }
+
+
+def arm(name: str, queries: Mapping[str, tuple[list[float], Reads]], more: list[dict[str, Any]] | None = None) -> Run:
+    """Each query's seconds in each round, and what it reads in all of them."""
+    rounds = len(next(iter(queries.values()))[0])
+    samples = list(more or [])
+    for number in range(rounds):
+        work = [
+            query(one, seconds[number], reads, gets=2 * sum(files for files, _ in reads.values()))
+            for one, (seconds, reads) in queries.items()
+        ]
+        samples += made.repetition(number + 1, work)
+    return made.run("tpcds", samples, arm=name)
+
+
+WITHOUT = {
+    "q3": ([2.0, 2.1, 2.0], {"store_sales": (100, 10**6), "item": (1, 10)}),
+    "q72": ([10.0, 10.2, 9.9], {"inventory": (90, 10**7), "catalog_sales": (50, 10**6)}),
+    "q9": ([4.0, 4.1, 4.0], {"store_sales": (100, 10**6)}),
+    "q10": ([1.0, 1.01, 1.0], {"store_sales": (100, 10**6)}),
+}
+WITH = {
+    "q3": ([1.8, 1.8, 1.8], {"store_sales": (60, 6 * 10**5), "item": (1, 10)}),
+    "q72": ([2.5, 2.4, 2.6], {"inventory": (9, 10**6), "catalog_sales": (40, 8 * 10**5)}),
+    "q9": ([4.4, 4.5, 4.4], {"store_sales": (100, 10**6)}),
+    "q10": ([1.04, 0.99, 1.2], {"store_sales": (100, 10**6)}),
+}
+
+
+def table(document: Document, title: str) -> Table:
+    (section,) = [section for section in document.sections if section.title == title]
+    (part,) = section.parts
+    assert isinstance(part, Table)
+    return part
+
+
+def rows(found: Table) -> dict[str, tuple[str, ...]]:
+    return {row[0]: tuple(row[1:]) for row in found.rows}
+
+
+def compared() -> Document:
+    return make.document([arm("without", WITHOUT), arm("with", WITH)])
+
+
+def test_queries_that_gained_and_lost_are_counted_and_a_loss_inside_the_noise_is_told_apart() -> None:
+    counted = rows(table(compared(), "Gains of with"))
+    assert counted["gained more than 5%"] == ("2", "q72 +75 %, q3 +10 %")
+    assert counted["gained more than 40%"] == ("1", "q72 +75 %")
+    assert counted["lost more than 3%"] == ("2", "q9 -10 %, q10 -4 %")
+    assert counted["lost more than 3% beyond the noise"] == ("1", "q9 -10 %")
+
+
+def test_with_too_few_rounds_a_loss_is_beyond_the_noise_only_where_every_round_was_slower() -> None:
+    two = [{name: (seconds[:2], reads) for name, (seconds, reads) in side.items()} for side in (WITHOUT, WITH)]
+    two[1]["q10"] = ([1.2, 1.0], WITH["q10"][1])
+    counted = rows(table(make.document([arm("without", two[0]), arm("with", two[1])]), "Gains of with"))
+    assert counted["lost more than 3%"][0] == "2"
+    assert counted["lost more than 3% beyond the noise"] == ("1", "q9 -10 %")
+
+
+def test_a_query_shows_both_arms_files_bytes_and_requests_and_the_tables_that_made_the_difference() -> None:
+    found = table(compared(), "What was read: with")
+    files, size, gets, read, seconds, ratio, tables = rows(found)["q72"]
+    assert (files, size, gets, read) == ("140 → 49", "11.0 MB → 1.80 MB", "280 → 98", "280 kB → 98.0 kB")
+    assert (seconds, ratio) == ("10.00 → 2.50", "0.25")
+    assert tables == "inventory 90 → 9, catalog_sales 50 → 40"
+    assert rows(found)["q9"][:3] == ("100", "1.00 MB", "200")
+    assert rows(found)["q9"][-1] == ""
+    assert rows(found)["total"][0] == "441 → 310"
+
+
+def test_a_query_whose_files_vary_is_told_by_the_median_of_its_executions() -> None:
+    work = [query("q1", 1, {"item": (files, 10)}, gets=files, iteration=files) for files in (1, 3, 9)]
+    found = analysis.readings(made.run("tpcds", made.repetition(1, work)))
+    assert (found["q1"].all_files, found["q1"].gets) == (3, 3)
+
+
+def test_a_failed_query_and_a_warm_up_tell_nothing_of_what_is_read() -> None:
+    failed = {**query("q1", 1, {"item": (5, 5)}), "status": "failed", "error": "boom"}
+    samples = made.repetition(0, [query("q2", 1, {"item": (7, 7)})]) + made.repetition(1, [failed])
+    assert analysis.readings(made.run("tpcds", samples)) == {}
+
+
+def test_runs_of_before_reads_were_recorded_compare_as_ever() -> None:
+    def old(name: str) -> Run:
+        samples = [{k: v for k, v in query("q1", 1, {}).items() if k not in ("reads", "lake")}]
+        return made.run("tpcds", made.repetition(1, samples), arm=name)
+
+    for document in (make.document([old("a"), old("b")]), make.document([old("a")])):
+        assert not [section for section in document.sections if "read" in section.title]
+
+
+def test_where_nothing_counts_requests_the_files_are_told_without_them() -> None:
+    plain = {k: v for k, v in query("q1", 1, {"item": (5, 5)}).items() if k != "lake"}
+    found = table(make.document([made.run("tpcds", made.repetition(1, [plain]))]), "What each query read")
+    assert rows(found)["q1"] == ("5", "5 B", "", "")
+
+
+def test_what_the_index_cost_is_told_by_the_arm_that_built_it_per_thousand_files() -> None:
+    built = {"kind": "index", "table": "inventory", "files": 500, "build_ms": 4000.0, "refresh_ms": 250.0}
+    document = make.document([arm("without", WITHOUT), arm("with", WITH, [built])])
+    assert rows(table(document, "Skipping index"))["inventory"] == ("500", "4.00", "8.00", "0.250")
+
+
+def test_each_of_three_arms_is_set_against_the_first() -> None:
+    titles = [
+        section.title
+        for section in make.document([arm("a", WITHOUT), arm("b", WITH), arm("c", WITH)]).sections
+        if "Gains" in section.title
+    ]
+    assert titles == ["Gains of b", "Gains of c"]
