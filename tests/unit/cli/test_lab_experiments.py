@@ -19,6 +19,8 @@ from penstock.lab.records import Description, Recorder
 from penstock.lab.suites.registry import restored
 from penstock.lab.suites.tpcds import Tpcds
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
 
 def run(*arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
@@ -55,6 +57,12 @@ def test_what_the_example_shows_as_comments_is_right_too() -> None:
     usual = machine.default_size(machine.capacity())
     for text in (f"workload: tpcds\n{arms}", f"workload: tpcds\n{each}{choices}", several):
         assert labfile.experiments(yamlfile.parse(text, "example"), CommandWorkloads(), lambda _: usual)
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: str(file.name))
+def test_every_example_beside_the_sources_can_be_measured(file: Path) -> None:
+    entry = yamlfile.read(file, fix="")
+    assert labfile.experiments(entry, CommandWorkloads(), lambda _: machine.default_size(machine.capacity()))
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:

@@ -25,6 +25,12 @@ def test_an_arms_own_interceptors_and_options_stay() -> None:
     assert found["spark.x"] == "1"
 
 
+@pytest.mark.parametrize("own", [{}, {"spark.x": "1"}, {INTERCEPTORS: "a.Counter", JVM: "-Da=1  -Db=2"}])
+def test_taken_away_again_what_is_left_is_what_there_was(own: dict[str, str]) -> None:
+    assert roundtrip.removed(roundtrip.added(own, "5ms")) == own
+    assert roundtrip.removed(own) == own
+
+
 def test_without_one_nothing_is_added() -> None:
     assert roundtrip.added({"spark.x": "1"}, None) == {"spark.x": "1"}
 

@@ -7,12 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcds_world import World
+from lab_fakes import Silent
+from tpcds_world import SIZE, World
 
 from penstock.errors import InvalidInput
-from penstock.lab.suites import tpcds
+from penstock.lab import roundtrip, runner
+from penstock.lab.runner import Arm, Plan
+from penstock.lab.suites import tpcds, tpcdsdata
 
+LAYOUTS = ("by-size", "by-day", "by-range")
 SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"))
+
+
+def asked(world: World, main: str, option: str) -> list[str]:
+    """What the applications of this main class were told of an option, in their order."""
+    return [
+        spec.arguments[spec.arguments.index(option) + 1]
+        for spec in world.engine.submitted
+        if str(spec.main_class).endswith(f".{main}")
+    ]
 
 
 @pytest.fixture
@@ -41,9 +54,61 @@ def test_a_catalog_that_lost_its_tables_gets_them_back(world: World) -> None:
 
 
 def test_another_object_size_is_another_data_set_beside_the_first() -> None:
-    small, large = tpcds.DataSet(1), tpcds.DataSet(1, 128 << 20)
+    small, large = tpcdsdata.DataSet(1), tpcdsdata.DataSet(1, 128 << 20)
     assert (small.prefix, large.prefix) == ("tpcds/sf1", "tpcds/sf1_128m")
     assert small.database != large.database
+
+
+def test_another_layout_is_another_data_set_and_so_is_every_object_size_below_a_megabyte() -> None:
+    sizes = [tpcdsdata.DataSet(1, size) for size in (32 << 20, 256 << 10, 64 << 10, 100_000)]
+    assert [data.name for data in sizes] == ["sf1", "sf1_256k", "sf1_64k", "sf1_100000b"]
+    layouts = [tpcdsdata.DataSet(1, 256 << 10, layout=layout).database for layout in LAYOUTS]
+    assert layouts == ["tpcds_sf1_256k", "tpcds_sf1_256k_by_day", "tpcds_sf1_256k_by_range"]
+
+
+def test_data_is_used_in_the_layout_that_was_asked_for(world: World) -> None:
+    world.measure(SUITE)
+    world.measure(replace(SUITE, layout="by-day"))
+    world.measure(replace(SUITE, layout="by-day"))
+    assert world.mains() == ["Load", "PowerRun", "Load", "PowerRun", "PowerRun"]
+    assert [asked(world, "Load", "--layout"), asked(world, "PowerRun", "--database")] == [
+        ["by-size", "by-day"],
+        ["tpcds_sf0p1", "tpcds_sf0p1_by_day", "tpcds_sf0p1_by_day"],
+    ]
+
+
+def test_a_layout_there_is_not_is_refused_before_anything_starts(world: World) -> None:
+    with pytest.raises(InvalidInput, match="by-moon"):
+        world.measure(replace(SUITE, layout="by-moon"))
+    assert not world.mains()
+
+
+def test_the_index_is_built_where_a_table_lacks_it_and_anew_with_new_data(world: World) -> None:
+    indexed = replace(SUITE, index=True)
+    first, second = world.measure(indexed), world.measure(indexed)
+    assert world.mains() == ["Load", "Index", "PowerRun", "PowerRun"]
+    assert asked(world, "Index", "--tables") == ["item"]
+    assert [sample["files"] for sample in first.of_kind("index")] == [1]
+    assert not second.of_kind("index")
+    world.store.delete("tpcds/sf0p1/item/_skipindex/manifest.json")
+    world.measure(indexed)
+    assert world.mains()[-2:] == ["Index", "PowerRun"]
+    world.measure(replace(indexed, reload=True))
+    assert world.mains()[-3:] == ["Load", "Index", "PowerRun"]
+
+
+def test_the_independent_engine_reads_no_file_of_an_index(world: World) -> None:
+    run = world.measure(replace(SUITE, index=True))
+    assert run.outcome == "ok"
+    assert not [key for key in world.store.reads if key.endswith(".parquet") and "_skipindex" in key]
+
+
+def test_what_is_made_before_the_measuring_does_not_wait_for_a_round_trip(world: World) -> None:
+    far = Arm("far", replace(SUITE, index=True), SIZE, settings=roundtrip.settings("5ms"))
+    runner.measure(lambda _: world.bench, [far], Plan(), Silent())
+    waiting = [any("round.trip" in value for value in spec.settings.values()) for spec in world.engine.submitted]
+    assert world.mains() == ["Load", "Index", "PowerRun"]
+    assert waiting == [False, False, True]
 
 
 def test_a_wrong_answer_is_a_failure_that_shows_the_rows(world: World) -> None:

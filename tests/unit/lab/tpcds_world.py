@@ -62,6 +62,8 @@ class World:
         arguments = dict(zip(spec.arguments[::2], spec.arguments[1::2], strict=True))
         if str(spec.main_class).endswith("Load"):
             return self.load(arguments)
+        if str(spec.main_class).endswith("Index"):
+            return self.index(arguments)
         if str(spec.main_class).endswith("Enrich"):
             return self.enrich(arguments)
         if not self.leaves_samples:
@@ -100,9 +102,26 @@ class World:
         duckdb.sql("SELECT * FROM (VALUES (1.5), (2.5), (0.5)) t(i_price)").write_parquet(str(file))
         self.store.put(f"{prefix}/item/part-0.parquet", file)
         table = {"table": "item", "rows": 3, "bytes": 100, "files": 1, "partitions": 0, "layout": "plain"}
-        manifest = {"scale": float(arguments["--scale"]), "object_size": 32 << 20, "tables": [table]}
+        manifest = {
+            "scale": float(arguments["--scale"]),
+            "object_size": 32 << 20,
+            "layout": arguments["--layout"],
+            "tables": [table],
+        }
         self.store.put(f"{prefix}/_manifest.json", json.dumps(manifest).encode())
         self.tables.add(arguments["--database"])
+        return State.FINISHED
+
+    def index(self, arguments: dict[str, str]) -> State:
+        prefix = "tpcds/" + arguments["--database"].removeprefix("tpcds_")
+        for table in arguments["--tables"].split(","):
+            self.store.put(f"{prefix}/{table}/_skipindex/manifest.json", b"{}")
+            self.store.put(f"{prefix}/{table}/_skipindex/generation-1/part-0.parquet", b"PAR1")
+        lines = [
+            {"table": table, "files": 1, "build_ms": 10.0, "refresh_ms": 1.0}
+            for table in arguments["--tables"].split(",")
+        ]
+        self.store.put_lines(arguments["--output"].removeprefix("s3a://bucket/"), lines)
         return State.FINISHED
 
     def copy(self, arguments: dict[str, str]) -> State:
