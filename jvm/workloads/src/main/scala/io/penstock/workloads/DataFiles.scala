@@ -15,11 +15,17 @@ object DataFiles {
     if (!fileSystem.exists(path)) Nil
     else {
       val listing = fileSystem.listFiles(path, true)
-      Iterator.continually(listing).takeWhile(_.hasNext).map(_.next(): FileStatus).filter(isData).toSeq
+      val root = fileSystem.makeQualified(path)
+      Iterator.continually(listing).takeWhile(_.hasNext).map(_.next(): FileStatus).filter(isData(_, root)).toSeq
     }
   }
 
   def bytes(location: String, configuration: Configuration): Long = under(location, configuration).map(_.getLen).sum
 
-  private def isData(file: FileStatus): Boolean = !Seq("_", ".").exists(file.getPath.getName.startsWith)
+  // Neither the file nor a directory on the way to it is hidden; `_date=1` is a partition.
+  private def isData(file: FileStatus, root: Path): Boolean = Iterator
+    .iterate(file.getPath)(_.getParent)
+    .takeWhile(path => path != null && path != root)
+    .map(_.getName)
+    .forall(name => !name.startsWith(".") && (!name.startsWith("_") || name.contains("=")))
 }

@@ -54,9 +54,11 @@ class ReportSuite extends AnyFunSuite {
     assert(intercept[UsageError](manifest.read[ReportSuite.Content]()).getMessage.contains("_manifest.json"))
   }
 
-  test("markers and manifests are no data files") {
-    val data = Files.createDirectories(directory.resolve("table/month=1"))
+  test("markers, manifests and what is below a hidden directory are no data files; a partition column may begin so") {
+    val data = Files.createDirectories(directory.resolve("table/_month=1"))
     Files.writeString(data.resolve("part-0.txt"), "12345")
+    for (hidden <- Seq("table/_index/of", "table/_month=1/.staging"))
+      Files.writeString(Files.createDirectories(directory.resolve(hidden)).resolve("part-0.txt"), "hidden")
     Seq("_SUCCESS", "_manifest.json", ".part-0.txt.crc").foreach(name => Files.writeString(data.resolve(name), "x"))
     assert(DataFiles.bytes(directory.resolve("table").toUri.toString, configuration) == 5)
     assert(DataFiles.under(directory.resolve("nothing").toUri.toString, configuration).isEmpty)

@@ -53,6 +53,15 @@ class LayoutSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(Design.all.map(inventory(_).getClass) == Seq(classOf[Plain], classOf[Plain], classOf[Gridded]))
   }
 
+  test("small objects cut the facts into hundreds and leave the dimensions whole") {
+    for (design <- Design.all; table <- TpcdsTable.all) {
+      val plan = LoadPlan.of(table, 1, 128 << 10, 4, design)
+      val large = FactTable.named(table.name).isDefined || table.name == "inventory"
+      val objects = objectsOf(plan.layout)
+      assert(if (large) objects > 25 else objects == 1, s"${table.name} ${design.name}: ${plan.description}")
+    }
+  }
+
   test("a larger table never gets a coarser granularity") {
     def fineness(layout: Layout) = layout match {
       case Partitioned(_, granularity, _, _) => granularity.partitionsPerYear
