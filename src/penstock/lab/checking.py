@@ -1,7 +1,8 @@
 """Checks the answers of a run against the independent engine, and remembers what that engine said.
 
-Its answer depends on the data, the query's text and the engine alone, so it is asked once for each data set; the files
-it read and what it said are in the home's cache, of the newest data set only.
+Its answer depends on the rows, the query's text and the engine alone, so it is asked once for data of one scale, in
+whatever layout: an answer from the files of one layout is the right one for every other. The files it read and what it
+said are in the home's cache, of the newest rows only.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class AnswerKey:
     """The right answers for the data set at `prefix`, whose manifest is `manifest`."""
 
     def __init__(self, home: Home, store: ObjectStore, prefix: str, manifest: bytes) -> None:
-        identity = hashlib.sha256(manifest + prefix.encode() + metadata.version("duckdb").encode())
-        self._directory = home.cache / "answers" / identity.hexdigest()[:16]
+        self._directory = home.cache / "answers" / _short_hash(_rows(manifest) + metadata.version("duckdb").encode())
+        self._files = self._directory / f"files-{_short_hash(manifest + prefix.encode())}"
         self._store = store
         self._prefix = prefix
         self._reference: Reference | None = None
@@ -56,9 +57,11 @@ class AnswerKey:
 
     def _engine(self) -> Reference:
         if self._reference is None:
-            files = self._directory / "files"
-            download(self._store, self._prefix, files)
-            self._reference = Reference(files, scratch=self._directory / "scratch")
+            for other in self._directory.glob("files-*"):
+                if other != self._files:
+                    shutil.rmtree(other, ignore_errors=True)
+            download(self._store, self._prefix, self._files)
+            self._reference = Reference(self._files, scratch=self._directory / "scratch")
         return self._reference
 
     def _forget_others(self) -> None:
@@ -66,6 +69,17 @@ class AnswerKey:
         for other in self._directory.parent.iterdir():
             if other != self._directory:
                 shutil.rmtree(other, ignore_errors=True)
+
+
+def _rows(manifest: bytes) -> bytes:
+    """What decides which rows there are: the scale, the generator, and how many of each table were written."""
+    found = json.loads(manifest)
+    rows = {table["table"]: table["rows"] for table in found["tables"]}
+    return json.dumps([found["scale"], found.get("versions"), rows], sort_keys=True).encode()
+
+
+def _short_hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def check_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,27 @@ def test_the_independent_engine_is_asked_once_per_data_set(world: World, monkeyp
     world.store.reads.clear()
     world.measure(SUITE)
     assert not [key for key in world.store.reads if key.endswith(".parquet")]
+
+
+def test_answers_from_one_layouts_files_are_the_right_ones_for_another(world: World) -> None:
+    other = replace(SUITE, layout="by-range")
+    world.measure(SUITE)
+    world.store.reads.clear()
+    assert world.measure(other).outcome == "ok"
+    assert not [key for key in world.store.reads if key.endswith(".parquet")]
+    world.answers["q2"] = [["2.60"]]
+    assert world.measure(other).outcome == "wrong"
+
+
+def test_data_with_another_number_of_rows_has_answers_of_its_own(world: World) -> None:
+    world.measure(SUITE)
+    key = "tpcds/sf0p1/_manifest.json"
+    fewer = json.loads(world.store.get(key))
+    fewer["tables"][0]["rows"] -= 1
+    world.store.put(key, json.dumps(fewer).encode())
+    world.store.reads.clear()
+    world.measure(SUITE)
+    assert [key for key in world.store.reads if key.endswith(".parquet")]
 
 
 def test_the_run_is_in_the_lake_too(world: World) -> None:
