@@ -1,25 +1,30 @@
 package io.penstock.skipping.index
 
-import java.util.concurrent.{Callable, ExecutionException, Executors, Future}
+import java.util.concurrent.{
+  Callable,
+  ExecutionException,
+  Future,
+  LinkedBlockingQueue,
+  ThreadFactory,
+  ThreadPoolExecutor,
+  TimeUnit
+}
 
 import scala.collection.mutable
 
 /** Does short pieces of work that mostly wait for the network, several at a time. */
 private[index] object Ahead {
 
+  private val IdleSeconds = 5L
+
   /**
-   * The results in order, never more than `threads` of them ahead of whoever takes them. The threads end with the
-   * iterator, so it must be used up; or with the first failure, which is thrown.
+   * The results in order, never more than `threads` of them ahead of whoever takes them. The first failure is thrown.
    */
   def map[A, B](items: Iterator[A], threads: Int)(work: A => B): Iterator[B] = {
-    val pool = Executors.newFixedThreadPool(
-      threads,
-      task => {
-        val thread = new Thread(task, "penstock-skipping-index")
-        thread.setDaemon(true)
-        thread
-      }
-    )
+    val pool =
+      new ThreadPoolExecutor(threads, threads, IdleSeconds, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable], daemon)
+    // Whoever takes the results may stop half-way, as a killed task does.
+    pool.allowCoreThreadTimeOut(true)
     val running = mutable.Queue.empty[Future[B]]
     def fill(): Unit =
       while (running.size < threads && items.hasNext) {
@@ -29,7 +34,6 @@ private[index] object Ahead {
     new Iterator[B] {
       override def hasNext: Boolean = {
         fill()
-        if (running.isEmpty) pool.shutdown()
         running.nonEmpty
       }
       override def next(): B = {
@@ -45,5 +49,11 @@ private[index] object Ahead {
         }
       }
     }
+  }
+
+  private val daemon: ThreadFactory = task => {
+    val thread = new Thread(task, "penstock-skipping-index")
+    thread.setDaemon(true)
+    thread
   }
 }

@@ -6,7 +6,7 @@ import java.util.Arrays
 private[index] object Bounds {
 
   /** Longer ones would only make the index large: few values differ first in what comes after. */
-  val LongestBytes = 64
+  private val LongestBytes = 64
 
   /** What the footer says of one row group: `bounds` are the least and the greatest value, where they are known. */
   case class Chunk(rows: Long, nulls: Option[Long], bounds: Option[(Value, Value)]) {
@@ -24,6 +24,11 @@ private[index] object Bounds {
       val (lows, highs) = withValues.flatMap(_.bounds).unzip
       ColumnEntry(nulls, minimum = Some(below(lows.min)), maximum = above(highs.max))
     }
+  }
+
+  def isShort(value: Value): Boolean = value match {
+    case Value.Bytes(bytes) => bytes.length <= LongestBytes
+    case _: Value.Integral => true
   }
 
   /** A value of limited length that is no greater. */
@@ -46,7 +51,7 @@ private[index] object Bounds {
   }
 
   /** Of values of one domain. */
-  implicit private val Order: Ordering[Value] = {
+  implicit val Order: Ordering[Value] = {
     case (Value.Integral(a), Value.Integral(b)) => java.lang.Long.compare(a, b)
     case (Value.Bytes(a), Value.Bytes(b)) => Arrays.compareUnsigned(a, b)
     case (a, b) => throw new IllegalArgumentException(s"$a and $b are of two domains")

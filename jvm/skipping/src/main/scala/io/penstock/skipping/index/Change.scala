@@ -14,8 +14,7 @@ package io.penstock.skipping.index
  * @param unsettled
  *   files that were written at this very moment, and are left to the next refresh
  */
-case class Change private[index] (
-    private[index] val manifest: Manifest,
+case class Change(
     listed: Int,
     read: Long,
     obsolete: Int,

@@ -11,8 +11,13 @@ import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.parquet.hadoop.util.HadoopInputFile
 
-/** What files say of their columns: all that is asked of a file is read where it is opened, once. */
-private[index] class FileScan(root: Path, plan: Seq[PlannedColumn], conf: Configuration) {
+/**
+ * What files say of their columns: all that is asked of a file is read where it is opened, once.
+ *
+ * @param fromData
+ *   whether value lists are worth reading data for; without, there are those only that dictionaries give
+ */
+private[index] class FileScan(root: Path, plan: Seq[PlannedColumn], fromData: Boolean, conf: Configuration) {
 
   import FileScan._
 
@@ -34,29 +39,40 @@ private[index] class FileScan(root: Path, plan: Seq[PlannedColumn], conf: Config
     try {
       val footer = reader.getFileMetaData
       val isModern = Calendar.isModern(footer.getKeyValueMetaData)
-      val columns = for {
+      val fields = for {
         planned <- plan
         field <- ParquetField.of(footer.getSchema, planned.column)
-      } yield planned.column.name -> Calendar.guard(entry(reader, field), planned.column.dataType, isModern)
+      } yield planned -> field
+      val values = distinct(reader, fields)
+      val columns = fields.map { case (planned, field) =>
+        val bounds = Bounds.of(reader.getRowGroups.asScala.toSeq.map(chunk(_, field)))
+        val entry = values.get(field).fold(bounds)(recorded(bounds, planned.kinds, _))
+        planned.column.name -> Calendar.guard(entry, planned.column.dataType, isModern)
+      }
       val rows = reader.getRowGroups.asScala.iterator.map(_.getRowCount).sum
       FileEntry(file.directory, file.name, file.length, file.modificationMs, rows, columns.toMap)
     } finally reader.close()
   }
 
-  private def entry(reader: ParquetFileReader, field: ParquetField): ColumnEntry =
-    Bounds.of(reader.getRowGroups.asScala.toSeq.map(group => chunk(group, field)))
+  private def distinct(
+      reader: ParquetFileReader,
+      fields: Seq[(PlannedColumn, ParquetField)]
+  ): Map[ParquetField, Iterable[Value]] = {
+    def of(kind: Kind) = fields.collect { case (planned, field) if planned.kinds(kind) => field }
+    val blooms = of(Kind.Bloom)
+    val values = new ColumnValues(reader)
+    values.distinct(of(Kind.Values).diff(blooms), MaxListed, fromData) ++ values.distinct(blooms, MaxInBloom, fromData)
+  }
 
   private def chunk(group: BlockMetaData, field: ParquetField): Bounds.Chunk = {
-    val column = group.getColumns.asScala
-      .find(_.getPath.toArray.sameElements(field.descriptor.getPath))
-      .getOrElse(throw new IOException(s"a row group lacks the column ${field.descriptor.getPath.head}"))
-    val nulls = Option.when(column.getStatistics.isNumNullsSet)(column.getStatistics.getNumNulls)
+    val statistics = field.chunk(group)
+    val nulls = Option.when(statistics.getStatistics.isNumNullsSet)(statistics.getStatistics.getNumNulls)
     val bounds =
-      if (!column.getStatistics.hasNonNullValue) None
+      if (!statistics.getStatistics.hasNonNullValue) None
       else
         for {
-          low <- field.value(column.getStatistics.genericGetMin)
-          high <- field.value(column.getStatistics.genericGetMax)
+          low <- field.value(statistics.getStatistics.genericGetMin)
+          high <- field.value(statistics.getStatistics.genericGetMax)
         } yield (low, high)
     Bounds.Chunk(group.getRowCount, nulls, bounds)
   }
@@ -66,6 +82,23 @@ private[index] object FileScan {
 
   /** Reading a footer is waiting for two or three answers of the store. */
   val Threads = 16
+
+  /** A longer list takes more of the driver's memory than most files are worth. */
+  val MaxListed = 1000
+
+  /** 30 KB. */
+  private val MaxInBloom = 20000
+  private val FalsePositives = 0.01
+
+  /** A list says all that a bloom filter would. */
+  private def recorded(entry: ColumnEntry, kinds: Set[Kind], values: Iterable[Value]): ColumnEntry =
+    if (kinds(Kind.Values) && values.size <= MaxListed && values.forall(Bounds.isShort))
+      entry.copy(values = Some(values.toSeq.sorted(Bounds.Order)))
+    else if (kinds(Kind.Bloom)) {
+      val bloom = Bloom.sized(values.size.toLong, FalsePositives)
+      values.foreach(bloom.put)
+      entry.copy(bloom = Some(bloom))
+    } else entry
 
   sealed trait Outcome
   case class Known(entry: FileEntry) extends Outcome

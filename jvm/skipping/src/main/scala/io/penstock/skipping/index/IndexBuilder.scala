@@ -20,7 +20,7 @@ private[index] object IndexBuilder {
 
   /** Parts with the entries of these files: not part of the index until a manifest names them. */
   def write(spark: SparkSession, root: Path, files: Seq[ListedFile], plan: Seq[PlannedColumn]): Written = {
-    val written = run(spark, root, files, plan) { (outcomes, conf) =>
+    val written = run(spark, root, files, plan, fromData = true) { (outcomes, conf) =>
       val unreadable = mutable.ArrayBuffer.empty[FileScan.Unreadable]
       val entries = outcomes.flatMap {
         case FileScan.Known(entry) => Some(entry)
@@ -35,13 +35,19 @@ private[index] object IndexBuilder {
     Written(written.flatMap(_.parts).toVector, written.flatMap(_.unreadable).toVector)
   }
 
-  /** The entries of few files. */
+  /** The entries of few files, for which no data are read. */
   def read(spark: SparkSession, root: Path, files: Seq[ListedFile], plan: Seq[PlannedColumn]): Seq[FileEntry] =
-    run(spark, root, files, plan)((outcomes, _) =>
+    run(spark, root, files, plan, fromData = false)((outcomes, _) =>
       outcomes.collect { case FileScan.Known(entry) => entry }.toVector
     ).flatten
 
-  private def run[A: ClassTag](spark: SparkSession, root: Path, files: Seq[ListedFile], plan: Seq[PlannedColumn])(
+  private def run[A: ClassTag](
+      spark: SparkSession,
+      root: Path,
+      files: Seq[ListedFile],
+      plan: Seq[PlannedColumn],
+      fromData: Boolean
+  )(
       work: (Iterator[FileScan.Outcome], Configuration) => A
   ): Seq[A] =
     if (files.isEmpty) Seq.empty
@@ -53,7 +59,7 @@ private[index] object IndexBuilder {
         context
           .parallelize(files, tasks)
           .mapPartitions { batch =>
-            Iterator.single(work(new FileScan(root, plan, conf.value.value).read(batch), conf.value.value))
+            Iterator.single(work(new FileScan(root, plan, fromData, conf.value.value).read(batch), conf.value.value))
           }
           .collect()
           .toSeq

@@ -99,7 +99,7 @@ object IndexCatalog {
           catch {
             case e: IndexDamage =>
               loaded = None
-              warn(s"The skipping index of $root ${e.getMessage}", e)
+              warn(s"${e.getMessage}; until then no file is skipped", e)
               None
             case NonFatal(e) =>
               warn(s"The skipping index of $root could not be looked for: $e", e)

@@ -2,13 +2,16 @@ package io.penstock.skipping.index
 
 import org.apache.spark.sql.SparkSession
 
+import io.penstock.skipping.SkippingSettings
+
 /** Building, refreshing, showing and dropping the index of a table. */
 object IndexMaintenance {
 
   /**
    * An index of all of a table's files, in place of the one there was. Without columns, those are chosen that are worth
-   * it. Throws an `IllegalArgumentException` where a column cannot be indexed, and an `IOException` where the table
-   * cannot be listed or the index not be written; the former one then stands.
+   * it; without kinds, what each is worth (of named columns, their bounds). Throws an `IllegalArgumentException` where
+   * a column cannot be indexed, and an `IOException` where the table cannot be listed or the index not be written: the
+   * former one then stands.
    */
   def build(
       spark: SparkSession,
@@ -16,16 +19,20 @@ object IndexMaintenance {
       columns: Option[Seq[String]] = None,
       kinds: Option[Set[Kind]] = None
   ): Change = {
+    val named = columns.map(ColumnChoice.requested(table, _, kinds.getOrElse(Set(Kind.MinMax))))
     val listed = TableListing.list(table.root, spark.sessionState.newHadoopConf())
-    val plan = ColumnChoice.requested(
-      table,
-      columns.getOrElse(ColumnChoice.possible(table).map(_.name)),
-      kinds.getOrElse(Set(Kind.MinMax))
-    )
-    new IndexWriter(spark, table.root).build(plan, Seq.empty, listed)
+    val choice = named.getOrElse {
+      val (files, sampled) = Sampling.of(spark, table, listed)
+      val worth = new SkippingSettings(spark.sessionState.conf).maxFilesPerKey
+      ColumnChoice.automatic(table, files, sampled, kinds, worth)
+    }
+    new IndexWriter(spark, table.root).build(choice.plan, choice.leftOut, listed)
   }
 
-  /** The index brought up to date: only files that are new or were changed are read. None: the table has no index. */
+  /**
+   * The index brought up to date: only files that are new or were changed are read. None: the table has no index.
+   * Throws an `IOException` where it has one that cannot be used: build it anew.
+   */
   def refresh(spark: SparkSession, table: IndexedTable): Option[Change] =
     new IndexWriter(spark, table.root).refresh()
 

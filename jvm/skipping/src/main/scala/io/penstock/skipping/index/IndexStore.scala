@@ -1,10 +1,11 @@
 package io.penstock.skipping.index
 
-import java.io.FileNotFoundException
+import java.io.{FileNotFoundException, IOException}
 import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{CommonPathCapabilities, FileContext, Options, Path}
+import org.slf4j.LoggerFactory
 
 /**
  * The files of one table's index: the manifest and the parts it names.
@@ -26,7 +27,7 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
   def read(): Option[Manifest] =
     try {
       val in = fs.open(manifest)
-      try Some(Manifest.read(in.readAllBytes(), root.toString))
+      try Some(named(Manifest.read(in.readAllBytes(), root.toString)))
       finally in.close()
     } catch { case _: FileNotFoundException => None }
 
@@ -36,8 +37,14 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
    */
   def entries(manifest: Manifest, columns: Seq[IndexedColumn]): Iterator[FileEntry] =
     Ahead
-      .map(manifest.parts.iterator, Threads)(listed => EntryReader.read(part(listed.name), listed, columns, conf))
+      .map(manifest.parts.iterator, Threads) { listed =>
+        named(EntryReader.read(part(listed.name), listed, columns, conf))
+      }
       .flatten
+
+  private def named[A](reading: => A): A =
+    try reading
+    catch { case e: IndexDamage => throw new IndexDamage(s"The skipping index of $root ${e.getMessage}", e) }
 
   /** Of the entries, as a part that no manifest names yet. None where there are none. */
   def write(entries: Iterator[FileEntry], columns: Seq[IndexedColumn]): Option[Manifest.Part] =
@@ -52,6 +59,18 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
     fs.delete(manifest, false)
     fs.delete(directory, true)
   }
+
+  /**
+   * Removes these parts, and what writers that died have left: of a day ago, so that none of one at work is taken. What
+   * cannot be removed now is left to the next change.
+   */
+  def clean(removable: Set[String], manifest: Manifest, now: Long): Unit =
+    try {
+      val needed = (manifest.parts.map(_.name) ++ manifest.superseded.map(_.name)).toSet + ManifestName
+      val orphans =
+        fs.listStatus(directory).iterator.filter(_.getModificationTime < now - AbandonedMs).map(_.getPath.getName)
+      (removable ++ orphans).diff(needed).foreach(name => fs.delete(part(name), false))
+    } catch { case e: IOException => log.warn(s"Old parts of the skipping index of $root were not removed: $e") }
 
   /** Readers see the former manifest or this one, whole. */
   def replace(next: Manifest): Unit = {
@@ -74,7 +93,10 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
 }
 
 private[index] object IndexStore {
+  private val log = LoggerFactory.getLogger(classOf[IndexStore])
+
   private val Threads = 8
+  private val AbandonedMs = 24L * 60 * 60 * 1000
 
   val ManifestName = "manifest.json"
 }

@@ -4,10 +4,12 @@ import java.util.UUID
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
+import org.slf4j.LoggerFactory
 
 /**
  * Changes the index of one table. Any number may do so at once, in any processes: what each writes is true of the files
- * it speaks of, and whichever manifest comes last stands.
+ * it speaks of, and what others published meanwhile is kept. Should two publish in the same instant, the last stands,
+ * and the files that only the other has read are unknown until the next refresh.
  */
 private[index] class IndexWriter(
     spark: SparkSession,
@@ -16,64 +18,83 @@ private[index] class IndexWriter(
     sleep: Long => Unit = Thread.sleep
 ) {
 
-  private val conf = spark.sessionState.newHadoopConf()
-  private val store = new IndexStore(root, conf)
+  import IndexWriter._
 
-  /** An index of all files in place of what there was, if anything. */
+  private val store = new IndexStore(root, spark.sessionState.newHadoopConf())
+
+  /** An index of these files in place of what there was, if anything. */
   def build(plan: Seq[PlannedColumn], leftOut: Seq[LeftOut], listed: Vector[ListedFile]): Change = {
-    val (written, unsettled) = write(listed, plan)
-    val former = formerManifest()
-    val manifest = publish(plan, leftOut, written.parts, former.toVector.flatMap(discarded))
-    Change(manifest, listed.size, written.parts.map(_.entries).sum, 0, written.unreadable, unsettled)
+    val reading = read(listed, plan)
+    val latest =
+      try store.read()
+      catch { case _: IndexDamage => None }
+    publish(Publishing.anew(newId(), root.toString, plan, leftOut, reading.parts, latest, now()), latest)
+    Change(listed.size, reading.files, 0, reading.unreadable, reading.unsettled)
   }
 
   /** The index brought up to date. Throws an [[IndexDamage]] where its manifest cannot be used. None: there is none. */
   def refresh(): Option[Change] = store.read().map { manifest =>
-    val listed = TableListing.list(root, conf)
-    val known =
-      try TableIndex.of(root.toString, Seq.empty, store.entries(manifest, Seq.empty))
-      // What is left of it cannot be told from what is lost: all files are read anew.
-      catch { case _: IndexDamage => TableIndex.of(root.toString, Seq.empty, Seq.empty) }
-    update(manifest, known, listed)
+    val listed = TableListing.list(root, spark.sessionState.newHadoopConf())
+    try update(manifest, TableIndex.of(root.toString, Seq.empty, store.entries(manifest, Seq.empty)), listed)
+    catch {
+      case e: IndexDamage =>
+        // Of an index with a part missing nothing says which files that part knew.
+        log.warn(s"${e.getMessage}; all files are read anew")
+        build(manifest.plan, manifest.leftOut, listed)
+    }
   }
 
-  private def update(manifest: Manifest, known: TableIndex, listed: Vector[ListedFile]): Change = {
+  private def update(base: Manifest, known: TableIndex, listed: Vector[ListedFile]): Change = {
     val comparison = Refreshing.compare(known, listed)
-    val (written, unsettled) = write(comparison.changed, manifest.plan)
-    val isIntact = known.files == manifest.parts.map(_.entries).sum
-    val parts = (if (isIntact) manifest.parts else Vector.empty) ++ written.parts
-    val next =
-      if (parts == manifest.parts) manifest else publish(manifest.plan, manifest.leftOut, parts, manifest.superseded)
-    val read = written.parts.map(_.entries).sum
-    Change(next, listed.size, read, comparison.obsolete, written.unreadable, unsettled)
+    val reading = read(comparison.changed, base.plan)
+    val isCompacted = Refreshing.isCompactionDue(base.parts.size + reading.parts.size, comparison)
+    val compacted = if (isCompacted) compact(base, comparison).toVector else Vector.empty
+    val dropped = if (isCompacted) base.parts.map(_.name).toSet else Set.empty[String]
+    if (isCompacted || reading.parts.nonEmpty) {
+      val latest = store.read()
+      Publishing
+        .onTop(newId(), base, latest, compacted ++ reading.parts, dropped, now())
+        .foreach(publish(_, latest))
+    }
+    Change(listed.size, reading.files, comparison.obsolete, reading.unreadable, reading.unsettled)
   }
 
-  private def write(files: Vector[ListedFile], plan: Seq[PlannedColumn]): (IndexBuilder.Written, Int) = {
+  /** What is still of use of all parts, in one. */
+  private def compact(base: Manifest, comparison: Refreshing.Comparison): Option[Manifest.Part] = {
+    val columns = base.plan.map(_.column)
+    val entries = store.entries(base, columns).zipWithIndex.collect {
+      case (entry, number) if comparison.current.get(number) => entry
+    }
+    store.write(entries, columns)
+  }
+
+  private def read(files: Vector[ListedFile], plan: Seq[PlannedColumn]): Reading = {
     val settling = Refreshing.settlingMs(root.toUri.getScheme)
     val wait = Refreshing.waitMs(files, now(), settling)
     if (wait > 0) sleep(wait)
     val (settled, unsettled) = files.partition(Refreshing.isSettled(_, now(), settling))
-    (IndexBuilder.write(spark, root, settled, plan), unsettled.size)
+    val written = IndexBuilder.write(spark, root, settled, plan)
+    written.unreadable.take(LoggedFiles).foreach { file =>
+      log.warn(s"The skipping index of $root knows nothing of ${file.path}, which could not be read: ${file.why}")
+    }
+    Reading(written.parts, written.unreadable, unsettled.size)
   }
 
-  private def publish(
-      plan: Seq[PlannedColumn],
-      leftOut: Seq[LeftOut],
-      parts: Vector[Manifest.Part],
-      superseded: Vector[Manifest.Superseded]
-  ): Manifest = {
-    val id = UUID.randomUUID.toString
-    val next =
-      Manifest(Manifest.Format, id, root.toString, Manifest.columns(plan), leftOut.toVector, parts, superseded)
+  private def publish(next: Manifest, latest: Option[Manifest]): Unit = {
     store.replace(next)
     IndexCatalog.forget(root)
-    next
+    store.clean(Publishing.removable(next, latest), next, now())
   }
 
-  private def formerManifest(): Option[Manifest] =
-    try store.read()
-    catch { case _: IndexDamage => None }
+  private def newId(): String = UUID.randomUUID.toString
+}
 
-  private def discarded(former: Manifest): Vector[Manifest.Superseded] =
-    former.superseded ++ former.parts.map(part => Manifest.Superseded(part.name, now()))
+private object IndexWriter {
+  private val log = LoggerFactory.getLogger(classOf[IndexWriter])
+
+  private val LoggedFiles = 5
+
+  private case class Reading(parts: Vector[Manifest.Part], unreadable: Seq[FileScan.Unreadable], unsettled: Int) {
+    def files: Long = parts.map(_.entries).sum
+  }
 }

@@ -95,5 +95,5 @@ private[index] object Manifest {
   }
 }
 
-/** An index that cannot be used. The message follows "The skipping index of TABLE ". */
+/** An index that cannot be used, and must be built anew. */
 private[index] class IndexDamage(message: String, cause: Throwable = null) extends IOException(message, cause)

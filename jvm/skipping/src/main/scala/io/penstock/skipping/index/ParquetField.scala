@@ -1,10 +1,12 @@
 package io.penstock.skipping.index
 
+import java.io.IOException
 import java.math.BigInteger
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.parquet.column.ColumnDescriptor
+import org.apache.parquet.column.{ColumnDescriptor, ColumnReader, Dictionary}
+import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnChunkMetaData}
 import org.apache.parquet.io.api.Binary
 import org.apache.parquet.schema.LogicalTypeAnnotation._
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName._
@@ -31,8 +33,22 @@ final private[index] class ParquetField private (val descriptor: ColumnDescripto
     case _ => None
   }
 
-  def isInt32: Boolean = physical == INT32
-  def isInt64: Boolean = physical == INT64
+  def raw(dictionary: Dictionary, id: Int): Any = physical match {
+    case INT32 => dictionary.decodeToInt(id)
+    case INT64 => dictionary.decodeToLong(id)
+    case _ => dictionary.decodeToBinary(id).copy()
+  }
+
+  /** The value that the reader is at. */
+  def raw(column: ColumnReader): Any = physical match {
+    case INT32 => column.getInteger
+    case INT64 => column.getLong
+    case _ => column.getBinary.copy()
+  }
+
+  def chunk(group: BlockMetaData): ColumnChunkMetaData = group.getColumns.asScala
+    .find(_.getPath.toArray.sameElements(descriptor.getPath))
+    .getOrElse(throw new IOException(s"a row group lacks the column ${descriptor.getPath.head}"))
 
   private def isDecimal =
     descriptor.getPrimitiveType.getLogicalTypeAnnotation.isInstanceOf[DecimalLogicalTypeAnnotation]

@@ -1,0 +1,79 @@
+package io.penstock.skipping.index
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.command.DataWritingCommandExec
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
+import org.slf4j.LoggerFactory
+
+import io.penstock.skipping.SkippingSettings
+
+/** Has writes to a table that has an index end with its refresh, where `refresh.on.write` is set. */
+class RefreshOnWrite(spark: SparkSession) extends ColumnarRule {
+
+  override val preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
+    override def apply(plan: SparkPlan): SparkPlan = plan match {
+      case write @ DataWritingCommandExec(insert: InsertIntoHadoopFsRelationCommand, _)
+          if insert.fileFormat.isInstanceOf[ParquetFileFormat] && new SkippingSettings(conf).refreshOnWrite =>
+        RefreshAfterExec(spark, insert.outputPath, write)
+      case other => other
+    }
+  }
+}
+
+/** Runs a write, then refreshes the index of the table it went to. The refresh never fails the write. */
+private case class RefreshAfterExec(@transient spark: SparkSession, target: Path, child: SparkPlan)
+    extends UnaryExecNode {
+
+  override def output: Seq[Attribute] = child.output
+
+  // Once, however often the plan's rows are asked for.
+  private lazy val written: Array[InternalRow] = {
+    // An overwrite may delete the index with the data: then it is built anew, as it was.
+    val former = quietly(table())
+    val rows = child.executeCollect()
+    for ((root, manifest) <- former.flatten) quietly {
+      val writer = new IndexWriter(spark, root)
+      if (writer.refresh().isEmpty) {
+        val listed = TableListing.list(root, spark.sessionState.newHadoopConf())
+        writer.build(manifest.plan, manifest.leftOut, listed)
+      }
+    }
+    rows
+  }
+
+  private def table(): Option[(Path, Manifest)] = {
+    val conf = spark.sessionState.newHadoopConf()
+    TablePath
+      .candidates(IndexedTable.qualified(spark, target))
+      .iterator
+      .flatMap(root => new IndexStore(root, conf).read().map(root -> _))
+      .nextOption()
+  }
+
+  private def quietly[A](action: => A): Option[A] =
+    try Some(action)
+    catch {
+      case NonFatal(e) =>
+        RefreshAfterExec.log.warn(s"The skipping index of $target was not refreshed; what was written is whole: $e", e)
+        None
+    }
+
+  override def executeCollect(): Array[InternalRow] = written
+
+  override protected def doExecute(): RDD[InternalRow] = sparkContext.parallelize(written.toSeq, 1)
+
+  override protected def withNewChildInternal(child: SparkPlan): SparkPlan = copy(child = child)
+}
+
+private object RefreshAfterExec {
+  private val log = LoggerFactory.getLogger(classOf[RefreshOnWrite])
+}
