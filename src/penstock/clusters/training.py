@@ -2,7 +2,8 @@
 
 Run once per installation with `archives.make`; what it touches loads fast in every later driver and executor.
 Argument: a location for its temporary tables, local (`file:…`) or in the lake (`s3a://…`, which trains the S3 client).
-With `spark.sql.catalogImplementation=hive` it trains the table catalog too.
+With `spark.sql.catalogImplementation=hive` it trains the table catalog too, and with Penstock's `spark.sql.extensions`
+an index and what skips files by it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def main(location: str) -> None:
     )
     for table in ("facts", "names"):
         spark.read.parquet(f"{location}/{table}").createOrReplaceTempView(table)
+    if "SkippingExtension" in spark.conf.get("spark.sql.extensions", ""):
+        spark.sql(f"build skipping index on parquet.`{location}/facts`")
     spark.sql(
         """select label, count(*), sum(price), avg(price), max(day), count(distinct name),
                   rank() over (order by sum(price) desc) as place
