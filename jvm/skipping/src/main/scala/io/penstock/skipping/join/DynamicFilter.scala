@@ -12,9 +12,9 @@ import io.penstock.skipping.filter.Encoding
  * Spark's own filter by the keys of a join, on a data column of a file scan, where Spark itself has them on partition
  * columns only. Spark plans it; what it does there is the business of `io.penstock.skipping.plan`.
  */
-private[join] object DynamicFilter {
+private[skipping] object DynamicFilter {
 
-  def apply(pruned: Expression, source: KeySource, onlyInBroadcast: Boolean): DynamicPruningSubquery =
+  private[join] def apply(pruned: Expression, source: KeySource, onlyInBroadcast: Boolean): DynamicPruningSubquery =
     DynamicPruningSubquery(pruned, source.plan, source.keys, Seq(source.index), onlyInBroadcast)
 
   /** The column whose files are skipped by values of the expression: itself, or a column it widens without loss. */

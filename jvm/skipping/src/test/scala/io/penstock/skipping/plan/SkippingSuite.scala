@@ -1,0 +1,99 @@
+package io.penstock.skipping.plan
+
+import org.apache.spark.sql.catalyst.expressions.DynamicPruning
+import org.apache.spark.sql.execution._
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Queries end to end: which files their scans read, and that their answers are the same as without skipping. */
+class SkippingSuite extends AnyFunSuite with IndexedTables {
+
+  private val star = "SELECT d_name, sum(v) FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3' GROUP BY d_name"
+
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    // 10 files: f_k 0..99, 100 rows each; f_other in every file.
+    val rows = spark
+      .range(0, 1000)
+      .selectExpr("cast(id div 10 as int) f_k", "id % 7 f_other", "id v", "concat('s', lpad(id, 5, '0')) s")
+    indexed("fact", rows, 10, "f_k", "f_k", "f_other", "v", "s")
+    spark
+      .range(0, 100)
+      .selectExpr("cast(id as int) d_k", "concat('name-', id) d_name", "id * 10 d_v")
+      .write
+      .parquet(directory.resolve("dim").toString)
+    spark.read.parquet(directory.resolve("dim").toString).createOrReplaceTempView("dim")
+  }
+
+  private def everyMode(name: String)(body: => Unit): Unit =
+    for (adaptive <- Seq(true, false); codegen <- Seq(true, false))
+      test(s"$name (adaptive execution: $adaptive, code generation: $codegen)") {
+        withSettings(
+          "spark.sql.adaptive.enabled" -> adaptive,
+          "spark.sql.codegen.wholeStage" -> codegen,
+          "spark.sql.codegen.factoryMode" -> (if (codegen) "FALLBACK" else "NO_CODEGEN")
+        )(body)
+      }
+
+  everyMode("a literal filter reads only the files that may match") {
+    val plan = run("SELECT * FROM fact WHERE f_k = 42")
+    assert(filesRead(plan, "fact") == Seq(1))
+    assert(told(plan, "fact").map(_.metrics(SkippedFilesExec.FilesSkipped).value) == Seq(9))
+  }
+
+  everyMode("a filter that no file meets reads none, and an aggregate is still one row") {
+    assert(filesRead(run("SELECT count(*), max(v) FROM fact WHERE f_k = 4200"), "fact") == Seq(0))
+  }
+
+  everyMode("the keys of a join read only the files that hold one, from one broadcast") {
+    val plan = run(star)
+    assert(filesRead(plan, "fact") == Seq(1))
+    assert(filesRead(plan, "dim").size == 1, "the join's broadcast is reused")
+    val node = told(plan, "fact").head
+    assert(node.metrics(SkippedFilesExec.FilesListed).value == 10)
+    assert(node.metrics(SkippedFilesExec.FilesSkipped).value == 9)
+    assert(node.metrics(SkippedFilesExec.BytesSkipped).value > 0)
+    assert(node.metrics(SkippedFilesExec.KeyIntervals).value == 1)
+  }
+
+  everyMode("keys are no condition on rows") {
+    val plan = run(star)
+    assert(collectWithSubqueries(plan) {
+      case filter: FilterExec if filter.condition.exists(_.isInstanceOf[DynamicPruning]) => filter
+    }.isEmpty)
+  }
+
+  everyMode("a side without rows reads no file of the other") {
+    assert(filesRead(run("SELECT v FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'none'"), "fact").sum == 0)
+  }
+
+  everyMode("keys wider than the column are compared with it") {
+    val plan = run("SELECT v FROM fact JOIN dim ON f_k = d_v WHERE d_name IN ('name-3', 'name-900', 'name-4')")
+    assert(filesRead(plan, "fact") == Seq(2))
+  }
+
+  everyMode("a literal filter and keys both count") {
+    val plan = run("SELECT v FROM fact JOIN dim ON f_k = d_k WHERE d_name IN ('name-3', 'name-77') AND v < 500")
+    assert(filesRead(plan, "fact") == Seq(1))
+  }
+
+  everyMode("keys over the limit are told as intervals") {
+    withSettings("spark.penstock.skipping.dynamic.max.keys" -> 2) {
+      val plan = run("SELECT v FROM fact JOIN dim ON f_k = d_k WHERE d_name IN ('name-3', 'name-7', 'name-77')")
+      assert(filesRead(plan, "fact") == Seq(2))
+      assert(told(plan, "fact").head.metrics(SkippedFilesExec.KeyIntervals).value == 2)
+    }
+  }
+
+  everyMode("a scalar subquery's result reads only the files that may match") {
+    val plan = run("SELECT v FROM fact WHERE f_k = (SELECT max(d_k) FROM dim WHERE d_name = 'name-5')")
+    assert(filesRead(plan, "fact") == Seq(1))
+  }
+
+  test("switched off, nothing is touched") {
+    withSettings("spark.penstock.skipping.enabled" -> false) {
+      val plan = run(star)
+      assert(filesRead(plan, "fact") == Seq(10))
+      assert(scans(plan).forall(!_.relation.location.isInstanceOf[SkippingFileIndex]))
+    }
+  }
+}
