@@ -98,6 +98,12 @@ def test_a_query_shows_both_arms_files_bytes_and_requests_and_the_tables_that_ma
     assert rows(found)["total"][0] == "441 → 310"
 
 
+def test_the_json_form_has_each_arms_reads_by_query_and_table() -> None:
+    reads = compared().data["reads"]
+    assert reads["with"]["q72"]["files"] == {"inventory": 9, "catalog_sales": 40}
+    assert reads["without"]["q72"]["gets"] == 280
+
+
 def test_a_query_whose_files_vary_is_told_by_the_median_of_its_executions() -> None:
     work = [query("q1", 1, {"item": (files, 10)}, gets=files, iteration=files) for files in (1, 3, 9)]
     found = analysis.readings(made.run("tpcds", made.repetition(1, work)))

@@ -49,6 +49,7 @@ def document(runs: Sequence[Run]) -> Document:
         ],
         data={
             "baseline": runs[0].description.id,
+            "reads": reading.data(runs, names),
             "arms": {
                 arm.name: {
                     "run": arm.run.description.id,

@@ -38,6 +38,7 @@ def document(baseline: Run, candidate: Run) -> Document:
             "total": ratio_data(found.total),
             "parts": {part.name: ratio_data(part) for part in found.parts},
             "only_in_one": list(found.only_in_one),
+            "reads": reading.data(runs, names),
         },
     )
 

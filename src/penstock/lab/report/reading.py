@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Ratio, Reading
@@ -56,6 +57,22 @@ def sections(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparis
     return [*made, *_index(runs)] if made else []
 
 
+def data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
+    """The numbers of each run by query, for the JSON form."""
+    return {
+        name: {
+            query: {
+                "files": reading.files,
+                "file_bytes": reading.file_bytes,
+                "gets": reading.gets,
+                "bytes_read": reading.bytes_read,
+            }
+            for query, reading in analysis.readings(run).items()
+        }
+        for run, name in zip(runs, names, strict=True)
+    }
+
+
 def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
     by_gain = sorted(parts, key=lambda part: part.ratio)
     rows = [
@@ -104,9 +121,7 @@ def _side_by_side(
         )
     columns = ("query", *_FIGURES, "seconds", "ratio", "tables")
     note = f"{names[0]} → {names[1]}. {_NOTE}"
-    return Section(
-        f"What was read: {names[1]}", note, [Table(columns, rows, _numbers(1, len(_FIGURES) + 2))], brief=True
-    )
+    return Section(f"What was read: {names[1]}", note, [Table(columns, rows, _numbers(1, len(_FIGURES) + 2))])
 
 
 def _fewer(before: Reading, after: Reading) -> str:
