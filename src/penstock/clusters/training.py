@@ -28,7 +28,7 @@ def main(location: str) -> None:
     )
     for table in ("facts", "names"):
         spark.read.parquet(f"{location}/{table}").createOrReplaceTempView(table)
-    if "SkippingExtension" in spark.conf.get("spark.sql.extensions", ""):
+    if "SkippingExtension" in (spark.conf.get("spark.sql.extensions", "") or ""):
         spark.sql(f"build skipping index on parquet.`{location}/facts`")
     spark.sql(
         """select label, count(*), sum(price), avg(price), max(day), count(distinct name),
