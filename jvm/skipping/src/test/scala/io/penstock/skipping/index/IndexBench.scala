@@ -11,11 +11,10 @@ import org.apache.spark.sql.SparkSession
  * of it is touched):
  * {{{
  * mvn -q -f jvm/pom.xml -pl skipping test-compile exec:exec -Dexec.executable=java -Dexec.classpathScope=test \
- *   -Dexec.args="-Xmx2g SPARK_JAVA_OPTIONS -cp %classpath io.penstock.skipping.index.IndexBench DIRECTORY [FILES [COLUMNS]]"
+ *   -Dexec.args="-Xmx2g ${spark.java.options} -cp %classpath io.penstock.skipping.index.IndexBench DIRECTORY [FILES [COLUMNS]]"
  * }}}
- * with the parent POM's `spark.java.options`. A table of FILES (1000) small files of 20 columns in 50 partitions, of
- * which COLUMNS (5) are indexed. From a store, each file adds the two or three round trips of reading a footer, sixteen
- * files of a task at once.
+ * A table of FILES (1000) small files of 20 columns in 50 partitions, of which COLUMNS (5) are indexed. From a store,
+ * each file adds the two or three round trips of reading a footer, sixteen files of a task at once.
  */
 object IndexBench {
 
@@ -27,6 +26,7 @@ object IndexBench {
     val files = arguments.lift(1).fold(1000)(_.toInt)
     val columns = arguments.lift(2).fold(5)(_.toInt)
     val spark = SparkSession.builder().master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
     try {
       val table = write(spark, directory, files)
       val names = (0 until columns).map(n => s"c$n")
