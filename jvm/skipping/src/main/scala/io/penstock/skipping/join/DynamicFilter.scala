@@ -10,7 +10,8 @@ import io.penstock.skipping.filter.Encoding
 
 /**
  * Spark's own filter by the keys of a join, on a data column of a file scan, where Spark itself has them on partition
- * columns only. Spark plans it; what it does there is the business of `io.penstock.skipping.plan`.
+ * columns only, or on a partition column that Spark's rule found no keys for. Spark plans it, and prunes partitions by
+ * it; what it does on a data column is the business of `io.penstock.skipping.plan`.
  */
 private[skipping] object DynamicFilter {
 
@@ -37,9 +38,10 @@ private[skipping] object DynamicFilter {
       accept: (LogicalRelation, AttributeReference) => Boolean
   ): Option[LogicalPlan] = {
     var arrived = false
-    val placed = retain(PushDownPredicates(Filter(filter, plan))) { (relation, found) =>
+    val placed = retain(PushDownPredicates(Filter(filter, plan))) { (relation, found, beside) =>
       found.exprId != filter.exprId || {
-        val accepted = isData(relation, found) && column(found.pruningKey).exists(accept(relation, _))
+        val accepted = (isData(relation, found) || !isPrunedBySpark(found, beside)) &&
+          column(found.pruningKey).exists(accept(relation, _))
         arrived ||= accepted
         accepted
       }
@@ -47,8 +49,14 @@ private[skipping] object DynamicFilter {
     Option.when(arrived)(placed)
   }
 
-  /** The plan without any of these filters; Spark's own, on partition columns, stay. */
-  def strip(plan: LogicalPlan): LogicalPlan = retain(plan)((relation, found) => !isData(relation, found))(_ => true)
+  /** The plan without any of these filters on data columns; those on partition columns, Spark's own too, stay. */
+  def strip(plan: LogicalPlan): LogicalPlan = retain(plan)((relation, found, _) => !isData(relation, found))(_ => true)
+
+  private def isPrunedBySpark(filter: DynamicPruningSubquery, beside: Expression): Boolean = beside.exists {
+    case other: DynamicPruningSubquery =>
+      other.exprId != filter.exprId && other.pruningKey.semanticEquals(filter.pruningKey)
+    case _ => false
+  }
 
   private def isData(relation: LogicalRelation, filter: DynamicPruningSubquery): Boolean = relation.relation match {
     case files: HadoopFsRelation =>
@@ -58,20 +66,20 @@ private[skipping] object DynamicFilter {
   }
 
   /** Keeps the filters that pass the first test right above a scan, or the second anywhere else. */
-  private def retain(plan: LogicalPlan)(atScan: (LogicalRelation, DynamicPruningSubquery) => Boolean)(
+  private def retain(plan: LogicalPlan)(atScan: (LogicalRelation, DynamicPruningSubquery, Expression) => Boolean)(
       elsewhere: DynamicPruningSubquery => Boolean
   ): LogicalPlan =
     if (!plan.containsPattern(DYNAMIC_PRUNING_SUBQUERY)) plan
     else
       plan match {
-        case filter @ Filter(_, relation: LogicalRelation) => keep(filter)(atScan(relation, _))
+        case filter @ Filter(condition, relation: LogicalRelation) => keep(filter)(atScan(relation, _, condition))
         case filter: Filter =>
           keep(filter)(elsewhere) match {
             case Filter(condition, child) => Filter(condition, retain(child)(atScan)(elsewhere))
             case other => retain(other)(atScan)(elsewhere)
           }
         // The two copies of a shared subquery are computed once as long as they are equal.
-        case shared: RepartitionOperation => shared.mapChildren(retain(_)((_, found) => elsewhere(found))(elsewhere))
+        case shared: RepartitionOperation => shared.mapChildren(retain(_)((_, found, _) => elsewhere(found))(elsewhere))
         case other => other.mapChildren(retain(_)(atScan)(elsewhere))
       }
 

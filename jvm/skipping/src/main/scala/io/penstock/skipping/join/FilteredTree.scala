@@ -1,85 +1,88 @@
 package io.penstock.skipping.join
 
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression}
-import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildSide}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.internal.SQLConf
 
 import io.penstock.skipping.SkippingSettings
 
 /** Filters for the relations of one tree of joins, by keys that come from elsewhere in the tree. */
-private[join] class FilteredTree(
-    top: Join,
-    broadcastSide: Join => Option[BuildSide],
-    scans: Scans,
-    benefit: Benefit,
-    settings: SkippingSettings
-) {
+private[join] class FilteredTree(top: Join, scans: Scans, benefit: Benefit, conf: SQLConf) {
 
+  private val settings = new SkippingSettings(conf)
   private val graph = JoinGraph.of(top)
+  private val broadcasts = JoinGraph.joins(top).flatMap(Broadcast.of(_, conf))
+
+  /** The other side of a join, its relations filtered by the keys of the side that is broadcast, as that now is. */
+  def fromBroadcast(broadcast: Broadcast): LogicalPlan =
+    broadcast.equalities.map(_._1).foldLeft(broadcast.other) { (side, key) =>
+      broadcast.source(key).fold(side) { source =>
+        targets(side, key).foldLeft(side)((plan, target) => filter(plan, target, source).getOrElse(plan))
+      }
+    }
 
   /**
-   * Filters relations of `side` by the keys of a join's other side, `build`, that is broadcast.
-   *
-   * @param joinKeys
-   *   all keys of `build` in the order of the join
-   * @param equal
-   *   those of them that the join compares by `=`
+   * A side of a join, the relation that `key` is of filtered by keys of a relation further away; not where a broadcast
+   * of a join between the two will do so.
    */
-  def byBroadcast(
-      side: LogicalPlan,
-      build: LogicalPlan,
-      joinKeys: Seq[Expression],
-      equal: Seq[Expression]
-  ): LogicalPlan = equal.foldLeft(side) { (sofar, key) =>
-    val source =
-      KeySource(build, joinKeys, joinKeys.indexWhere(_.semanticEquals(key)), Restricted(build), broadcast = true)
-    if (source.index < 0) sofar
-    else targets(sofar, key).foldLeft(sofar)((plan, target) => filter(plan, target, source).getOrElse(plan))
-  }
-
-  /** Filters the relation of `side` that `key` is of by a plan of its own, where no broadcast serves it. */
-  def bySecondRun(side: LogicalPlan, key: Expression): LogicalPlan = graph.key(key) match {
+  def fromElsewhere(side: LogicalPlan, key: Expression): LogicalPlan = graph.key(key) match {
     case Some(target) if !served.exists(_.same(target)) =>
-      graph
-        .restricting(target, settings.transitive)
-        .iterator
-        .filter(_.relation != target.relation)
-        .flatMap(KeySource.separate(graph, _, target.relation, settings.secondRunBytes, settings.transitive))
+      val near = graph.restricting(target, settings.transitive).filter(_.relation != target.relation)
+      (near.iterator.flatMap(settledSources(_)) ++ near.iterator.flatMap(separateSource(_, target)))
         .flatMap(filter(side, target, _))
         .nextOption()
-        .getOrElse(side)
+        .getOrElse {
+          DynamicFilter.column(key).foreach(scans.decide(_, attempted = false, "no small filtered table has its keys"))
+          side
+        }
     case _ => side
   }
 
-  /** Keys that broadcasts will serve. */
+  /** Keys that broadcasts serve on the other sides of their joins. */
   private lazy val served: Seq[Key] = for {
-    join <- JoinGraph.joins(top)
-    buildSide <- broadcastSide(join).toSeq
-    (build, other) = if (buildSide == BuildLeft) (join.left, join.right) else (join.right, join.left)
-    if Restricted(build) && Repeatable(build)
-    (left, right) <- JoinGraph.equalities(join)
-    target <- targets(other, if (buildSide == BuildLeft) left else right)
+    broadcast <- broadcasts
+    if Restricted(broadcast.build) && Repeatable(broadcast.build)
+    (key, _) <- broadcast.equalities
+    target <- targets(broadcast.other, key)
   } yield target
+
+  /** Broadcasts in which nothing will be filtered, so that they may be asked for from anywhere in the tree. */
+  private def settledSources(key: Key): Seq[KeySource] = for {
+    broadcast <- broadcasts
+    if !scans.areIndexed(broadcast.build)
+    (expression, _) <- broadcast.equalities
+    if graph.key(expression).exists(_.same(key))
+    source <- broadcast.source(expression)
+    if source.restricted
+  } yield source
+
+  private def separateSource(key: Key, target: Key): Option[KeySource] =
+    KeySource.separate(graph, key, target.relation, settings.secondRunBytes, settings.transitive)
 
   private def targets(side: LogicalPlan, key: Expression): Seq[Key] = for {
     source <- graph.key(key).toSeq
     target <- graph.restrictedBy(source, settings.transitive)
-    if target.expression.dataType == key.dataType
     if JoinGraph.changeRelation(side, target.expression.references)(Some(_)).isDefined
   } yield target
 
   private def filter(side: LogicalPlan, target: Key, source: KeySource): Option[LogicalPlan] = {
     val size = KeySource.bytes(graph.relations(target.relation))
     benefit.keys(source.estimate, size) match {
+      case _ if target.expression.dataType != source.key.dataType => None
       case Left(reason) =>
         DynamicFilter.column(target.expression).foreach(scans.decide(_, attempted = false, reason))
         None
       case Right(use) =>
         val filter = DynamicFilter(target.expression, source, onlyInBroadcast = use == Benefit.BroadcastOnly)
-        JoinGraph.changeRelation(side, target.expression.references) { relation =>
+        val placed = JoinGraph.changeRelation(side, target.expression.references) { relation =>
           DynamicFilter.place(filter, relation)(accept(source))
         }
+        if (placed.isEmpty)
+          DynamicFilter
+            .column(target.expression)
+            .foreach(scans.decide(_, attempted = false, "the filter does not get down to the files"))
+        placed
     }
   }
 

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{DynamicPruningSubquery, Expres
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Subquery}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.{DYNAMIC_PRUNING_SUBQUERY, JOIN}
-import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 
 import io.penstock.skipping.SkippingSettings
 import io.penstock.skipping.index.TableIndex
@@ -16,15 +16,15 @@ import io.penstock.skipping.index.TableIndex
  * a plan it has been through before, as that of a subquery that became part of a query, is decided on as a whole; where
  * it comes to the same filters, the plan is returned as it was.
  */
-class JoinSkipping(indexOf: LogicalRelation => Option[TableIndex]) extends Rule[LogicalPlan] {
+class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     // It will become a join, whose sides are not known yet.
     case subquery: Subquery if subquery.correlated => plan
     case _ if !isOn || !plan.containsPattern(JOIN) || plan.isStreaming => plan
     case _ =>
-      val joins = new KeysOfJoins(conf, indexOf)
-      val filtered = reuse(joins.filter(DynamicFilter.strip(plan)), plan)
+      val joins = new KeysOfJoins(DynamicFilter.strip(plan), conf, indexOf)
+      val filtered = reuse(joins.filter, plan)
       val result = if (filtered.fastEquals(plan)) plan else filtered
       joins.record(result)
       result

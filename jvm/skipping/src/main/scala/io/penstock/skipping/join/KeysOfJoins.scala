@@ -1,11 +1,9 @@
 package io.penstock.skipping.join
 
-import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide, JoinSelectionHelper}
-import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
+import org.apache.spark.sql.catalyst.expressions.{DynamicPruningSubquery, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, LeftAnti}
-import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.internal.SQLConf
 
 import io.penstock.skipping.SkippingSettings
@@ -18,22 +16,29 @@ import io.penstock.skipping.index.TableIndex
  * equal. So nothing in a side may change once it was copied: at each join, from the top down, first the side that is
  * broadcast is finished, and then filters go into the other one, before its own joins are looked at.
  */
-private[join] class KeysOfJoins(conf: SQLConf, indexOf: LogicalRelation => Option[TableIndex])
-    extends JoinSelectionHelper {
+private[join] class KeysOfJoins(plan: LogicalPlan, conf: SQLConf, indexOf: HadoopFsRelation => Option[TableIndex]) {
 
   private val settings = new SkippingSettings(conf)
   private val benefit = new Benefit(settings.maxFilesPerKey, settings.secondRunBytes)
   private val scans = new Scans(indexOf, benefit)
 
-  def filter(plan: LogicalPlan): LogicalPlan = if (scans.areIndexed(plan)) rewrite(plan, None) else plan
+  def filter: LogicalPlan = if (scans.areIndexed(plan)) rewrite(plan, None) else plan
 
-  /** Hangs what was decided on the scans of a plan, for those who explain it. */
-  def record(plan: LogicalPlan): Unit = scans.record(plan)
+  private val sidesThatPrune = plan.flatMap(_.expressions.flatMap(_.collect { case filter: DynamicPruningSubquery =>
+    filter.buildQuery
+  }))
+
+  /** Whether Spark prunes partitions by this broadcast: it too finds it only while nothing changes in it. */
+  private def prunesPartitions(build: LogicalPlan): Boolean =
+    scans.areIndexed(build) && sidesThatPrune.exists(_.sameResult(build))
+
+  /** Hangs what was decided on the scans of the result, for those who explain it. */
+  def record(result: LogicalPlan): Unit = scans.record(result)
 
   private def rewrite(plan: LogicalPlan, tree: Option[FilteredTree]): LogicalPlan = (JoinGraph.top(plan), plan) match {
     case (None, _) => plan.mapChildren(rewrite(_, None))
     case (_, join: Join) =>
-      rewriteJoin(join, tree.getOrElse(new FilteredTree(join, broadcastSide, scans, benefit, settings)))
+      rewriteJoin(join, tree.getOrElse(new FilteredTree(join, scans, benefit, conf)))
     case _ => plan.mapChildren(rewrite(_, tree))
   }
 
@@ -41,45 +46,18 @@ private[join] class KeysOfJoins(conf: SQLConf, indexOf: LogicalRelation => Optio
     case LeftAnti | ExistenceJoin(_) =>
       join.copy(left = rewrite(join.left, Some(tree)), right = rewrite(join.right, None))
     case _ =>
-      val equalities = JoinGraph.equalities(join)
-      def ownRuns(side: LogicalPlan, keys: Seq[Expression]) =
-        keys.foldLeft(side)((plan, key) => tree.bySecondRun(plan, key))
-      val (lefts, rights) = equalities.unzip
-      broadcastSide(join) match {
-        case Some(BuildRight) =>
-          val right = rewrite(ownRuns(join.right, rights), Some(tree))
-          val filtered = join.copy(right = right)
-          val left = tree.byBroadcast(join.left, right, buildKeys(filtered, BuildRight), rights)
-          filtered.copy(left = rewrite(ownRuns(left, lefts), Some(tree)))
-        case Some(BuildLeft) =>
-          val left = rewrite(ownRuns(join.left, lefts), Some(tree))
-          val filtered = join.copy(left = left)
-          val right = tree.byBroadcast(join.right, left, buildKeys(filtered, BuildLeft), lefts)
-          filtered.copy(right = rewrite(ownRuns(right, rights), Some(tree)))
+      def finish(side: LogicalPlan, keys: Seq[Expression]) =
+        rewrite(keys.foldLeft(side)((plan, key) => tree.fromElsewhere(plan, key)), Some(tree))
+      Broadcast.of(join, conf) match {
+        case Some(broadcast) =>
+          val (buildKeys, otherKeys) = broadcast.equalities.unzip
+          val finished =
+            if (prunesPartitions(broadcast.build)) broadcast
+            else broadcast.withBuild(finish(broadcast.build, buildKeys))
+          finished.withOther(finish(tree.fromBroadcast(finished), otherKeys)).join
         case None =>
-          join.copy(
-            left = rewrite(ownRuns(join.left, lefts), Some(tree)),
-            right = rewrite(ownRuns(join.right, rights), Some(tree))
-          )
+          val (lefts, rights) = JoinGraph.equalities(join).unzip
+          join.copy(left = finish(join.left, lefts), right = finish(join.right, rights))
       }
-  }
-
-  /** The side Spark will likely broadcast. */
-  private def broadcastSide(join: Join): Option[BuildSide] = {
-    val hinted = (hintToBroadcastLeft(join.hint), hintToBroadcastRight(join.hint))
-    def may(hint: Boolean, otherHint: Boolean, refused: Boolean, side: LogicalPlan) =
-      hint || !otherHint && !refused && canBroadcastBySize(side, conf)
-    val left = canBuildBroadcastLeft(join.joinType) &&
-      may(hinted._1, hinted._2, hintToNotBroadcastLeft(join.hint), join.left)
-    val right = canBuildBroadcastRight(join.joinType) &&
-      may(hinted._2, hinted._1, hintToNotBroadcastRight(join.hint), join.right)
-    if (left && right) Some(if (join.right.stats.sizeInBytes <= join.left.stats.sizeInBytes) BuildRight else BuildLeft)
-    else if (left) Some(BuildLeft)
-    else Option.when(right)(BuildRight)
-  }
-
-  private def buildKeys(join: Join, side: BuildSide): Seq[Expression] = join match {
-    case ExtractEquiJoinKeys(_, lefts, rights, _, _, _, _, _) => if (side == BuildLeft) lefts else rights
-    case _ => Nil
   }
 }

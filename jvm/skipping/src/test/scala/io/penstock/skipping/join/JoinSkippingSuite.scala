@@ -10,7 +10,8 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
 
   override protected val filesPerKey: Map[String, Map[String, Double]] = Map(
     "fact" -> Map("day" -> 0.1, "item" -> 0.2, "note" -> 1.0),
-    "stock" -> Map("s_day" -> 0.1, "s_item" -> 0.2)
+    "stock" -> Map("s_day" -> 0.1, "s_item" -> 0.2),
+    "parted" -> Map("p_item" -> 0.2)
   )
 
   override def beforeAll(): Unit = {
@@ -21,6 +22,13 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
     table("stock", 20000, "int(id % 1000) s_day; int(id % 50) s_item; id quantity; string(id) s_text")
     table("days", 1000, "int(id) d; int(id / 7) week; int(id / 365) year; id d_long")
     table("items", 50, "int(id) i; string(id) name")
+    spark
+      .range(20000)
+      .selectExpr("id quantity", "int(id % 50) p_item", "int(id % 5) p_day")
+      .coalesce(1)
+      .write
+      .partitionBy("p_day")
+      .saveAsTable("parted")
     spark.experimental.extraOptimizations = Seq(rule)
   }
 
@@ -177,6 +185,22 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
     val sql = "SELECT sum(quantity) FROM fact JOIN stock ON item = s_item JOIN items ON item = i WHERE name = '7'"
     assert(filtered(optimized(sql)) === Set("fact.item", "stock.s_item"))
     assertSameAnswer(sql)
+  }
+
+  private val partitioned = """SELECT sum(quantity) FROM fact JOIN parted ON item = p_item JOIN days d1 ON day = d1.d
+    |JOIN days d2 ON p_day = d2.d AND d1.week = d2.week WHERE d1.year = 0 AND d1.d < 3""".stripMargin
+
+  test("partitions are pruned through a table that itself is not filtered, where Spark prunes none") {
+    withSettings("spark.penstock.skipping.transitive.enabled" -> "false") {
+      assert(!filtered(optimized(partitioned))("parted.p_day"))
+    }
+    assert(filtered(optimized(partitioned))("parted.p_day"))
+    assertSameAnswer(partitioned)
+  }
+
+  test("Spark's own pruning of partitions stays as it is") {
+    val plan = optimized("SELECT * FROM parted JOIN days ON p_day = d WHERE year = 0 AND week = 0")
+    assert(filters(plan).map(found => found._1 + "." + found._2) === Seq("parted.p_day"))
   }
 
   test("a preserved side is not filtered through the other one") {

@@ -4,7 +4,7 @@ import java.util
 
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, DynamicPruningSubquery}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan}
-import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.scalatest.Suite
 
 import io.penstock.skipping.LocalSpark
@@ -24,12 +24,15 @@ trait PlannedJoins extends LocalSpark { this: Suite =>
 
   protected def tableName(relation: LogicalRelation): String = relation.catalogTable.fold("")(_.identifier.table)
 
-  private def indexOf(relation: LogicalRelation): Option[TableIndex] =
-    filesPerKey.get(tableName(relation)).map { columns =>
+  private def indexOf(relation: HadoopFsRelation): Option[TableIndex] = {
+    // Of a table with its partitions pruned, the roots are the partitions.
+    val directories = relation.location.rootPaths.flatMap(_.toUri.getPath.split('/')).toSet
+    filesPerKey.collectFirst { case (table, columns) if directories(table) => columns }.map { columns =>
       new ToldIndex(columns.map { case (name, share) =>
         name -> ColumnSummary(IndexedColumn(name, relation.schema(name).dataType), share, bounded = 100)
       })
     }
+  }
 
   protected def optimized(sql: String): LogicalPlan = spark.sql(sql).queryExecution.optimizedPlan
 
