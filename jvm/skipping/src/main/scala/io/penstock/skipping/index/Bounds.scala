@@ -13,7 +13,7 @@ private[index] object Bounds {
     def hasNoValues: Boolean = nulls.contains(rows)
 
     /** A writer that contradicts itself is not believed. */
-    def isBounded: Boolean = bounds.exists { case (low, high) => Order.lteq(low, high) }
+    def isBounded: Boolean = bounds.exists { case (low, high) => Value.ordering.lteq(low, high) }
   }
 
   def of(chunks: Seq[Chunk]): ColumnEntry = {
@@ -48,12 +48,5 @@ private[index] object Bounds {
         Value.Bytes(raised)
       }
     case short => Some(short)
-  }
-
-  /** Of values of one domain. */
-  implicit val Order: Ordering[Value] = {
-    case (Value.Integral(a), Value.Integral(b)) => java.lang.Long.compare(a, b)
-    case (Value.Bytes(a), Value.Bytes(b)) => Arrays.compareUnsigned(a, b)
-    case (a, b) => throw new IllegalArgumentException(s"$a and $b are of two domains")
   }
 }

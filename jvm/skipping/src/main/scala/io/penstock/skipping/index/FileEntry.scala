@@ -1,5 +1,7 @@
 package io.penstock.skipping.index
 
+import java.util.Arrays
+
 import org.apache.spark.sql.types.DataType
 
 /** A column an index covers, by its name in the table's schema. `dataType` has a [[Domain]]. */
@@ -13,6 +15,13 @@ sealed trait Value
 object Value {
   final case class Integral(number: Long) extends Value
   final case class Bytes(bytes: Array[Byte]) extends Value
+
+  /** Of values of one domain. */
+  implicit val ordering: Ordering[Value] = {
+    case (Integral(a), Integral(b)) => java.lang.Long.compare(a, b)
+    case (Bytes(a), Bytes(b)) => Arrays.compareUnsigned(a, b)
+    case (a, b) => throw new IllegalArgumentException(s"$a and $b are of two domains")
+  }
 }
 
 /**

@@ -93,7 +93,7 @@ private[index] object FileScan {
   /** A list says all that a bloom filter would. */
   private def recorded(entry: ColumnEntry, kinds: Set[Kind], values: Iterable[Value]): ColumnEntry =
     if (kinds(Kind.Values) && values.size <= MaxListed && values.forall(Bounds.isShort))
-      entry.copy(values = Some(values.toSeq.sorted(Bounds.Order)))
+      entry.copy(values = Some(values.toSeq.sorted))
     else if (kinds(Kind.Bloom)) {
       val bloom = Bloom.sized(values.size.toLong, FalsePositives)
       values.foreach(bloom.put)

@@ -4,8 +4,10 @@ import java.io.{FileNotFoundException, IOException}
 import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{CommonPathCapabilities, FileContext, Options, Path}
+import org.apache.hadoop.fs.Path
 import org.slf4j.LoggerFactory
+
+import io.penstock.skipping.AtomicFile
 
 /**
  * The files of one table's index: the manifest and the parts it names.
@@ -73,23 +75,7 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
     } catch { case e: IOException => log.warn(s"Old parts of the skipping index of $root were not removed: $e") }
 
   /** Readers see the former manifest or this one, whole. */
-  def replace(next: Manifest): Unit = {
-    val content = Manifest.write(next)
-    def write(to: Path): Unit = {
-      val out = fs.create(to, true)
-      try out.write(content)
-      finally out.close()
-    }
-    // Object stores show an object only when it is whole, and rename by copying; file systems are the other way round.
-    if (fs.hasPathCapability(manifest, CommonPathCapabilities.ABORTABLE_STREAM)) write(manifest)
-    else {
-      val temporary = new Path(directory, s".$ManifestName.${UUID.randomUUID}")
-      try {
-        write(temporary)
-        FileContext.getFileContext(fs.getUri, conf).rename(temporary, manifest, Options.Rename.OVERWRITE)
-      } finally fs.delete(temporary, false)
-    }
-  }
+  def replace(next: Manifest): Unit = AtomicFile.replace(manifest, Manifest.write(next), conf)
 }
 
 private[index] object IndexStore {

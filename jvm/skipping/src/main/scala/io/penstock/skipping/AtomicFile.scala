@@ -1,0 +1,29 @@
+package io.penstock.skipping
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{CommonPathCapabilities, FileContext, Options, Path}
+
+/** Small files that are replaced while others read them. */
+private[skipping] object AtomicFile {
+
+  /** Readers see what was there before, or all of this. Throws an `IOException`; nothing has changed then. */
+  def replace(file: Path, content: Array[Byte], conf: Configuration): Unit = {
+    val fs = file.getFileSystem(conf)
+    def write(to: Path): Unit = {
+      val out = fs.create(to, true)
+      try out.write(content)
+      finally out.close()
+    }
+    // Object stores show an object only when it is whole, and rename by copying; file systems are the other way round.
+    if (fs.hasPathCapability(file, CommonPathCapabilities.ABORTABLE_STREAM)) write(file)
+    else {
+      val temporary = new Path(file.getParent, s".${file.getName}.${UUID.randomUUID}")
+      try {
+        write(temporary)
+        FileContext.getFileContext(fs.getUri, conf).rename(temporary, file, Options.Rename.OVERWRITE)
+      } finally fs.delete(temporary, false)
+    }
+  }
+}
