@@ -39,6 +39,9 @@ class SkippingSettings(conf: SQLConf) {
 
   /** Where the session notes which filters and joins came (a directory's URI), for advice on layouts. */
   def history: Option[String] = conf.getConf(History).filter(_.nonEmpty)
+
+  /** How large the objects of a table are to be when it is laid out. */
+  def objectBytes: Long = conf.getConf(ObjectSize)
 }
 
 /**
@@ -112,4 +115,11 @@ object SkippingSettings {
     .doc("The directory (a URI) where the session notes which filters and joins came; advice on layouts reads it.")
     .stringConf
     .createOptional
+
+  private val ObjectSize = SQLConf
+    .buildConf(Prefix + "layout.object.size")
+    .doc("How large the objects of a table are to be that is laid out as advised or written again.")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "an object has a size")
+    .createWithDefaultString("32m")
 }

@@ -6,9 +6,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 /** A data file as the file system lists it; `directory` and `name` as in [[FileEntry]]. */
-private[index] case class ListedFile(directory: String, name: String, length: Long, modificationMs: Long)
+private[skipping] case class ListedFile(directory: String, name: String, length: Long, modificationMs: Long)
 
-private[index] object TableListing {
+private[skipping] object TableListing {
 
   /** The files below a table's root that Spark would take for data. Throws an `IOException`. */
   def list(root: Path, conf: Configuration): Vector[ListedFile] = {

@@ -1,0 +1,33 @@
+package io.penstock.skipping.advise
+
+import org.apache.spark.sql.SparkSession
+
+import io.penstock.skipping.SkippingSettings
+import io.penstock.skipping.history.{History, ScanNote}
+import io.penstock.skipping.layout.{ColumnSample, ObjectOf, SourceTable}
+
+/** Advice on a table from the session's history. Reads a sample of the columns that the history asks for. */
+object TableAdvice {
+
+  /** Throws an `IllegalArgumentException` where the session keeps no history. */
+  def of(spark: SparkSession, table: SourceTable): Advice = {
+    val settings = new SkippingSettings(spark.sessionState.conf)
+    val directory = settings.history.getOrElse {
+      throw new IllegalArgumentException(
+        s"There is no history to go by: set ${SkippingSettings.Prefix}history to the directory that queries note in"
+      )
+    }
+    val history = new History(directory, spark.sessionState.newHadoopConf())
+    val notes = history.of(table.root.toString)
+    Advisor.advise(notes, facts(table, notes), settings.objectBytes)
+  }
+
+  private def facts(table: SourceTable, notes: Seq[ScanNote]): TableFacts = {
+    val asked = notes.flatMap(_.conditions).map(_.column).distinct
+    val columns = table.frame.schema.filter(field => asked.contains(field.name) && table.canBeRanged(field))
+    val rows = if (columns.isEmpty) Nil else table.sample(columns.map(_.name)).map(ObjectOf.split(_, 0)._2)
+    val samples = columns.indices.map(i => columns(i).name -> ColumnSample.of(rows.map(_(i)))).toMap
+    val partitionable = columns.filter(table.canPartition).map(_.name).toSet
+    TableFacts(table.bytes, table.rows, samples, partitionable)
+  }
+}

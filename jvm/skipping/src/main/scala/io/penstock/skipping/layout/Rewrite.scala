@@ -1,0 +1,220 @@
+package io.penstock.skipping.layout
+
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.penstock.Columns
+import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.sql.{SaveMode, SparkSession}
+
+import io.penstock.skipping.SkippingSettings
+import io.penstock.skipping.index.{IndexMaintenance, IndexedTable, TableListing}
+import io.penstock.skipping.layout.Placement.SampledRow
+
+/** What a table came to; `table` is the one that has the new layout. */
+case class Rewritten(table: Seq[String], filesBefore: Int, bytesBefore: Long, files: Int, bytes: Long, rows: Long)
+
+/**
+ * Writes a table's rows again in another layout, registers them, collects their statistics and indexes them.
+ *
+ * Nothing else may write to the table meanwhile: where the change is seen the rewriting fails, and in place, where it
+ * cannot be, it would be lost. A rewriting that fails has changed nothing, but as [[RewriteTarget.Renamed]] says.
+ */
+class Rewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
+
+  import Rewrite._
+
+  private val conf = spark.sessionState.newHadoopConf()
+  private val catalog = spark.sessionState.catalog
+  private val settings = new SkippingSettings(spark.sessionState.conf)
+
+  /** Throws an `IllegalArgumentException` where the layout cannot be had, before anything is written. */
+  def run(into: Option[Seq[String]]): Rewritten = {
+    requireColumns()
+    requireOwnPartitions()
+    val target = RewriteTarget.choose(
+      into,
+      cataloged = source.entry.isDefined,
+      partitionedAlike = layout.partitionBy == source.partitionColumns,
+      replacesAtOnce = source.root.toUri.getScheme == "s3a" &&
+        spark.sessionState.conf.fileCommitProtocolClass == AtomicProtocol
+    ) match {
+      case Right(target) => target
+      case Left(why) => throw refused(why)
+    }
+    val (files, bytes, rows) = (source.files, source.bytes, source.rows)
+    val table = target match {
+      case RewriteTarget.InPlace => inPlace()
+      case RewriteTarget.Beside(table) => beside(table)
+      case RewriteTarget.Renamed => renamed()
+    }
+    val now = TableListing.list(IndexedTable.of(spark, table).root, conf)
+    Rewritten(table, files, bytes, now.size, now.map(_.length).sum, rows)
+  }
+
+  private def inPlace(): Seq[String] = {
+    write(source.root)
+    source.entry.foreach(table => catalog.refreshTable(table.identifier))
+    spark.catalog.refreshByPath(source.root.toString)
+    complete(source.name)
+    source.name
+  }
+
+  private def beside(name: Seq[String]): Seq[String] = {
+    val identifier = spark.sessionState.sqlParser.parseTableIdentifier(quoted(name))
+    if (catalog.tableExists(identifier)) throw refused(s"there is a table ${identifier.unquotedString} already")
+    val location = new Path(catalog.defaultTablePath(identifier))
+    make(identifier, CatalogTableType.MANAGED, location)
+    complete(name)
+    name
+  }
+
+  /**
+   * The new table is complete before the name moves to it, which takes the catalog two steps: one who asks for the
+   * table between them finds none.
+   */
+  private def renamed(): Seq[String] = {
+    val entry = source.entry.get
+    val before = source.state
+    val id = UUID.randomUUID.toString.take(8)
+    val interim = entry.identifier.copy(table = s"${entry.identifier.table}__rewritten_$id")
+    // A table whose files are its own would move, file by file, when it is renamed.
+    val location = source.root.suffix(s"-$id")
+    make(interim, CatalogTableType.EXTERNAL, location)
+    try {
+      complete(interim.nameParts.takeRight(2))
+      if (source.state != before) throw refused("it was changed meanwhile. Run it again when nothing writes to it")
+    } catch { case NonFatal(e) => discard(interim, location); throw e }
+    val renaming =
+      s"ALTER TABLE ${quoted(interim.nameParts)} RENAME TO ${quoted(entry.identifier.nameParts.takeRight(2))}"
+    spark.sql(s"DROP TABLE ${quoted(entry.identifier.nameParts)}")
+    try spark.sql(renaming)
+    catch {
+      case NonFatal(e) =>
+        throw new IllegalStateException(s"${source.sqlName} is whole, but it has another name now: $renaming", e)
+    }
+    source.name
+  }
+
+  /** Leaves nothing behind where it fails. */
+  private def make(identifier: TableIdentifier, kind: CatalogTableType, location: Path): Unit = {
+    val fs = location.getFileSystem(conf)
+    if (fs.exists(location) && fs.listStatus(location).nonEmpty) throw refused(s"there are files at $location already")
+    try {
+      write(location)
+      catalog.createTable(described(identifier, kind, location), ignoreIfExists = false, validateLocation = false)
+      if (layout.partitionBy.nonEmpty) spark.sql(s"ALTER TABLE ${quoted(identifier.nameParts)} RECOVER PARTITIONS")
+      val written = spark.table(quoted(identifier.nameParts)).count()
+      if (written != source.rows) throw refused(s"it had ${source.rows} rows, and $written when it was written again")
+    } catch { case NonFatal(e) => discard(identifier, location); throw e }
+  }
+
+  private def discard(identifier: TableIdentifier, location: Path): Unit = {
+    catalog.dropTable(identifier, ignoreIfNotExists = true, purge = false)
+    location.getFileSystem(conf).delete(location, true)
+  }
+
+  /** The table's own description, but for what its layout changes. */
+  private def described(identifier: TableIdentifier, kind: CatalogTableType, location: Path): CatalogTable = {
+    val (partitions, data) = source.entry
+      .fold(source.frame.schema)(_.schema)
+      .partition(field => layout.partitionBy.contains(field.name))
+    val ordered = StructType(data ++ layout.partitionBy.map(name => partitions.find(_.name == name).get))
+    val template = source.entry.getOrElse(CatalogTable(identifier, kind, EmptyStorage, ordered, Some("parquet")))
+    template.copy(
+      identifier = identifier,
+      tableType = kind,
+      storage = template.storage.copy(locationUri = Some(location.toUri)),
+      schema = ordered,
+      partitionColumnNames = layout.partitionBy,
+      tracksPartitionsInCatalog = layout.partitionBy.nonEmpty && spark.sessionState.conf.manageFilesourcePartitions,
+      stats = None
+    )
+  }
+
+  private def write(location: Path): Unit =
+    source.frame
+      .repartition(placement.objects, Columns.of(objectOf))
+      .sortWithinPartitions(layout.columns.map(name => col(Layout.quoted(name))): _*)
+      .write
+      .mode(SaveMode.Overwrite)
+      .option("partitionOverwriteMode", "static")
+      .options(source.entry.fold(Map.empty[String, String])(_.storage.properties))
+      .partitionBy(layout.partitionBy: _*)
+      .parquet(location.toString)
+
+  private lazy val placement: Placement = {
+    val partitionColumns = layout.partitionBy.size
+    val sample = if (layout.columns.isEmpty) Nil else source.sample(layout.columns)
+    val rows = sample.map(ObjectOf.split(_, partitionColumns)).map { case (partition, values) =>
+      SampledRow(partition, values)
+    }
+    Placement.of(layout, rows, source.bytes, settings.objectBytes)
+  }
+
+  private def objectOf: ObjectOf = {
+    val attributes = source.frame.queryExecution.analyzed.output
+    ObjectOf(layout.columns.map(name => attributes.find(_.name == name).get), layout.partitionBy.size, placement)
+  }
+
+  /** What the optimizer and the index knew of the old files. */
+  private def complete(name: Seq[String]): Unit = {
+    for (statistics <- source.entry.flatMap(_.stats)) {
+      val columns = statistics.colStats.keys.toSeq.sorted.map(Layout.quoted)
+      val of = if (columns.isEmpty) "" else columns.mkString(" FOR COLUMNS ", ", ", "")
+      spark.sql(s"ANALYZE TABLE ${quoted(name)} COMPUTE STATISTICS$of")
+    }
+    IndexMaintenance.build(spark, IndexedTable.of(spark, name))
+  }
+
+  private def requireColumns(): Unit = {
+    val repeated = layout.columns.diff(layout.columns.distinct)
+    if (repeated.nonEmpty) throw refused(s"its layout names ${repeated.head} twice")
+    if (layout.partitionBy.size >= source.frame.columns.length) throw refused("no column would be left in its files")
+    for (field <- layout.ranges.map(level => source.column(level.column)) if !source.canBeRanged(field))
+      throw refused(s"files cannot be skipped by ranges of ${field.name}, a ${field.dataType.sql}")
+    for (field <- layout.partitionBy.diff(source.partitionColumns).map(source.column)) {
+      if (!source.canPartition(field))
+        throw refused(s"names of directories cannot hold the values of ${field.name}, a ${field.dataType.sql}")
+      // Spark reads the directory of an empty text as null.
+      if (
+        field.dataType == StringType && source.frame.where(col(Layout.quoted(field.name)) === "").limit(1).count() > 0
+      )
+        throw refused(s"${field.name} is empty in some rows, which a directory cannot tell from null")
+    }
+  }
+
+  /** Partitions elsewhere would be read with the others, and stay where they are beside their own copy. */
+  private def requireOwnPartitions(): Unit =
+    for (entry <- source.entry if entry.partitionColumnNames.nonEmpty) {
+      val below = source.root.toUri.getPath + "/"
+      def isOwn(place: Path) = source.root.getFileSystem(conf).makeQualified(place).toUri.getPath.startsWith(below)
+      catalog.listPartitions(entry.identifier).find(partition => !isOwn(new Path(partition.location))).foreach {
+        partition =>
+          throw refused(s"a partition of it is elsewhere, at ${partition.location}")
+      }
+    }
+
+  private def refused(why: String) = new IllegalArgumentException(s"${source.sqlName} is not rewritten: $why")
+
+  private def quoted(name: Seq[String]): String = name.map(Layout.quoted).mkString(".")
+}
+
+object Rewrite {
+
+  /** Deletes what a job replaces when the job is committed, not before it reads it. */
+  private val AtomicProtocol = "io.penstock.fs.commit.AtomicCommitProtocol"
+
+  private val EmptyStorage = org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat.empty
+
+  /** The layout with columns called as the table calls them. */
+  def named(layout: Layout, table: SourceTable): Layout = Layout(
+    layout.partitionBy.map(table.column(_).name),
+    layout.ranges.map(level => level.copy(column = table.column(level.column).name))
+  )
+}

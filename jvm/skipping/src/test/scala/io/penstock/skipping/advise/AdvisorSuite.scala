@@ -1,0 +1,112 @@
+package io.penstock.skipping.advise
+
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.penstock.skipping.filter.Keys
+import io.penstock.skipping.history.{Condition, ScanNote}
+import io.penstock.skipping.index.Value
+import io.penstock.skipping.layout.{ColumnSample, Layout, RangeLevel}
+
+class AdvisorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  private val megabyte = 1L << 20
+  private val objectBytes = 8 * megabyte
+
+  private def column(values: Iterable[Long]) = ColumnSample.of(values.toSeq.map(value => Some(Value.Integral(value))))
+
+  /** 100 days, and a thousand items that come in any order. */
+  private val days = column((0L until 10000).map(_ % 100))
+  private val items = column((0L until 10000).map(_ * 7919 % 1000))
+  private val orders = column((0L until 10000).map(_ * 1000003L))
+
+  private def table(megabytes: Long, columns: (String, ColumnSample)*) =
+    TableFacts(megabytes * megabyte, 10000000, columns.toMap, columns.map(_._1).toSet)
+
+  private def scan(facts: TableFacts, scans: Long, conditions: (String, Keys)*) = ScanNote(
+    "s3a://lake/sales",
+    conditions.map { case (column, keys) => Condition(column, byJoin = true, Some(keys)) },
+    scans,
+    scans * 100,
+    scans * facts.bytes
+  )
+
+  private def days(first: Long, last: Long) = "day" -> Keys.Integral.interval(first, last)
+
+  test("a table asked for by days large enough for an object each is partitioned by day") {
+    val facts = table(1000, "day" -> days, "item" -> items)
+    val advice = Advisor.advise(Seq(scan(facts, 5, days(10, 19))), facts, objectBytes)
+    assert(advice.layout.contains(Layout(Seq("day"), Nil)))
+    assert(advice.bytesNow == 5 * facts.bytes && math.abs(advice.bytesThen - facts.bytes / 2) < megabyte)
+  }
+
+  test("days too small for an object each become ranges, not thousands of tiny objects") {
+    val facts = table(80, "day" -> days)
+    val advice = Advisor.advise(Seq(scan(facts, 1, days(0, 9))), facts, objectBytes)
+    assert(advice.layout.contains(Layout(Nil, Seq(RangeLevel("day", Some(10))))))
+  }
+
+  test("where scans ask for two columns the table is partitioned by one and cut by the other inside") {
+    val facts = table(10000, "day" -> days, "item" -> items)
+    val asked = Seq(scan(facts, 3, days(3, 4)), scan(facts, 3, "item" -> Keys.Integral.interval(0, 40)))
+    val advice = Advisor.advise(asked, facts, objectBytes)
+    assert(advice.layout.contains(Layout(Seq("day"), Seq(RangeLevel("item")))))
+  }
+
+  test("a column that may not be a directory is cut into ranges") {
+    val facts = table(1000, "day" -> days).copy(partitionable = Set.empty)
+    val advice = Advisor.advise(Seq(scan(facts, 1, days(0, 0))), facts, objectBytes)
+    assert(advice.layout.exists(layout => layout.partitionBy.isEmpty && layout.columns == Seq("day")))
+  }
+
+  test("keys that are all over a column's values are said to be of no use, not laid out by") {
+    val facts = table(1000, "order" -> orders)
+    val scattered = Keys.Integral.points((0L until 10000 by 10).map(_ * 1000003L).toArray)
+    val all = Keys.Integral.interval(0, Long.MaxValue)
+    assert(Advisor.advise(Seq(scan(facts, 9, "order" -> scattered)), facts, objectBytes).layout.isEmpty)
+    val both = table(1000, "order" -> orders, "day" -> days)
+    val advice = Advisor.advise(Seq(scan(both, 9, "order" -> all, days(1, 1))), both, objectBytes)
+    assert(advice.layout.exists(_.columns == Seq("day")))
+    assert(advice.reasons.exists(reason => reason.startsWith("order:") && reason.contains("no order by it would help")))
+  }
+
+  test("a table that is laid out well already stays as it is") {
+    val facts = table(1000, "day" -> days)
+    val read = scan(facts, 4, days(7, 7)).copy(bytes = 4 * facts.bytes / 100)
+    val advice = Advisor.advise(Seq(read), facts, objectBytes)
+    assert(advice.layout.isEmpty && advice.bytesThen == advice.bytesNow)
+    assert(advice.reasons.last.contains("not worth writing the table again"))
+  }
+
+  test("no history, nothing asked for and a table of one object are told apart") {
+    val facts = table(1000, "day" -> days)
+    assert(Advisor.advise(Nil, facts, objectBytes).reasons == Seq("no scan of this table is noted"))
+    val without = table(1000)
+    assert(Advisor.advise(Seq(scan(without, 1)), without, objectBytes).reasons.last.contains("no column"))
+    val small = table(10, "day" -> days)
+    assert(Advisor.advise(Seq(scan(small, 1, days(1, 1))), small, objectBytes).reasons.last.contains("too small"))
+  }
+
+  test("a join whose keys were not seen promises nothing") {
+    val facts = table(1000, "day" -> days)
+    val blind = scan(facts, 5).copy(conditions = Seq(Condition("day", byJoin = true, None)))
+    assert(Advisor.advise(Seq(blind), facts, objectBytes).layout.isEmpty)
+  }
+
+  test("advice never promises less than nothing, nor more than is read; the order of notes does not matter") {
+    val asked = for {
+      first <- Gen.choose(0L, 99L)
+      length <- Gen.choose(0L, 99L)
+      name <- Gen.oneOf("day", "item")
+      scans <- Gen.choose(1L, 5L)
+    } yield (name, Keys.Integral.interval(first, first + length), scans)
+    val facts = table(500, "day" -> days, "item" -> items)
+    forAll(Gen.listOfN(4, asked)) { asked =>
+      val notes = asked.map { case (name, keys, scans) => scan(facts, scans, name -> keys) }
+      val advice = Advisor.advise(notes, facts, objectBytes)
+      assert(advice.bytesThen >= 0 && advice.bytesThen <= advice.bytesNow)
+      assert(Advisor.advise(notes.reverse, facts, objectBytes).layout == advice.layout)
+    }
+  }
+}
