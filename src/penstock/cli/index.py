@@ -49,8 +49,8 @@ def build(
     """Build the index of a table's files, in place of the one there was, and say which columns it covers and why."""
     target = table_in_sql(table)
     wanted = "".join(
-        f" {word} ({', '.join(map(_quoted, names))})"
-        for word, names in (("COLUMNS", _parts(columns)), ("KINDS", _parts(kinds)))
+        f" {word} ({', '.join(map(quoted, names))})"
+        for word, names in (("COLUMNS", parts(columns)), ("KINDS", parts(kinds)))
         if names
     )
     size = options.cluster_size(
@@ -90,11 +90,48 @@ def show(table: Table, lake: options.Lake = None, as_json: options.Json = False)
 def drop(table: Table, lake: options.Lake = None, as_json: options.Json = False) -> None:
     """Remove a table's index. The table stays as it is, and its queries read all files again."""
     (answer,) = _run(table, lake, "DROP SKIPPING INDEX ON", problem="was not dropped")
-    dropped = _records(answer)[0]["dropped"]
+    dropped = records(answer)[0]["dropped"]
     if as_json:
         typer.echo(json.dumps({"table": table, "dropped": dropped}))
     else:
         typer.echo(f"The index of {table} is gone" if dropped else f"{table} had no index")
+
+
+@app.command()
+def advise(
+    table: Table,
+    *,
+    object_size: options.ObjectSize = None,
+    lake: options.Lake = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say how a table should be laid out for the queries that were noted of it, and how much less they would read.
+
+    Reads a sample of the columns that they ask for.
+    """
+    engine = Engine(Home.default())
+    settings = options.layout_settings(object_size)
+    spec = statements.application(engine, lake, options.usual_size(), name=f"index {table}", settings=settings)
+    (answer,) = statements.answers(
+        engine,
+        spec,
+        f"SHOW SKIPPING ADVICE ON {table_in_sql(table)}",
+        problem=f"There is no advice on {table}",
+        fix="penstock tables lists the tables; queries by penstock sql and penstock run are noted",
+    )
+    items = [(str(row["item"]), row["value"]) for row in records(answer)]
+    reasons = [value for item, value in items if item == "why"]
+    advice = {item: value for item, value in items if item != "why"}
+    if as_json:
+        measured = {name.replace(" ", "_"): int(advice[name]) for name in ("scans", "bytes now", "bytes then")}
+        told = {"table": table, "layout": advice["layout"], **measured, "why": reasons}
+        typer.echo(json.dumps({**told, "statement": advice.get("statement")}, indent=2))
+        return
+    typer.echo(f"{table}: {advice['layout'] or 'stay as it is'}")
+    for reason in reasons:
+        typer.echo(f"  {reason}")
+    if advice["layout"]:
+        typer.echo(f"  apply it: penstock table rewrite {table} --advised")
 
 
 def table_in_sql(text: str) -> str:
@@ -103,7 +140,7 @@ def table_in_sql(text: str) -> str:
     Raises `InvalidInput` for what is neither.
     """
     if "://" in text or text.startswith("/"):
-        return f"parquet.{_quoted(text)}"
+        return f"parquet.{quoted(text)}"
     parts = [match[1] for match in _NAME.finditer(text)]
     if not parts or ".".join(parts) != text:
         raise InvalidInput(
@@ -111,7 +148,7 @@ def table_in_sql(text: str) -> str:
             why="a table of the catalog is DB.TABLE, one without a catalog the address of its directory",
             fix="penstock tables lists the catalog's; a name with other characters goes in backquotes: db.`my-table`",
         )
-    return ".".join(part if part.startswith("`") else _quoted(part) for part in parts)
+    return ".".join(part if part.startswith("`") else quoted(part) for part in parts)
 
 
 def _run(table: str, lake: str | None, statement: str, *, problem: str) -> Sequence[Result]:
@@ -123,22 +160,25 @@ def _run(table: str, lake: str | None, statement: str, *, problem: str) -> Seque
     return statements.answers(engine, spec, text, problem=f"The index of {table} {problem}", fix=fix)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as SQL writes it, whatever is in it."""
     return f"`{name.replace('`', '``')}`"
 
 
-def _parts(names: Sequence[str] | None) -> list[str]:
+def parts(names: Sequence[str] | None) -> list[str]:
+    """Of a repeatable option that also takes commas."""
     return [part.strip() for text in names or () for part in text.split(",") if part.strip()]
 
 
-def _records(result: Result) -> list[dict[str, Any]]:
+def records(result: Result) -> list[dict[str, Any]]:
+    """The rows of a result, by the names of its columns."""
     names = [column["name"] for column in result["columns"]]
     return [dict(zip(names, row, strict=True)) for row in result["rows"]]
 
 
 def _tell(table: str, change: Result | None, covered: Result | None, *, as_json: bool) -> None:
-    changes = _records(change)[0] if change else None
-    columns = _records(covered) if covered else None
+    changes = records(change)[0] if change else None
+    columns = records(covered) if covered else None
     if as_json:
         told = {"table": table, "change": changes, "columns": columns}
         typer.echo(json.dumps({name: value for name, value in told.items() if value is not None}, indent=2))

@@ -32,6 +32,7 @@ class _Command:
     help: str
     panel: str
     passes_arguments: bool = False
+    hidden: bool = False
 
     def load(self, name: str) -> Any:
         found = getattr(importlib.import_module(f"penstock.cli.{self.module}"), self.attribute)
@@ -55,6 +56,8 @@ _COMMANDS = {
     "rerun": _Command("apps", "rerun", "Run an application again, as a new one.", _RUN),
     "lake": _Command("lake", "app", "Object stores: start the embedded one, add others, check them.", _DATA),
     "tables": _Command("tables", "app", "The catalog's tables.", _DATA),
+    # `penstock table rewrite T` reads better than `penstock tables rewrite T`; both are right.
+    "table": _Command("tables", "app", "The catalog's tables.", _DATA, hidden=True),
     "index": _Command("index", "app", "Skipping indexes: files that a query cannot need are not read.", _DATA),
     "cache": _Command("cache", "app", "What this machine keeps of the lake, near its clusters.", _DATA),
     "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA),
@@ -97,7 +100,7 @@ def _penstock(
 def command() -> Any:
     group = get_command(_app)
     for name, about in _COMMANDS.items():
-        stub = TyperCommand(name=name, help=about.help, rich_help_panel=about.panel)
+        stub = TyperCommand(name=name, help=about.help, rich_help_panel=about.panel, hidden=about.hidden)
         group.commands[name] = stub  # type: ignore[attr-defined]
     return group
 

@@ -29,6 +29,10 @@ ExecutorMemory = Annotated[
     typer.Option(help="Heap of each executor. [a quarter of the machine, 512m to 8g]", show_default=False),
 ]
 Lake = Annotated[Optional[str], typer.Option(help="Which lake; the default one if not given.", show_default=False)]  # noqa: UP045
+ObjectSize = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="How large the table's objects are to be. [32m]", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -68,6 +72,18 @@ def memory(text: str | None, option: str) -> int | None:
     if found is None or found <= 0:
         raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 4g")
     return found
+
+
+def layout_settings(object_size: str | None) -> dict[str, str]:
+    """The settings of an application that lays a table out."""
+    if object_size is None:
+        return {}
+    found = values.size_in_bytes(object_size)
+    if found is None or found <= 0:
+        raise InvalidInput(
+            f"--object-size {object_size} is not understood", why="it should be a size", fix="--object-size 32m"
+        )
+    return {"spark.penstock.skipping.layout.object.size": f"{found}b"}
 
 
 def seconds(text: str | None, option: str) -> float | None:

@@ -1,4 +1,4 @@
-"""`penstock tables`: what the catalog knows, without starting Spark."""
+"""`penstock tables`: what the catalog knows, without starting Spark; and writing a table again, with it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 from typer.core import TyperGroup
 
+from penstock.cli import rewriting
 from penstock.cli.console import plain_console
 from penstock.home import Home
 
@@ -31,6 +32,7 @@ app = typer.Typer(
     help="The catalog's tables: `penstock tables [PATTERN]`, `penstock tables show DB.TABLE`.",
     add_completion=False,
 )
+app.command("rewrite")(rewriting.rewrite)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

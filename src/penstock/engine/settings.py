@@ -44,7 +44,8 @@ def launch(
 
 
 def _lake(lake: Lake) -> Mapping[str, str]:
-    return {**lake_settings.spark_settings(lake), **lake_settings.gateway_settings(lake)}
+    history = {"spark.penstock.skipping.history": f"{lake.root}/penstock/history"}
+    return {**lake_settings.spark_settings(lake), **lake_settings.gateway_settings(lake), **history}
 
 
 def _catalog(lake: Lake) -> Mapping[str, str]:

@@ -20,6 +20,13 @@ LAYER = Layer(
             "are asked once whether they have one; the answers are the same with and without",
             _GUIDE,
         ),
+        Setting(
+            "spark.sql.queryExecutionListeners",
+            "io.penstock.skipping.history.QueryHistory",
+            "Which filters and joins came, and what they read, is what advice on a table's layout goes by; noted "
+            "beside the queries, in one small object of the lake for each application",
+            _GUIDE,
+        ),
     ),
 )
 

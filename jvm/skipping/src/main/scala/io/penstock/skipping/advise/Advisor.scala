@@ -18,7 +18,8 @@ object Advisor {
     else {
       val scans = notes.map(_.scans).sum
       val now = notes.map(_.bytes).sum
-      val seen = s"noted: ${Costs.scans(scans)}, of files of ${Bytes.text(now)}; the table has ${Bytes.text(facts.bytes)}"
+      val seen =
+        s"noted: ${Costs.scans(scans)}, of files of ${Bytes.text(now)}; the table has ${Bytes.text(facts.bytes)}"
       val costs = new Costs(notes, facts)
       val ranked = new Candidates(facts, objectBytes).all.map(candidate => candidate -> costs.of(candidate))
       val least = ranked.map(_._2).minOption

@@ -12,8 +12,7 @@ import io.penstock.skipping.layout.Ranges
  * What the noted scans would read of a table in another layout, and which of its columns they ask for.
  *
  * A scan is expected to read the objects that hold a range its keys are in. The columns of a layout are taken as
- * independent of each other, which overestimates what is read where they are not; what the table's present order
- * happens to save by other columns is taken as lost.
+ * independent of each other; what the table's present order happens to save by other columns is taken as lost.
  */
 private[advise] class Costs(notes: Seq[ScanNote], facts: TableFacts) {
 

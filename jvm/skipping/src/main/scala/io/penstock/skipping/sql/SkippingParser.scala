@@ -49,6 +49,8 @@ object SkippingParser {
     case Statement.Refresh(table) => RefreshIndex(table)
     case Statement.Show(table) => ShowIndex(table)
     case Statement.Drop(table) => DropIndex(table)
+    case Statement.Advice(table) => ShowAdvice(table)
+    case Statement.Rewrite(table, into, layout) => RewriteTable(table, into, layout)
   }
 
   private def refused(text: String, error: SyntaxError): ParseException = {

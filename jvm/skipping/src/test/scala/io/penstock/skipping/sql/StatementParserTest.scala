@@ -4,6 +4,7 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
+import io.penstock.skipping.layout.{Layout, RangeLevel}
 import io.penstock.skipping.sql.Statement._
 
 class StatementParserTest extends AnyFunSuite with ScalaCheckPropertyChecks {
@@ -23,6 +24,26 @@ class StatementParserTest extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(statement("refresh skipping index on table db.t;") == Refresh(Seq("db", "t")))
     assert(statement("Show Skipping Index On cat.db.t ; ;") == Show(Seq("cat", "db", "t")))
     assert(statement("DROP SKIPPING INDEX ON TABLE t") == Drop(Seq("t")))
+  }
+
+  test("advice is asked for, and a layout named or taken from it") {
+    assert(statement("SHOW SKIPPING ADVICE ON table db.t") == Advice(Seq("db", "t")))
+    assert(statement("REWRITE TABLE t AS ADVISED") == Rewrite(Seq("t"), None, None))
+    val both = "rewrite table t into db.u partitioned by (day, `a b`) ranged by (item into 8, shop);"
+    val layout = Layout(Seq("day", "a b"), Seq(RangeLevel("item", Some(8)), RangeLevel("shop", None)))
+    assert(statement(both) == Rewrite(Seq("t"), Some(Seq("db", "u")), Some(layout)))
+    assert(statement("REWRITE TABLE table AS ADVISED") == Rewrite(Seq("table"), None, None))
+    assert(statement(s"REWRITE TABLE t ${layout.sql}") == Rewrite(Seq("t"), None, Some(layout)))
+  }
+
+  test("a layout that is incomplete, twice or in another order is refused where it stops making sense") {
+    assert(error("REWRITE TABLE t").expected == "AS ADVISED, PARTITIONED BY or RANGED BY")
+    assert(error("REWRITE TABLE t AS").expected == "ADVISED")
+    assert(error("REWRITE TABLE t PARTITIONED (a)").expected == "BY")
+    assert(error("REWRITE TABLE t RANGED BY (a INTO 0)").near == "'0'")
+    assert(error("REWRITE TABLE t RANGED BY (a) PARTITIONED BY (b)").expected == "PARTITIONED BY before RANGED BY")
+    assert(error("REWRITE TABLE t AS ADVISED RANGED BY (a)").expected == "the end of the statement")
+    assert(StatementParser.parse("DROP SKIPPING ADVICE ON t").isEmpty)
   }
 
   test("columns and kinds may be said, each or both") {

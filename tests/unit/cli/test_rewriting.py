@@ -1,0 +1,104 @@
+"""`penstock tables rewrite` and `penstock index advise`: which statements they run, and how they tell the answers."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import index, main, rewriting, statements, tables
+from penstock.errors import InvalidInput
+
+DONE = {
+    "table": "db.sales",
+    "layout": "PARTITIONED BY (`day`)",
+    "files_before": 40,
+    "bytes_before": 41943040,
+    "files": 10,
+    "bytes": 40894464,
+    "rows": 1000000,
+}
+ADVICE = [
+    ("layout", "PARTITIONED BY (`day`)"),
+    ("scans", "12"),
+    ("bytes now", "1000"),
+    ("bytes then", "100"),
+    ("why", "12 scans are noted"),
+    ("why", "day: 12 scans filter by it"),
+    ("statement", "REWRITE TABLE `db`.`sales` PARTITIONED BY (`day`)"),
+]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
+    """The statements that were run, with the settings of their applications."""
+    texts: list[tuple[str, dict[str, str]]] = []
+
+    def answers(_engine: object, spec: Any, text: str, **_: str) -> list[dict[str, Any]]:
+        texts.append((text, dict(spec.settings)))
+        if text.startswith("REWRITE"):
+            return [{"columns": [{"name": name} for name in DONE], "rows": [list(DONE.values())]}]
+        return [{"columns": [{"name": "item"}, {"name": "value"}], "rows": [list(row) for row in ADVICE]}]
+
+    monkeypatch.setattr(statements, "answers", answers)
+    for module in (index, rewriting):
+        monkeypatch.setattr(module, "Engine", lambda _: SimpleNamespace(lake=lambda name: SimpleNamespace(name=name)))
+    return texts
+
+
+def penstock(app: Any, *arguments: str) -> str:
+    return CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+
+
+def test_a_layout_reaches_the_statement_as_names_whatever_is_in_them(ran: list[tuple[str, dict[str, str]]]) -> None:
+    layout = ("--partition-by", "day, shop", "--range-by", "item:8,odd`na:me:2,plain")
+    penstock(tables.app, "rewrite", "db.sales", *layout, "--into", "db2.sales", "--object-size", "8m")
+    (statement, settings) = ran[0]
+    assert statement == (
+        "REWRITE TABLE `db`.`sales` INTO `db2`.`sales` PARTITIONED BY (`day`, `shop`) "
+        "RANGED BY (`item` INTO 8, `odd``na:me` INTO 2, `plain`)"
+    )
+    assert settings == {"spark.penstock.skipping.layout.object.size": "8388608b"}
+
+
+def test_as_advised_is_a_statement_of_its_own(ran: list[tuple[str, dict[str, str]]]) -> None:
+    told = penstock(tables.app, "rewrite", "s3a://lake/sales", "--advised")
+    assert ran == [("REWRITE TABLE parquet.`s3a://lake/sales` AS ADVISED", {})]
+    assert "40 objects of 40.0 MiB are now 10 of 39.0 MiB, 1 000 000 rows" in told
+    assert json.loads(penstock(tables.app, "rewrite", "db.sales", "--advised", "--json")) == DONE
+
+
+@pytest.mark.parametrize(
+    ("advised", "range_by"), [(False, []), (True, ["item"]), (False, ["item:0"]), (False, ["item:x"]), (False, [":3"])]
+)
+def test_a_layout_is_given_once_and_right(advised: bool, range_by: list[str]) -> None:
+    with pytest.raises(InvalidInput):
+        rewriting.in_sql("t", None, advised=advised, partition_by=(), range_by=range_by)
+
+
+def test_advice_says_what_and_why_and_how_to_apply_it(ran: list[tuple[str, dict[str, str]]]) -> None:
+    told = penstock(index.app, "advise", "db.sales").splitlines()
+    assert told[0] == "db.sales: PARTITIONED BY (`day`)"
+    assert told[-1].endswith("penstock table rewrite db.sales --advised")
+    assert [statement for statement, _ in ran] == ["SHOW SKIPPING ADVICE ON `db`.`sales`"]
+    as_json = json.loads(penstock(index.app, "advise", "db.sales", "--json"))
+    assert as_json["bytes_now"] == 1000 and as_json["bytes_then"] == 100 and len(as_json["why"]) == 2
+
+
+def test_no_other_layout_is_said_so(monkeypatch: pytest.MonkeyPatch, ran: list[tuple[str, dict[str, str]]]) -> None:
+    monkeypatch.setitem(globals(), "ADVICE", [("layout", None), *ADVICE[1:5]])
+    told = penstock(index.app, "advise", "db.sales")
+    assert told.startswith("db.sales: stay as it is") and "rewrite" not in told
+
+
+def test_table_is_another_word_for_tables_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["--help"])
+    listed = capsys.readouterr().out
+    assert " tables " in listed and " table " not in listed
+    with pytest.raises(SystemExit):
+        main.main(["table", "rewrite", "--help"])
+    assert "--advised" in capsys.readouterr().out
