@@ -46,14 +46,14 @@ class RewriteSuite extends AnyFunSuite with LocalSpark {
   test("no row is lost or changed; a partition is of one day, and its objects share the items out without overlap") {
     val name = table()
     val before = sorted(spark.table(name))
-    val done = rewrite(name, Layout(Seq("DAY"), Seq(RangeLevel("item"))))
+    val done = rewrite(name, Layout(Seq("DAY"), Seq(RangeLevel("item", Some(3)))))
     assert(sorted(spark.table(name)) == before && done.getAs[Long]("rows") == 4000)
     assert(spark.catalog.listColumns(name).filter("isPartition").collect().map(_.name).toSeq == Seq("day"))
     val objects = files(name)
     assert(objects.size == done.getAs[Long]("files") && objects.forall(_.getLong(5) <= 1))
     for ((_, ofDay) <- objects.filterNot(_.isNullAt(1)).groupBy(_.get(1))) {
       val ranges = ofDay.map(file => file.getLong(3) -> file.getLong(4)).sorted
-      assert(ranges.size > 1 && ranges.zip(ranges.tail).forall { case (one, next) => one._2 < next._1 })
+      assert(ranges.size == 3 && ranges.zip(ranges.tail).forall { case (one, next) => one._2 < next._1 })
     }
   }
 
