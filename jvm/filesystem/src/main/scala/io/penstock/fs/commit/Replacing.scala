@@ -17,7 +17,8 @@ private[commit] object Replacing {
 
   /**
    * All but the job's own files, the table's directory marker (an empty table is still there), the marker the job is
-   * about to write anyway, and what running jobs keep below the table: their journals and unfinished output.
+   * about to write anyway, what running jobs keep below the table (their journals and unfinished output), and its
+   * skipping index: its entries are of no use for new files, but which columns it covers is its owner's choice.
    */
   def replaced(
       listed: Iterator[Location],
@@ -30,5 +31,11 @@ private[commit] object Replacing {
   }
 
   private def isWorkingState(key: String): Boolean =
-    key.contains("/" + Journal.Directory) || key.startsWith(Journal.Directory) || key.contains("__magic_job-")
+    isBelow(key, Journal.Directory) || isBelow(key, SkippingIndex) || key.contains("__magic_job-")
+
+  private def isBelow(key: String, directory: String): Boolean =
+    key.contains("/" + directory) || key.startsWith(directory)
+
+  /** Of `io.penstock.skipping`. */
+  private val SkippingIndex = "_skipindex/"
 }
