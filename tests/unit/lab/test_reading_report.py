@@ -87,6 +87,13 @@ def test_with_too_few_rounds_a_loss_is_beyond_the_noise_only_where_every_round_w
     assert counted["lost more than 3% beyond the noise"] == ("1", "q9 -10 %")
 
 
+def test_one_round_of_each_is_no_loss_beyond_the_noise() -> None:
+    one = [{name: (seconds[:1], reads) for name, (seconds, reads) in side.items()} for side in (WITHOUT, WITH)]
+    counted = rows(table(make.document([arm("without", one[0]), arm("with", one[1])]), "Gains of with"))
+    assert counted["lost more than 3%"][0] == "2"
+    assert counted["lost more than 3% beyond the noise"][0] == "0"
+
+
 def test_a_query_shows_both_arms_files_bytes_and_requests_and_the_tables_that_made_the_difference() -> None:
     found = table(compared(), "What was read: with")
     files, size, gets, read, seconds, ratio, tables = rows(found)["q72"]

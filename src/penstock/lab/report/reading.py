@@ -94,7 +94,10 @@ def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
 
 
 def _surely_slower(part: Ratio) -> bool:
-    return part.verdict == "slower" if part.interval else part.candidate.low > part.baseline.high
+    if part.interval:
+        return part.verdict == "slower"
+    # One round of each tells nothing of its noise.
+    return min(part.baseline.count, part.candidate.count) > 1 and part.candidate.low > part.baseline.high
 
 
 def _counted(what: str, parts: Sequence[Ratio]) -> tuple[str, str, str]:
