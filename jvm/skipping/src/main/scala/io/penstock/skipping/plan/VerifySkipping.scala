@@ -27,7 +27,10 @@ object VerifySkipping extends Rule[SparkPlan] {
           case keys: SkippingKeys => InSubqueryExec(keys.child, keys.plan, keys.exprId, isDynamicPruning = false)
           case filter if !filter.isInstanceOf[SkippingExpression] => filter
         }
-        FilterExec(ContributesNothing(conditions.reduce(And), InputFileName(), paths), scan)
+        // Without a filter nothing is skipped.
+        conditions.reduceOption(And).fold[SparkPlan](scan) { condition =>
+          FilterExec(ContributesNothing(condition, InputFileName(), paths), scan)
+        }
       }
     case _ => scan
   }
