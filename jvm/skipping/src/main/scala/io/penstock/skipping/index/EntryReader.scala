@@ -27,7 +27,8 @@ private[index] object EntryReader {
     try {
       val input = HadoopInputFile.fromPath(file, conf)
       if (input.getLength != part.bytes) throw damage(s"has ${input.getLength} bytes instead of ${part.bytes}")
-      val reader = new Builder(input, columns).withConf(conf).build()
+      // A wrong bound would hide files: pages carry checksums, which are not looked at by default.
+      val reader = new Builder(input, columns).withConf(conf).usePageChecksumVerification().build()
       try {
         val entries = Iterator.continually(reader.read()).takeWhile(_ != null).toVector
         if (entries.size != part.entries) throw damage(s"has ${entries.size} entries instead of ${part.entries}")

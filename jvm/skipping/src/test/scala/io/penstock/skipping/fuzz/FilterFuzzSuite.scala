@@ -1,0 +1,126 @@
+package io.penstock.skipping.fuzz
+
+import java.nio.file.Files
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.FileStatus
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.matchers.should.Matchers
+
+import io.penstock.skipping.LocalSpark
+import io.penstock.skipping.filter.StaticFilters
+import io.penstock.skipping.index.{IndexCatalog, TableIndex, TablePath}
+
+/**
+ * Random filters, optimised by Spark, against every row of the files they drop. Nothing is run by Spark, so that many
+ * more of them are asked than [[SoundnessFuzzSuite]] can ask queries.
+ */
+class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with PredicateHelper {
+
+  private val Worlds = 4
+  private val FiltersPerTable = 120
+
+  override protected def settings: Map[String, String] = FuzzedSpark.settings
+
+  test("no file that a filter drops holds a row for which it is true") {
+    var asked, dropping = 0
+    val seeds = (0 until Worlds).map(FuzzedSpark.seed + _)
+    for (seed <- seeds) {
+      val world = new World(seed, spark, Files.createTempDirectory(directory, s"filters-$seed-"))
+      world.change(0)
+      world.show(spark)
+      for {
+        table <- world.tables.filter(Table.isFact)
+        known <- Known.of(spark, table.name)
+        n <- 0 until FiltersPerTable
+      } {
+        val dice = Dice.of(seed, n, s"filter of ${table.name}")
+        spark.conf.set("spark.sql.ansi.enabled", dice.chance(0.5).toString)
+        spark.conf.set("spark.sql.session.timeZone", dice.of("UTC", "America/Los_Angeles", "Asia/Kathmandu"))
+        val predicates = new Predicates(dice)
+        val column = dice.oneOf(table.columns)
+        val filter =
+          if (dice.chance(0.3)) predicates.selective(table.name, column)
+          else predicates.any(table.name, table.columns)
+        for (dropped <- known.dropped(filter)) {
+          asked += 1
+          if (dropped > 0) dropping += 1
+        }
+      }
+      world.remove()
+    }
+    info(s"seeds $seeds: $asked filters, $dropping of them drop files")
+    dropping should be > Worlds * FiltersPerTable / 10
+  }
+
+  /** The rows of a table's files that its index knows. */
+  private class Known(
+      spark: SparkSession,
+      table: String,
+      index: TableIndex,
+      attributes: Seq[Attribute],
+      rows: Map[Int, Seq[InternalRow]]
+  ) {
+
+    /** How many files this filter drops; none where it cannot be asked. Fails where one of them has rows for it. */
+    def dropped(filter: String): Option[Int] =
+      try {
+        val plan = spark.table(table).where(filter).queryExecution.optimizedPlan
+        condition(plan).map { condition =>
+          val asked =
+            new StaticFilters(index.columns, caseSensitive = false).translate(splitConjunctivePredicates(condition))
+          val kept = index.select(asked)
+          val predicate = Predicate.createInterpreted(bind(condition))
+          val gone = rows.filterNot { case (file, _) => kept.get(file) }
+          for ((file, inFile) <- gone; row <- inFile)
+            assert(!predicate.eval(row), s"file $file is dropped by $filter, as $asked, but holds $row")
+          gone.size
+        }
+      } catch {
+        // What a filter throws for some row, it throws with and without an index.
+        case NonFatal(_: ArithmeticException | _: SparkThrowable) => None
+      }
+
+    /** None where Spark found the filter to be true or false of everything. */
+    private def condition(plan: LogicalPlan): Option[Expression] =
+      plan.collectFirst { case Filter(condition, _: LogicalRelation) => condition }
+
+    private def bind(condition: Expression): Expression = condition.transform { case attribute: Attribute =>
+      val at = attributes.indexWhere(_.name.equalsIgnoreCase(attribute.name))
+      BoundReference(at, attribute.dataType, nullable = true)
+    }
+  }
+
+  private object Known {
+
+    /** None where the table has no index. */
+    def of(spark: SparkSession, table: String): Option[Known] = {
+      val frame = spark.table(table)
+      val relation = frame.queryExecution.analyzed.collectFirst {
+        case LogicalRelation(relation: HadoopFsRelation, _, _, _, _) => relation
+      }.get
+      IndexCatalog.find(spark, relation).map { index =>
+        val numbers = relation.location
+          .listFiles(Nil, Nil)
+          .flatMap(_.files)
+          .map(file => file.getPath.getName -> number(index, file.fileStatus))
+          .toMap
+        val all = frame.selectExpr("substring_index(input_file_name(), '/', -1) AS file", "*").queryExecution
+        val rows = all.toRdd.map(_.copy()).collect().toSeq.groupBy(row => numbers(row.getUTF8String(0).toString))
+        new Known(spark, table, index, all.analyzed.output, rows.filter(_._1 >= 0))
+      }
+    }
+
+    private def number(index: TableIndex, file: FileStatus): Int = {
+      val directory = TablePath.relative(index.root, file.getPath.getParent.toString).get
+      index.find(directory, file.getPath.getName, file.getLen, file.getModificationTime)
+    }
+  }
+}

@@ -1,0 +1,29 @@
+package io.penstock.skipping.fuzz
+
+import org.apache.hadoop.fs.RawLocalFileSystem
+
+/** What the suites that fuzz have in common. */
+object FuzzedSpark {
+
+  private def property(name: String): Option[String] = sys.props.get(s"penstock.fuzz.$name")
+
+  /** How many queries are asked. */
+  val queries: Int = property("queries").flatMap(_.toIntOption).getOrElse(600)
+
+  private val seeds: Seq[Long] = property("seed").toSeq.flatMap(_.split(':')).flatMap(_.toLongOption)
+
+  /** The first world's. Another one each time, unless a run is to be repeated. */
+  val seed: Long = seeds.headOption.getOrElse(System.nanoTime() & 0xffffff)
+
+  /** The one query of that world that is to be repeated. */
+  val only: Option[Int] = seeds.drop(1).headOption.map(_.toInt)
+
+  val settings: Map[String, String] = Map(
+    "spark.sql.datetime.java8API.enabled" -> "true",
+    "spark.sql.session.timeZone" -> "UTC",
+    "spark.hadoop.fs.file.impl" -> classOf[RawLocalFileSystem].getName,
+    "spark.sql.parquet.compression.codec" -> "uncompressed",
+    // An index replaced is an index seen.
+    "spark.penstock.skipping.index.max.age" -> "0s"
+  )
+}
