@@ -3,7 +3,7 @@ package io.penstock.skipping
 import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{CommonPathCapabilities, FileContext, Options, Path}
+import org.apache.hadoop.fs.{CommonPathCapabilities, FileAlreadyExistsException, FileContext, Options, Path}
 
 /** Small files that are replaced while others read them. */
 private[skipping] object AtomicFile {
@@ -22,8 +22,19 @@ private[skipping] object AtomicFile {
       val temporary = new Path(file.getParent, s".${file.getName}.${UUID.randomUUID}")
       try {
         write(temporary)
-        FileContext.getFileContext(fs.getUri, conf).rename(temporary, file, Options.Rename.OVERWRITE)
+        overwrite(FileContext.getFileContext(fs.getUri, conf), temporary, file)
       } finally fs.delete(temporary, false)
     }
   }
+
+  /** Of local files Hadoop deletes the old one first and renames then: another writer's may have come in between. */
+  private def overwrite(files: FileContext, from: Path, to: Path): Unit =
+    Iterator.range(1, Attempts + 1).find { attempt =>
+      try {
+        files.rename(from, to, Options.Rename.OVERWRITE)
+        true
+      } catch { case _: FileAlreadyExistsException if attempt < Attempts => false }
+    }: Unit
+
+  private val Attempts = 20
 }

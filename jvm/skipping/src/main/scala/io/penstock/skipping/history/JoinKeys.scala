@@ -1,5 +1,7 @@
 package io.penstock.skipping.history
 
+import scala.util.Try
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftSemi}
@@ -74,8 +76,11 @@ private[history] class JoinKeys(mostIntervals: Int) extends AdaptiveSparkPlanHel
       place: Int,
       column: Attribute
   ): Option[Keys] =
-    Encoding.of(buildKeys(place).dataType, column.dataType).map { encoding =>
-      val keys = SubqueryBroadcastExec("history", Seq(place), buildKeys, exchange).executeCollect()
+    for {
+      encoding <- Encoding.of(buildKeys(place).dataType, column.dataType)
+      // The session may be stopping: keys that cannot be read any more are unseen ones, and the rest is noted.
+      keys <- Try(SubqueryBroadcastExec("history", Seq(place), buildKeys, exchange).executeCollect()).toOption
+    } yield {
       val values = keys.iterator.filterNot(_.isNullAt(0)).map(_.get(0, buildKeys(place).dataType))
       encoding.points(values).compressed(mostIntervals)
     }

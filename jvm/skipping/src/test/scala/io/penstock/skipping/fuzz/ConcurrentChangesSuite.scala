@@ -27,6 +27,7 @@ class ConcurrentChangesSuite extends AnyFunSuite with Matchers with LocalSpark {
   private val Refreshers = 2
 
   test("answers are the same while files are overwritten and indexes refreshed at once") {
+    assume(FuzzedSpark.queries > 0, "asked for with -Dpenstock.fuzz.queries=N")
     val seed = FuzzedSpark.seed
     val home = Files.createTempDirectory(directory, s"concurrent-$seed-")
     val world = new World(seed, spark, home)

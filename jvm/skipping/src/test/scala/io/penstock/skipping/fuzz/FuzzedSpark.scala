@@ -8,11 +8,11 @@ object FuzzedSpark {
   private def property(name: String): Option[String] = sys.props.get(s"penstock.fuzz.$name")
 
   /** How many queries are asked. */
-  val queries: Int = property("queries").flatMap(_.toIntOption).getOrElse(600)
+  val queries: Int = property("queries").flatMap(_.toIntOption).getOrElse(0)
 
   private val seeds: Seq[Long] = property("seed").toSeq.flatMap(_.split(':')).flatMap(_.toLongOption)
 
-  /** The first world's. Another one each time, unless a run is to be repeated. */
+  /** The first world's: another one each time where `random` is asked for. */
   val seed: Long = seeds.headOption.getOrElse(System.nanoTime() & 0xffffff)
 
   /** The one query of that world that is to be repeated. */
