@@ -2,7 +2,7 @@ package io.penstock.skipping
 
 import java.nio.file.{Files, Path}
 
-import org.apache.hadoop.fs.FileUtil
+import org.apache.hadoop.fs.{FileSystem, FileUtil}
 import org.apache.spark.sql.SparkSession
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
@@ -31,6 +31,8 @@ trait LocalSpark extends BeforeAndAfterAll { this: Suite =>
 
   override def afterAll(): Unit = {
     spark.stop()
+    // Hadoop would give the next suite this one's file system, whatever its own settings say.
+    FileSystem.closeAll()
     FileUtil.fullyDelete(directory.toFile)
     super.afterAll()
   }

@@ -18,7 +18,7 @@ class RefreshTest extends AnyFunSuite with IndexedFiles {
   private def data(path: String): Seq[LocalPath] =
     files(path).filter(file => file.getFileName.toString.endsWith(".parquet") && !file.toString.contains("_skipindex"))
 
-  private def isData(name: String): Boolean = name.endsWith(".parquet") && name.startsWith("part-0")
+  private def isData(name: String): Boolean = name.endsWith(".parquet") && name.startsWith("part-0000")
 
   private def indexed(name: String): String = {
     val path = write(name, numbers(0, 3))
