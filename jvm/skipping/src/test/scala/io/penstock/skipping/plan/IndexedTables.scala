@@ -12,7 +12,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.Suite
 
 import io.penstock.skipping.LocalSpark
-import io.penstock.skipping.index.{IndexMaintenance, IndexedTable}
+import io.penstock.skipping.index.{IndexMaintenance, IndexedTable, TablePath}
 
 /** Small tables of several files with real indexes, and what their scans came to. */
 trait IndexedTables extends LocalSpark with AdaptiveSparkPlanHelper { this: Suite =>
@@ -36,7 +36,10 @@ trait IndexedTables extends LocalSpark with AdaptiveSparkPlanHelper { this: Suit
     dataFiles(path).foreach(Files.setLastModifiedTime(_, FileTime.fromMillis(1700000000000L)))
 
   protected def dataFiles(path: Path): Seq[Path] =
-    Files.walk(path).iterator.asScala.filter(_.toString.endsWith(".parquet")).toSeq.sorted
+    Files.walk(path).iterator.asScala
+      .filter(file => file.toString.endsWith(".parquet") && !file.toString.contains(TablePath.IndexDirectory))
+      .toSeq
+      .sorted
 
   protected def withSettings[T](settings: (String, Any)*)(body: => T): T = {
     val former = settings.map { case (key, _) => key -> spark.conf.getOption(key) }

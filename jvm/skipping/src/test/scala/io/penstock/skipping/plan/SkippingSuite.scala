@@ -2,6 +2,8 @@ package io.penstock.skipping.plan
 
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning
 import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
+import org.apache.spark.sql.functions.col
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Queries end to end: which files their scans read, and that their answers are the same as without skipping. */
@@ -15,6 +17,10 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
     val rows = spark
       .range(0, 1000)
       .selectExpr("cast(id div 10 as int) f_k", "id % 7 f_other", "id v", "concat('s', lpad(id, 5, '0')) s")
+    val parts = directory.resolve("parts")
+    spark.range(0, 800).selectExpr("cast(id div 200 as int) p", "id % 200 k", "id v")
+      .repartitionByRange(2, col("k")).write.partitionBy("p").parquet(parts.toString)
+    register("parts", parts, Seq("k"))
     indexed("fact", rows, 10, "f_k", "f_k", "f_other", "v", "s")
     spark
       .range(0, 100)
@@ -87,6 +93,21 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
   everyMode("a scalar subquery's result reads only the files that may match") {
     val plan = run("SELECT v FROM fact WHERE f_k = (SELECT max(d_k) FROM dim WHERE d_name = 'name-5')")
     assert(filesRead(plan, "fact") == Seq(1))
+  }
+
+  everyMode("partitions that Spark leaves out at run time are none that were skipped") {
+    val plan = run("SELECT v FROM parts JOIN dim ON p = d_k WHERE d_name = 'name-3' AND k < 10")
+    val node = told(plan, "parts").head
+    assert(node.metrics(SkippedFilesExec.FilesListed).value == 2)
+    assert(node.metrics(SkippedFilesExec.FilesSkipped).value == 1)
+    assert(filesRead(plan, "parts") == Seq(1))
+  }
+
+  everyMode("equal parts of a plan are still run once") {
+    val sums = "SELECT f_k, sum(v) FROM fact WHERE f_k < 7 GROUP BY f_k"
+    def reused(plan: SparkPlan) = collectWithSubqueries(plan) { case exchange: ReusedExchangeExec => exchange }.size
+    val union = s"$sums UNION ALL $sums"
+    assert(reused(run(union)) == 1)
   }
 
   test("switched off, nothing is touched") {
