@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.DYNAMIC_PRUNING_SUBQUERY
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
 import io.penstock.skipping.filter.Encoding
+import io.penstock.skipping.line.DynamicPruning
 
 /**
  * Spark's own filter by the keys of a join, on a data column of a file scan, where Spark itself has them on partition
@@ -16,7 +17,7 @@ import io.penstock.skipping.filter.Encoding
 private[skipping] object DynamicFilter {
 
   private[join] def apply(pruned: Expression, source: KeySource, onlyInBroadcast: Boolean): DynamicPruningSubquery =
-    DynamicPruningSubquery(pruned, source.plan, source.keys, Seq(source.index), onlyInBroadcast)
+    DynamicPruning.subquery(pruned, source.plan, source.keys, source.index, onlyInBroadcast)
 
   /** The column whose files are skipped by values of the expression: itself, or a column it widens without loss. */
   def column(expression: Expression): Option[AttributeReference] = expression match {

@@ -36,7 +36,10 @@ trait IndexedTables extends LocalSpark with AdaptiveSparkPlanHelper { this: Suit
     dataFiles(path).foreach(Files.setLastModifiedTime(_, FileTime.fromMillis(1700000000000L)))
 
   protected def dataFiles(path: Path): Seq[Path] =
-    Files.walk(path).iterator.asScala
+    Files
+      .walk(path)
+      .iterator
+      .asScala
       .filter(file => file.toString.endsWith(".parquet") && !file.toString.contains(TablePath.IndexDirectory))
       .toSeq
       .sorted

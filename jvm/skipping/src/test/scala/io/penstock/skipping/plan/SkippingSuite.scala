@@ -18,8 +18,13 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
       .range(0, 1000)
       .selectExpr("cast(id div 10 as int) f_k", "id % 7 f_other", "id v", "concat('s', lpad(id, 5, '0')) s")
     val parts = directory.resolve("parts")
-    spark.range(0, 800).selectExpr("cast(id div 200 as int) p", "id % 200 k", "id v")
-      .repartitionByRange(2, col("k")).write.partitionBy("p").parquet(parts.toString)
+    spark
+      .range(0, 800)
+      .selectExpr("cast(id div 200 as int) p", "id % 200 k", "id v")
+      .repartitionByRange(2, col("k"))
+      .write
+      .partitionBy("p")
+      .parquet(parts.toString)
     register("parts", parts, Seq("k"))
     indexed("fact", rows, 10, "f_k", "f_k", "f_other", "v", "s")
     spark
