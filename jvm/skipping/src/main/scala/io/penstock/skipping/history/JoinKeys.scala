@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ReusedExchangeExec}
 import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, ShuffledJoin}
+import org.apache.spark.sql.execution.penstock.BroadcastKeys
 
 import io.penstock.skipping.filter.{Encoding, Keys}
 
@@ -78,12 +79,8 @@ private[history] class JoinKeys(mostIntervals: Int) extends AdaptiveSparkPlanHel
   ): Option[Keys] =
     for {
       encoding <- Encoding.of(buildKeys(place).dataType, column.dataType)
-      // The session may be stopping: keys that cannot be read any more are unseen ones, and the rest is noted.
-      keys <- Try(SubqueryBroadcastExec("history", Seq(place), buildKeys, exchange).executeCollect()).toOption
-    } yield {
-      val values = keys.iterator.filterNot(_.isNullAt(0)).map(_.get(0, buildKeys(place).dataType))
-      encoding.points(values).compressed(mostIntervals)
-    }
+      values <- Try(BroadcastKeys.of(exchange, buildKeys, place)).toOption
+    } yield encoding.points(values.filter(_ != null)).compressed(mostIntervals)
 }
 
 private object JoinKeys {

@@ -26,7 +26,12 @@ class QueryHistory extends QueryExecutionListener {
       val session = query.sparkSession
       for (directory <- new SkippingSettings(session.sessionState.conf).history) {
         val notes = new ScanNotes(session.sessionState.conf.caseSensitiveAnalysis).of(query.executedPlan)
-        if (notes.nonEmpty) bookOf(session.sparkContext, directory).add(notes)
+        if (notes.nonEmpty) {
+          val book = bookOf(session.sparkContext, directory)
+          book.add(notes)
+          // What is told while the application stops may be told after its end.
+          if (session.sparkContext.isStopped) book.flush()
+        }
       }
     } catch { case NonFatal(e) => warn(e) }
 
@@ -48,7 +53,8 @@ private object QueryHistory {
         val history = new History(directory, context.hadoopConfiguration)
         val book = new NoteBook(history.write(context.applicationId, _))
         books.putIfAbsent(key, book).getOrElse {
-          context.addSparkListener(new AtTheEnd(key, book))
+          // One that is stopping takes no more listeners, though it still has queries to tell of.
+          if (!context.isStopped) context.addSparkListener(new AtTheEnd(key, book))
           history.prune()
           book
         }

@@ -4,7 +4,10 @@ import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.penstock.Listeners
+import org.apache.spark.scheduler.{SparkListener, SparkListenerJobEnd}
+import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.SpanSugar._
 
 import io.penstock.skipping.LocalSpark
 import io.penstock.skipping.filter.Keys
@@ -108,5 +111,19 @@ class QueryHistorySuite extends AnyFunSuite with LocalSpark {
     spark.conf.set("spark.penstock.skipping.history", file.toUri.toString + "/below")
     assert(spark.sql("SELECT count(*) FROM sales WHERE day = 1").head().getLong(0) == 100)
     Listeners.settle(spark.sparkContext)
+  }
+
+  // The last test: no session is left after it.
+  test("a query whose end is told while the application stops is noted, with the keys of its joins") {
+    val place = s"$history/stopping"
+    spark.conf.set("spark.penstock.skipping.history", place)
+    val context = spark.sparkContext
+    context.addSparkListener(new SparkListener {
+      override def onJobEnd(end: SparkListenerJobEnd): Unit = eventually(timeout(30.seconds))(assert(context.isStopped))
+    })
+    spark.sql("SELECT sum(id) FROM sales JOIN days USING (day) WHERE other = 4").collect()
+    spark.stop()
+    val notes = new History(place, new Configuration).of(sales)
+    assert(notes.map(_.conditions.map(told)) == Seq(Seq(("day", true, Seq((4L, 4L))))))
   }
 }
