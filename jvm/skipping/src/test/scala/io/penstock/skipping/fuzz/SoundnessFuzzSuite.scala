@@ -1,9 +1,10 @@
 package io.penstock.skipping.fuzz
 
-import java.util.concurrent.Executors
+import java.util.concurrent.{Executors, TimeoutException}
 
-import scala.concurrent.duration.Duration
+import scala.concurrent.duration._
 import scala.concurrent.{Await, ExecutionContext, Future}
+import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
@@ -20,6 +21,9 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
 
   private val QueriesPerWorld = 60
 
+  /** So many of so many worlds that their numbers tell something of the fuzzer. */
+  private val EnoughQueries = 600
+
   override protected def settings: Map[String, String] = FuzzedSpark.settings
 
   private val seed = FuzzedSpark.seed
@@ -34,7 +38,7 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
         s"${tally.pointless.size} fail anyway"
     )
     tally.failures shouldBe empty
-    if (only.isEmpty) {
+    if (tally.asked >= EnoughQueries) {
       // Or the fuzzer asks nothing any more.
       withClue(tally.pointless.mkString("\n"))(tally.pointless.size should be < tally.asked / 8)
       tally.skipping should be > tally.asked / 5
@@ -50,7 +54,13 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
       val runs = (0 until math.max(1, FuzzedSpark.queries / QueriesPerWorld)).map { n =>
         Future(fuzzer.run(seed + n, QueriesPerWorld))(context)
       }
-      runs.map(Await.result(_, Duration.Inf)).reduce(_ + _)
+      val end = Deadline.now + 5.minutes + FuzzedSpark.queries.seconds
+      try runs.map(Await.result(_, end.timeLeft)).reduce(_ + _)
+      catch { case _: TimeoutException => fail(s"queries that never end\n$stacks") }
     } finally threads.shutdownNow()
   }
+
+  private def stacks: String = Thread.getAllStackTraces.asScala
+    .map { case (thread, frames) => s"${thread.getName} ${thread.getState}\n" + frames.map("    " + _).mkString("\n") }
+    .mkString("\n")
 }

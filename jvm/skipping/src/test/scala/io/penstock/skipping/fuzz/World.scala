@@ -22,7 +22,7 @@ final class World(seed: Long, session: SparkSession, directory: Path) {
 
   for (table <- tables) {
     append(table, dice, if (Table.isFact(table)) dice.between(6, 14) else dice.between(1, 4))
-    if (dice.chance(0.85)) index(table, dice) else note(table, "is not indexed")
+    if (dice.chance(0.9)) index(table, dice) else note(table, "is not indexed")
   }
 
   /** Changes a table before the n-th query. */
@@ -119,7 +119,7 @@ final class World(seed: Long, session: SparkSession, directory: Path) {
     val indexable = table.keys.filter(column => Domain.of(column.kind.dataType).isDefined).map(_.name)
     if (indexable.nonEmpty) {
       val columns = dice.weighed(
-        3 -> (() => Some(indexable)),
+        6 -> (() => Some(indexable)),
         2 -> (() => Some(dice.some(indexable, indexable.size))),
         1 -> (() => None)
       )

@@ -2,6 +2,7 @@ package io.penstock.skipping.plan
 
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning
 import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.functions.col
 import org.scalatest.funsuite.AnyFunSuite
@@ -113,6 +114,22 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
     def reused(plan: SparkPlan) = collectWithSubqueries(plan) { case exchange: ReusedExchangeExec => exchange }.size
     val union = s"$sums UNION ALL $sums"
     assert(reused(run(union)) == 1)
+  }
+
+  test("a run for keys is a subquery: told as the query itself, it would wait for the scan that waits for it") {
+    withSettings("spark.sql.adaptive.enabled" -> true, "spark.sql.autoBroadcastJoinThreshold" -> -1) {
+      val join = "(SELECT sum(v) FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3')"
+      val plan = run(s"SELECT $join + $join, sum(v) FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3'")
+      val runs = scans(plan)
+        .filter(isOf(_, "fact"))
+        .flatMap(_.dataFilters.collect { case keys: SkippingKeys => keys.plan })
+        .map {
+          case ReusedSubqueryExec(run) => run
+          case run => run
+        }
+      val plans = runs.collect { case SubqueryExec(_, adaptive: AdaptiveSparkPlanExec, _) => adaptive }
+      assert(plans.nonEmpty && plans.size == runs.size && plans.forall(_.isSubquery))
+    }
   }
 
   test("switched off, nothing is touched") {
