@@ -59,9 +59,11 @@ class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) ex
     val bringing = usable.map { case (key, column) =>
       SkippingKeys(key.child, key.plan, key.exprId, column, settings.maxKeys, skipping)
     }
-    scan.copy(
-      relation = relation.copy(location = new SkippingFileIndex(relation.location, skipping))(relation.sparkSession),
-      dataFilters = scan.dataFilters ++ (told +: bringing)
+    SkipFiles.announced(
+      scan.copy(
+        relation = relation.copy(location = new SkippingFileIndex(relation.location, skipping))(relation.sparkSession),
+        dataFilters = scan.dataFilters ++ (told +: bringing)
+      )
     )
   }
 }
@@ -71,6 +73,16 @@ object SkipFiles {
   private def keys(scan: FileSourceScanExec): Seq[InSubqueryExec] = scan.dataFilters.collect {
     case keys: SkippingKeys =>
       InSubqueryExec(keys.child, keys.plan, keys.exprId)
+  }
+
+  /**
+   * The scan with all that is told of it in place. What is computed when first asked for takes the scan's lock, which
+   * is held while it waits for its keys: whoever tells of the plan meanwhile would wait with it, and adaptive execution
+   * tells of it before it starts what comes next.
+   */
+  private def announced(scan: FileSourceScanExec): FileSourceScanExec = {
+    val _ = (scan.metadata, scan.metrics)
+    scan
   }
 
   /** The scan as Spark planned it. */

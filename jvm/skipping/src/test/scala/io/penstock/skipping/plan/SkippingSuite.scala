@@ -1,5 +1,9 @@
 package io.penstock.skipping.plan
 
+import scala.concurrent.ExecutionContext.Implicits.global
+import scala.concurrent.duration._
+import scala.concurrent.{Await, Future}
+
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
@@ -129,6 +133,16 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
         }
       val plans = runs.collect { case SubqueryExec(_, adaptive: AdaptiveSparkPlanExec, _) => adaptive }
       assert(plans.nonEmpty && plans.size == runs.size && plans.forall(_.isSubquery))
+    }
+  }
+
+  test("a plan can be told of while one of its scans waits for its keys, and so holds its lock") {
+    withSettings("spark.sql.adaptive.enabled" -> false) {
+      val join = "SELECT v FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3'"
+      val scan = scans(spark.sql(join).queryExecution.executedPlan).find(isOf(_, "fact")).get
+      assert(scan.dataFilters.exists(_.isInstanceOf[SkippingKeys]))
+      val told = scan.synchronized(Await.result(Future((scan.metadata, scan.metrics)), 30.seconds))
+      assert(told._1.contains("Location") && told._2.contains("numFiles"))
     }
   }
 
