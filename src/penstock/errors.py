@@ -86,3 +86,24 @@ class ValidationFailed(PenstockError):
 
     exit_code = 9
     code = "validation_failed"
+
+
+class Unauthenticated(PenstockError):
+    """The service does not know who is asking: no token, or one that is not valid (any more)."""
+
+    exit_code = 10
+    code = "unauthenticated"
+
+
+class Forbidden(PenstockError):
+    """The token is valid, and does not permit this."""
+
+    exit_code = 11
+    code = "forbidden"
+
+
+class ServiceError(PenstockError):
+    """The service is out of reach, overloaded, shutting down, or answers what no service of ours would."""
+
+    exit_code = 12
+    code = "service_error"

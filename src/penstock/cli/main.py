@@ -66,6 +66,7 @@ _COMMANDS = {
     "down": _Command("machine", "down", "Stop applications, lake and catalog; nothing is left running.", _HERE),
     "status": _Command("machine", "status", "Show what runs here.", _HERE),
     "wipe": _Command("machine", "wipe", "Remove everything Penstock keeps on this machine.", _HERE),
+    "serve": _Command("serve", "serve", "Serve the REST API and the console.", _HERE),
     "demo": _Command("demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),
 }
 

@@ -48,6 +48,18 @@ events = sa.Table(
     sa.Column("detail", JSONB),
 )
 
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text),
+    sa.Column("grants", JSONB),
+    sa.Column("secret_hash", sa.Text),
+    sa.Column("created_at", _moment),
+    sa.Column("expires_at", _moment),
+    sa.Column("last_used_at", _moment),
+)
+
 
 def ensure(engine: sa.Engine) -> None:
     """Migrate where the version differs: one query in the usual case, safe against others doing the same.

@@ -1,0 +1,31 @@
+"""`penstock serve`: the engine behind a REST API, with a console."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from penstock.home import Home
+from penstock.service.server import PORT, Listening
+
+PemFile = Optional[Path]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(help="Where to listen; another than this machine's own needs TLS.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="TCP port.", min=1, max=65535)] = PORT,
+    tls_cert: Annotated[PemFile, typer.Option(metavar="FILE", help="Certificate chain (PEM).")] = None,
+    tls_key: Annotated[PemFile, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+) -> None:
+    """Serve the REST API and the console until interrupted; applications go on without it.
+
+    Every call needs a token (penstock token create). On this machine's own address the first start makes one for an
+    administrator, in a file only you can read; commands of the same state directory find it by themselves.
+    """
+    from penstock.service.serving import serve as run
+
+    run(Home.default(), Listening(host, port, tls_cert, tls_key))

@@ -1,0 +1,1 @@
+"""The engine as a service: a REST API, its dialects, and the console."""

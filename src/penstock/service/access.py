@@ -1,0 +1,133 @@
+"""Who is asking, and what they may do: scopes per instance. Deciding is pure; finding the token is the store's."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from penstock.errors import Forbidden, InvalidInput, Unauthenticated
+
+EVERY_INSTANCE = "*"
+
+
+class Scope(str, enum.Enum):
+    """Each includes those before it."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMINISTER = "administer"
+
+    def includes(self, other: Scope) -> bool:
+        return _ORDER.index(self) >= _ORDER.index(other)
+
+
+_ORDER = tuple(Scope)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """One authenticated client. `grants` maps an instance's name, or `*` for all there will ever be, to a scope."""
+
+    token_id: str
+    name: str
+    grants: Mapping[str, Scope]
+
+    def may(self, scope: Scope, instance: str = EVERY_INSTANCE) -> bool:
+        """On that instance; on all of them where none is named."""
+        given = (self.grants.get(instance), self.grants.get(EVERY_INSTANCE))
+        return any(grant is not None and grant.includes(scope) for grant in given)
+
+    def may_anywhere(self, scope: Scope) -> bool:
+        return any(grant.includes(scope) for grant in self.grants.values())
+
+    def sees(self, instance: str) -> bool:
+        return self.may(Scope.READ, instance)
+
+    @property
+    def instances(self) -> frozenset[str] | None:
+        """Those it may read; None for all."""
+        return None if EVERY_INSTANCE in self.grants else frozenset(self.grants)
+
+    def require(self, scope: Scope, instance: str = EVERY_INSTANCE) -> None:
+        """Raise `Forbidden` unless it may."""
+        if not self.may(scope, instance):
+            where = "all instances" if instance == EVERY_INSTANCE else f"instance “{instance}”"
+            raise _forbidden(self.name, scope, f" on {where}")
+
+
+def parse_grants(texts: list[str] | tuple[str, ...]) -> dict[str, Scope]:
+    """`read`, `submit@team-a`, …: a scope on all instances, or on one. Raises `InvalidInput`."""
+    grants: dict[str, Scope] = {}
+    for text in texts:
+        name, sign, instance = text.partition("@")
+        try:
+            scope = Scope(name)
+        except ValueError:
+            raise InvalidInput(
+                f"“{name}” is no scope", why=f"there are {', '.join(_ORDER)}", fix="read, or submit@INSTANCE"
+            ) from None
+        if sign and not instance:
+            raise InvalidInput(f"“{text}” names no instance", fix=f"{name}@INSTANCE, or {name} for all of them")
+        place = instance or EVERY_INSTANCE
+        if place not in grants or scope.includes(grants[place]):
+            grants[place] = scope
+    if not grants:
+        raise InvalidInput("A token needs a scope", fix="read, submit or administer, on one instance: submit@INSTANCE")
+    return grants
+
+
+def authenticated(request: Request) -> Caller:
+    """The caller of this request. Raises `Unauthenticated`.
+
+    Nothing is trusted because of where it comes from: every account of a machine can reach its loopback addresses,
+    and so can any web page in a browser on it.
+    """
+    service = request.app.state.service
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and secret:
+        caller: Caller = service.tokens.authenticate(secret.strip())
+    else:
+        caller = _by_grant(request)
+    request.state.caller = caller
+    return caller
+
+
+def _by_grant(request: Request) -> Caller:
+    """What a browser opens by address carries no token: it may have been granted that one path."""
+    grants = request.app.state.service.browser_grants
+    if grants is not None and request.method in ("GET", "HEAD"):
+        found: Caller | None = grants.caller(request.url.path, request.cookies)
+        if found is not None:
+            return found
+    raise Unauthenticated(
+        "This needs a token",
+        why="the request has no header “Authorization: Bearer TOKEN”",
+        fix="penstock token create NAME makes one; with the CLI, PENSTOCK_TOKEN_FILE names the file it is in",
+    )
+
+
+def _needs(scope: Scope) -> Callable[[Caller], Caller]:
+    def check(caller: Annotated[Caller, Depends(authenticated)]) -> Caller:
+        if not caller.may_anywhere(scope):
+            raise _forbidden(caller.name, scope, "")
+        return caller
+
+    return check
+
+
+def _forbidden(name: str, scope: Scope, where: str) -> Forbidden:
+    return Forbidden(
+        "Your token does not permit this",
+        why=f"it takes the scope “{scope.value}”{where}, which “{name}” does not have",
+        fix="ask an administrator of this service for it",
+    )
+
+
+Reader = Annotated[Caller, Depends(_needs(Scope.READ))]
+"""May read something; the route asks about the instance (`sees`, `require`)."""
+Submitter = Annotated[Caller, Depends(_needs(Scope.SUBMIT))]
+Administrator = Annotated[Caller, Depends(_needs(Scope.ADMINISTER))]

@@ -1,0 +1,127 @@
+"""Errors over HTTP: RFC 9457 problem details, with the problem, why, and how to fix it as members of their own."""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from penstock import errors
+from penstock.errors import PenstockError
+
+MEDIA_TYPE = "application/problem+json"
+
+_STATUS: Mapping[type[PenstockError], int] = {
+    errors.InvalidInput: 422,
+    errors.NotFound: 404,
+    errors.MissingRequirement: 503,
+    errors.LakeError: 502,
+    errors.CatalogError: 502,
+    errors.StateError: 409,
+    errors.ClusterError: 422,
+    errors.ValidationFailed: 500,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.ServiceError: 503,
+}
+_DEFECT = PenstockError(
+    "The service failed", why="this is a defect of Penstock, not yours", fix="report it with the request's id"
+)
+_SHOWN_ERRORS = 20
+
+
+def status_of(error: PenstockError) -> int:
+    """The nearest class of the error decides; an error of no known kind is the client's to fix."""
+    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 422)
+
+
+def problem(
+    error: PenstockError,
+    status: int,
+    *,
+    request_id: str = "",
+    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> JSONResponse:
+    """`detail` is the whole explanation for clients that know only the standard's members."""
+    body = {
+        "type": f"urn:penstock:problem:{error.code}",
+        "title": http.HTTPStatus(status).phrase,
+        "status": status,
+        "detail": str(error),
+        "problem": error.problem,
+        "why": error.why,
+        "fix": error.fix,
+        "code": error.code,
+        "instance": f"urn:penstock:request:{request_id}" if request_id else None,
+        **(more or {}),
+    }
+    extra = dict(headers or {})
+    if status == http.HTTPStatus.UNAUTHORIZED:
+        extra["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(body, status, headers=extra, media_type=MEDIA_TYPE)
+
+
+def of(body: Mapping[str, Any]) -> PenstockError:
+    """The error a client raises for a problem body: of the class its code names."""
+    kinds = {kind.code: kind for kind in _STATUS}
+    kind = kinds.get(str(body.get("code")), PenstockError)
+    text = str(body.get("problem") or body.get("title") or "The service refused")
+    return kind(text, why=str(body.get("why") or ""), fix=str(body.get("fix") or ""))
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of the application a problem body; nobody is shown a stack trace."""
+    app.add_exception_handler(PenstockError, _on_penstock_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_defect)
+
+
+def _request_id(request: Request) -> str:
+    return str(getattr(request.state, "request_id", ""))
+
+
+async def _on_penstock_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, PenstockError)  # noqa: S101  registered for no other
+    return problem(error, status_of(error), request_id=_request_id(request))
+
+
+async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101  registered for no other
+    found = [{"at": _place(entry["loc"]), "problem": str(entry["msg"])} for entry in error.errors()][:_SHOWN_ERRORS]
+    malformed = any(entry["type"] == "json_invalid" for entry in error.errors())
+    told = errors.InvalidInput(
+        "The body is not JSON" if malformed else "The request is not as it should be",
+        why="; ".join(f"{entry['at']}: {entry['problem']}" for entry in found),
+        fix="/docs describes every request of this service",
+    )
+    return problem(told, 400 if malformed else 422, request_id=_request_id(request), more={"errors": found})
+
+
+async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101  registered for no other
+    if error.status_code == http.HTTPStatus.NOT_FOUND:
+        told: PenstockError = errors.NotFound("There is nothing at this address", fix="/docs lists what there is")
+    elif error.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "")
+        told = errors.InvalidInput(
+            f"{request.method} is not possible here", why=f"possible: {allowed}" if allowed else "", fix="see /docs"
+        )
+    else:
+        told = errors.InvalidInput(str(error.detail), fix="see /docs")
+    return problem(told, error.status_code, request_id=_request_id(request), headers=error.headers)
+
+
+async def _on_defect(request: Request, _: Exception) -> JSONResponse:
+    return problem(_DEFECT, 500, request_id=_request_id(request))
+
+
+def _place(location: Sequence[Any]) -> str:
+    """`body.size.executors` as people write it; a body's own path begins behind its kind."""
+    return ".".join(str(part) for part in location[1:]) or str(location[0] if location else "request")

@@ -1,0 +1,1 @@
+"""The native API, one module per noun."""

@@ -1,0 +1,64 @@
+"""Listening: where, with which certificate, and for whom; refusing what would be unsafe."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import InvalidInput, MissingRequirement
+
+PORT = 8440
+GRACE_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Listening:
+    """`certificate` and `key` are PEM files; both or neither."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def public(self) -> bool:
+        """Whether others than this machine can reach it; a name that is no address may be any."""
+        if self.host == "localhost":
+            return False
+        try:
+            return not ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return True
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
+
+
+def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:
+    """Raise `InvalidInput` for what would expose the service, `MissingRequirement` for files that cannot be read."""
+    if (listening.certificate is None) != (listening.key is None):
+        raise InvalidInput("TLS needs two files", why="one of the two is missing", fix="--tls-cert FILE --tls-key FILE")
+    for path in (listening.certificate, listening.key):
+        if path is not None and not path.is_file():
+            raise MissingRequirement(f"There is no file {path}", why="TLS needs it", fix=f"ls -l '{path.parent}'")
+    if listening.key is not None and listening.key.stat().st_mode & 0o007:
+        raise InvalidInput(
+            "Everybody on this machine can read the TLS key", why=str(listening.key), fix=f"chmod 600 '{listening.key}'"
+        )
+    if not listening.public:
+        return
+    if listening.certificate is None:
+        raise InvalidInput(
+            f"{listening.host} is reachable from outside, and nothing would be encrypted",
+            why="tokens would cross the network for everybody to read",
+            fix="--tls-cert FILE --tls-key FILE; or --host 127.0.0.1 behind a proxy of this machine that has TLS",
+        )
+    if not has_tokens:
+        raise InvalidInput(
+            f"{listening.host} is reachable from outside, and there is no token yet",
+            why="nobody could use the service",
+            fix="penstock token create NAME --scope administer",
+        )
