@@ -31,3 +31,15 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     list(installation.down())
     # The rest of the home is pytest's to remove; what is in memory is not below it.
     pagecache.remove(machine.page_cache(home))
+
+
+@pytest.fixture(scope="session")
+def records_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A home with nothing but the embedded database up: seconds where `shared_home` takes many."""
+    from penstock.catalog.database import Database
+
+    home = Home(tmp_path_factory.mktemp("records"))
+    home.create()
+    Database(home).up()
+    yield home
+    Database(home).down()

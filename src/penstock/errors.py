@@ -107,3 +107,17 @@ class ServiceError(PenstockError):
 
     exit_code = 12
     code = "service_error"
+
+
+class Conflict(PenstockError):
+    """What was asked for contradicts what is there: a key used for something else, an instance in use."""
+
+    exit_code = 13
+    code = "conflict"
+
+
+class QuotaExceeded(PenstockError):
+    """An instance has as much as it may have; the same may be possible later."""
+
+    exit_code = 14
+    code = "quota_exceeded"

@@ -12,10 +12,14 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from penstock.catalog.database import Database
+from penstock.clusters.base import Capacity
 from penstock.engine import lifecycle
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 from penstock.engine.identifiers import new_id
-from penstock.engine.records import Records, now
+from penstock.engine.listing import Listing
+from penstock.engine.migrations import HEAD
+from penstock.engine.records import Records
+from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home
 
@@ -27,8 +31,8 @@ STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
 
 
 @pytest.fixture
-def database(shared_home: Home) -> Iterator[sa.Engine]:
-    engine = Database(shared_home).engine("penstock")
+def database(records_home: Home) -> Iterator[sa.Engine]:
+    engine = Database(records_home).engine("penstock")
     yield engine
     engine.dispose()
 
@@ -69,11 +73,13 @@ def test_of_many_who_admit_at_once_one_launches(records: Records) -> None:
     assert [event["event"] for event in records.events(application.id)] == ["Submitted", "Admitted"]
 
 
-def test_one_idempotency_key_is_one_application_however_many_submit_it_at_once(records: Records) -> None:
+def test_one_idempotency_key_is_one_application_however_many_submit_it_at_once(
+    records: Records, database: sa.Engine
+) -> None:
     with ThreadPoolExecutor(5) as pool:
         found = list(pool.map(lambda _: submitted(records, idempotency_key="k").id, range(5)))
     assert len(set(found)) == 1
-    assert len(records.search()) == 1
+    assert len(Listing(database, records.owner).search()) == 1
 
 
 def test_an_application_has_one_supervisor_at_a_time(records: Records) -> None:
@@ -86,22 +92,22 @@ def test_an_application_has_one_supervisor_at_a_time(records: Records) -> None:
     assert records.unsupervised() == [application.id]
 
 
+def admit(records: Records, application: Application) -> Application:
+    admitted = lifecycle.Admitted(now(), HANDLE)
+    return records.admit(application.id, admitted, capacity=Capacity(4, 4 << 30))[0]
+
+
 def test_only_applications_somebody_looks_after_are_ahead_in_the_queue(records: Records) -> None:
     first, second = submitted(records), submitted(records)
-    seen: list[int] = []
-
-    def decide(_: ClusterSize, running: list[ClusterSize], ahead: int) -> None:
-        seen.append(ahead)
-
     with records.claim(first.id):
-        records.admit(second.id, decide)
-    records.admit(second.id, decide)
-    assert seen == [1, 0]
+        waiting = admit(records, second)
+    assert (waiting.state, waiting.reason) == (State.WAITING, Reason("queue", "1 application is ahead of it"))
+    assert admit(records, second).state is State.STARTING
 
 
 def test_a_promise_holds_until_the_cluster_is_released(records: Records) -> None:
     first, second = submitted(records), submitted(records)
-    promised: list[list[ClusterSize]] = []
+    states = []
     for event in (
         lifecycle.Admitted(now(), HANDLE),
         lifecycle.DriverEnded(now(), 0),
@@ -110,18 +116,25 @@ def test_a_promise_holds_until_the_cluster_is_released(records: Records) -> None
         lifecycle.Released(now()),
     ):
         records.apply(first.id, event)
-        records.admit(second.id, lambda _, running, __: promised.append(running))
-    assert [len(sizes) for sizes in promised] == [1, 1, 1, 1, 0]
+        states.append(admit(records, second).state)
+    assert states == [State.WAITING] * 4 + [State.STARTING]
 
 
 def test_a_request_to_end_wakes_the_supervisor(records: Records) -> None:
     application = submitted(records)
+    records.apply(application.id, lifecycle.Admitted(now(), HANDLE))
     with records.claim(application.id) as claim:
         assert not claim.wait(0.01)
         records.request_end(application.id, STOP)
         records.request_end(application.id, replace(STOP, message="too late"))
         assert claim.wait(2)
     assert records.requested_end(application.id) == STOP
+
+
+def test_what_waits_has_ended_as_soon_as_that_is_asked_for(records: Records) -> None:
+    application = submitted(records)
+    assert records.request_end(application.id, STOP).state is State.STOPPED
+    assert records.request_end(application.id, replace(STOP, message="again")).reason == STOP
 
 
 def test_an_id_is_found_by_its_beginning_and_by_last(records: Records) -> None:
@@ -144,4 +157,4 @@ def test_records_of_a_newer_release_are_left_alone(database: sa.Engine, records:
             schema.ensure(database)
     finally:
         with database.begin() as connection:
-            connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = :head"), {"head": HEAD})

@@ -1,14 +1,13 @@
-"""Who may start now: pure policy over what is promised and who waits.
+"""What a cluster is promised, and whether there is room for it: pure policy. Whose turn it is: `fairness.py`.
 
 Memory is a hard limit, for the machine would kill somebody else's process to keep a false promise. Cores are shared
 out by the kernel, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its executors work.
-First come, first served: a large cluster at the head of the queue is not overtaken for ever by small ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.clusters.base import Capacity
 from penstock.engine.application import ClusterSize, ProcessSize, Reason
@@ -36,51 +35,22 @@ def promised(size: ClusterSize) -> Capacity:
     )
 
 
-@dataclass(frozen=True)
-class Start:
-    pass
-
-
-@dataclass(frozen=True)
-class Wait:
-    reason: Reason
-
-
-@dataclass(frozen=True)
-class Never:
-    reason: Reason
-
-
-Decision = Start | Wait | Never
-
-
-def decide(
-    size: ClusterSize,
-    *,
-    capacity: Capacity,
-    running: Iterable[ClusterSize],
-    ahead: int,
-    cores_per_core: float = CORES_PER_CORE,
-) -> Decision:
-    """May a cluster of `size` start beside the `running` ones, with `ahead` applications before it in the queue?
+def room(
+    size: ClusterSize, beside: Iterable[ClusterSize], capacity: Capacity, cores_per_core: float = CORES_PER_CORE
+) -> Reason | None:
+    """Why a cluster of `size` cannot start beside the others now; None when it can.
 
     `cores_per_core` is how often a core may be promised; more than usual only to measure what a crowd does to itself.
     """
-    if refusal := refuse(size, capacity):
-        return Never(refusal)
-    if ahead:
-        return Wait(Reason("queue", f"{ahead} {'applications are' if ahead > 1 else 'application is'} ahead of it"))
-    taken = [promised(other) for other in running]
+    taken = [promised(other) for other in beside]
     wanted = promised(size)
     free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken)
     free_cores = int(capacity.cores * cores_per_core) - sum(other.cores for other in taken)
     if wanted.memory_bytes > free_memory:
-        return Wait(
-            Reason("memory", f"it needs {gibibytes(wanted.memory_bytes)}, {gibibytes(max(free_memory, 0))} are free")
-        )
+        return Reason("memory", f"it needs {gibibytes(wanted.memory_bytes)}, {gibibytes(max(free_memory, 0))} are free")
     if wanted.cores > free_cores:
-        return Wait(Reason("cores", f"it needs {wanted.cores} cores, {max(free_cores, 0)} are free"))
-    return Start()
+        return Reason("cores", f"it needs {wanted.cores} cores, {max(free_cores, 0)} are free")
+    return None
 
 
 def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:

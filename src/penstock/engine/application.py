@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
@@ -26,6 +28,10 @@ class State(str, enum.Enum):
 
 
 _FINAL = frozenset({State.FINISHED, State.FAILED, State.STOPPED, State.AUTO_TERMINATED})
+
+
+DEFAULT_INSTANCE = "default"
+"""The instance of whoever names none. It always exists."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,11 @@ class ApplicationSpec:
 
     `main_class` is required for a jar and refused for a Python file. `profile` names the workload profile
     (`penstock profile list`); `settings` are the user's own and win over it. `environment` reaches driver and
-    executors. `time_limit_seconds` counts from the start of the cluster.
+    executors. `time_limit_seconds` counts from the start of the cluster, for each attempt anew.
+
+    `priority` (−100 to 100, the highest first) orders the applications of one `instance`; between instances weights and
+    quotas decide. `retries` are of infrastructure failures only (`retrying.py`). `webhooks` are told of every change of
+    state (`webhooks.py`).
     """
 
     application: str
@@ -84,9 +94,17 @@ class ApplicationSpec:
     tags: tuple[str, ...] = ()
     time_limit_seconds: float | None = None
     idempotency_key: str | None = None
+    instance: str = DEFAULT_INSTANCE
+    priority: int = 0
+    retries: int = 0
+    webhooks: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def fingerprint(self) -> str:
+        """The same for two submissions that ask for the same."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ApplicationSpec:
@@ -94,7 +112,7 @@ class ApplicationSpec:
         known = {f.name for f in fields(ApplicationSpec)}
         given = {name: item for name, item in value.items() if name in known}
         given["size"] = ClusterSize.from_json(given["size"])
-        for name in ("arguments", "jars", "files", "python_files", "tags"):
+        for name in ("arguments", "jars", "files", "python_files", "tags", "webhooks"):
             given[name] = tuple(given.get(name, ()))
         return ApplicationSpec(**given)
 
@@ -106,6 +124,46 @@ class Reason:
     code: str
     message: str
     fix: str = ""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What its clusters cost, at the prices of the day they ended."""
+
+    amount: float
+    currency: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One that failed and was followed by another. Its artefacts are kept below `attempts/<number>/`."""
+
+    number: int
+    admitted_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime
+    exit_code: int | None
+    reason: Reason
+    spark_application_id: str | None = None
+    cost: Cost | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "admitted_at": _iso(self.admitted_at),
+            "started_at": _iso(self.started_at),
+            "ended_at": self.ended_at.isoformat(),
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Attempt:
+        """The inverse of `to_json`."""
+        given = dict(value)
+        for name in ("admitted_at", "started_at", "ended_at"):
+            given[name] = datetime.fromisoformat(given[name]) if given[name] else None
+        given["reason"] = Reason(**given["reason"])
+        given["cost"] = Cost(**given["cost"]) if given["cost"] else None
+        return Attempt(**given)
 
 
 @dataclass(frozen=True)
@@ -125,6 +183,17 @@ class Application:
     cluster: Mapping[str, Any] | None = None
     """The backend's handle; opaque to everybody else."""
     summary: Mapping[str, Any] | None = None
+    dispatched: bool = False
+    """While it waits it has no process: a dispatcher starts it."""
+    attempt: int = 1
+    attempts: tuple[Attempt, ...] = ()
+    """Those before this one."""
+    admitted_at: datetime | None = None
+    """When this attempt, or the one before it while it waits for the next, was promised its cluster."""
+    not_before: datetime | None = None
+    """The earliest admission of the next attempt."""
+    cost: Cost | None = None
+    """Of all attempts that are over; None where none was priced."""
 
     def to_json(self) -> dict[str, Any]:
         """For people's programs: times as ISO 8601; what is unknown is null."""
@@ -132,12 +201,22 @@ class Application:
             "id": self.id,
             "name": self.spec.name,
             "state": self.state.value,
+            "instance": self.spec.instance,
             "reason": asdict(self.reason) if self.reason else None,
             "submitted_at": self.submitted_at.isoformat(),
-            "started_at": self.started_at.isoformat() if self.started_at else None,
-            "ended_at": self.ended_at.isoformat() if self.ended_at else None,
+            "admitted_at": _iso(self.admitted_at),
+            "started_at": _iso(self.started_at),
+            "ended_at": _iso(self.ended_at),
+            "not_before": _iso(self.not_before),
+            "attempt": self.attempt,
+            "attempts": [attempt.to_json() for attempt in self.attempts],
+            "cost": asdict(self.cost) if self.cost else None,
             "spark_application_id": self.spark_application_id,
             "exit_code": self.exit_code,
             "summary": dict(self.summary) if self.summary is not None else None,
             "spec": self.spec.to_json(),
         }
+
+
+def _iso(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None

@@ -19,7 +19,8 @@ from penstock.lake.base import Lake, ObjectStore
 PLACE = "artefacts"
 """In a summary: where they are, `s3a://…` or `file://…`."""
 
-_ATTEMPTS = 3
+_ATTEMPTS_PLACE = "attempts/"
+_TRIES = 3
 _PAUSE_SECONDS = 1.0
 _SIDE_BY_SIDE = 4
 
@@ -28,27 +29,54 @@ def prefix(application_id: str) -> str:
     return f"penstock/applications/{application_id}/"
 
 
+def of_attempt(number: int) -> str:
+    """Where the artefacts of an attempt are that another one followed, below those of the application."""
+    return f"{_ATTEMPTS_PLACE}{number}/"
+
+
+def is_of_attempt(name: str) -> bool:
+    return name.startswith(_ATTEMPTS_PLACE)
+
+
+def checked_name(name: str) -> str:
+    """The same; `NotFound` where it would lead out of an application's artefacts."""
+    parts = name.split("/")
+    if "\0" in name or "\\" in name or any(part in ("", ".", "..") for part in parts):
+        raise NotFound("There is no artefact of that name", why="it is not the name of one")
+    return name
+
+
 def keep_artefacts(
-    open_lake: Callable[[], tuple[Lake, ObjectStore]], home: Home, application_id: str, directory: Path
+    open_lake: Callable[[], tuple[Lake, ObjectStore]],
+    home: Home,
+    application_id: str,
+    directory: Path,
+    *,
+    within: str = "",
 ) -> dict[str, Any]:
     """Bring everything in `directory` to the lake; returns the application's summary, with where its artefacts are.
+
+    `within` is where below the application's own they go (`of_attempt`).
 
     A lake that stays out of reach costs nothing but the place: they are then kept in the state directory, and the
     summary says why.
     """
     summary: dict[str, Any] = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     try:
-        return {**summary, PLACE: _retried(lambda: _bring(open_lake, application_id, directory))}
+        return {**summary, PLACE: _retried(lambda: _bring(open_lake, application_id, directory, within))}
     except PenstockError as error:
-        place = _place(home, application_id)
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        place = _place(home, application_id) / within
+        place.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
         shutil.copytree(directory, place, dirs_exist_ok=True)
         return {**summary, PLACE: place.as_uri(), "artefacts_problem": str(error)}
 
 
 @dataclass(frozen=True)
 class Archive:
-    """Where to find the artefacts of one application that has ended."""
+    """Where to find the artefacts of one application that has ended, or of its earlier attempts.
+
+    Most are in the lake; of an attempt that could not reach it they are in the state directory.
+    """
 
     home: Home
     application_id: str
@@ -57,18 +85,20 @@ class Archive:
 
     def load(self, name: str) -> bytes:
         """`NotFound` where there is none of that name."""
-        if not self._in_home:
+        here = self._directory / checked_name(name)
+        if not self._in_home and not here.is_file():
             return self.open_store().get(prefix(self.application_id) + name)
         try:
-            return (self._directory / name).read_bytes()
+            return here.read_bytes()
         except OSError as error:
             raise NotFound(f"{self.application_id} has no {name}", why=str(error.strerror)) from error
 
     def names(self) -> list[str]:
-        if self._in_home:
-            return [path.relative_to(self._directory).as_posix() for path in _files(self._directory)]
-        root = prefix(self.application_id)
-        return [found.key.removeprefix(root) for found in self.open_store().list(root)]
+        found = [path.relative_to(self._directory).as_posix() for path in _files(self._directory)]
+        if not self._in_home:
+            root = prefix(self.application_id)
+            found += [kept.key.removeprefix(root) for kept in self.open_store().list(root)]
+        return sorted(set(found))
 
     @property
     def _in_home(self) -> bool:
@@ -84,9 +114,9 @@ def _place(home: Home, application_id: str) -> Path:
     return home.root / "artefacts" / application_id
 
 
-def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path) -> str:
+def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str) -> str:
     lake, store = open_lake()
-    root = prefix(application_id)
+    root = prefix(application_id) + within
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         # The list makes the first failure rise.
         list(pool.map(lambda path: store.put(root + path.relative_to(directory).as_posix(), path), _files(directory)))
@@ -98,7 +128,7 @@ def _files(directory: Path) -> Iterator[Path]:
 
 
 def _retried(work: Callable[[], str]) -> str:
-    for pause in range(1, _ATTEMPTS):
+    for pause in range(1, _TRIES):
         with contextlib.suppress(LakeError):
             return work()
         time.sleep(_PAUSE_SECONDS * pause)

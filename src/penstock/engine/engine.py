@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.catalog.database import Database
 from penstock.clusters import jvm
 from penstock.clusters.base import ClusterBackend, Launch
-from penstock.clusters.local import LocalBackend
-from penstock.engine import admission, lifecycle, validation
-from penstock.engine.application import Application, ApplicationSpec, Reason, State
-from penstock.engine.artefacts import Archive, keep_artefacts
+from penstock.engine import admission, fairness, validation
+from penstock.engine.application import Application, ApplicationSpec, State
+from penstock.engine.artefacts import Archive, checked_name, is_of_attempt, keep_artefacts, of_attempt
 from penstock.engine.identifiers import new_id
-from penstock.engine.preparation import Preparation, check_reachable, lake_of
-from penstock.engine.records import Records, now
+from penstock.engine.instances import Use
+from penstock.engine.ledger import Ledger
+from penstock.engine.lifecycle import will_retry
+from penstock.engine.preparation import Preparation, check_reachable, lake_name, lake_of
+from penstock.engine.rows import now
 from penstock.engine.supervisor import OnChange, Supervisor, over
-from penstock.errors import ClusterError, NotFound, StateError
+from penstock.errors import ClusterError, NotFound, QuotaExceeded, StateError
 from penstock.home import Home
 from penstock.lake.base import Lake, ObjectStore
 from penstock.processes import start_daemon
@@ -31,47 +30,63 @@ from penstock.profiles.problems import Problem, Severity
 from penstock.profiles.scratch import budget_bytes
 
 _WATCH_SECONDS = 0.2
-_BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
 
 
-class Engine:
+class Engine(Ledger):
     """One engine over one home. Its records, and so its applications, are shared with every other process of the home.
 
     Making one is free; the embedded database and lake are started when first needed. Every method may be called by
     several threads at once.
     """
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
-        self._database = Database(home)
-        self._backend: ClusterBackend = LocalBackend(home)
+    def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
+        super().__init__(home, backend)
         self._preparations: dict[str, Preparation] = {}
-        self._opening_records = threading.Lock()
-        self._opened_records: Records | None = None
-
-    @property
-    def _records(self) -> Records:
-        with self._opening_records:
-            if self._opened_records is None:
-                owner = f"{socket.gethostname()}:{self.home.root}"
-                self._opened_records = Records(self._database.engine("penstock"), owner)
-            return self._opened_records
 
     def submit(self, spec: ApplicationSpec) -> Application:
         """Record an application, to be looked after by `supervise` or `detach`.
 
         What can be known to be wrong is refused here, before anything is recorded: `InvalidInput`, `NotFound`,
-        `MissingRequirement`, `ClusterError` (a cluster that could never fit). Submitting an idempotency key again
-        returns the application it belongs to.
+        `MissingRequirement`, `ClusterError` (a cluster that could never fit), `QuotaExceeded` (a full queue).
+        Submitting an idempotency key of the instance again returns the application it belongs to; `Conflict` where it
+        is another one that is asked for.
         """
-        spec = self.checked(spec)
-        preparation = Preparation(self.home, self._database, spec.lake)
+        return self._add(spec, dispatched=False)
+
+    def enqueue(self, spec: ApplicationSpec) -> Application:
+        """Record an application, to be started by a `Dispatcher` when it is its turn. Raises what `submit` does.
+
+        It prepares nothing: however many are submitted at once, they cost no more than their records.
+        """
+        return self._add(spec, dispatched=True)
+
+    def _add(self, asked: ApplicationSpec, *, dispatched: bool) -> Application:
+        fingerprint = None
+        if key := asked.idempotency_key:
+            fingerprint = asked.fingerprint()
+            # Before anything is looked at: a file that is gone by now does not make a submission another one.
+            if first := self._records.with_key(asked.instance, key, fingerprint=fingerprint):
+                return first
+        spec = self.checked(asked)
+        self._refuse_beyond_quota(spec)
+        preparation = None if dispatched else Preparation(self.home, self._database, spec.lake)
         # The default lake may be another one when the application is run again, or looked at.
-        spec = replace(spec, lake=preparation.lake.name)
+        spec = replace(spec, lake=preparation.lake.name if preparation else lake_name(self.home, spec.lake))
         at = now()
-        application = self._records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
-        self._preparations[application.id] = preparation
-        return application
+        fresh = Application(new_id(at), spec, State.ACCEPTED, submitted_at=at, dispatched=dispatched)
+        added = self._records.add(fresh, fingerprint=fingerprint)
+        if preparation and added.id == fresh.id:
+            self._preparations[added.id] = preparation
+        return added
+
+    def _refuse_beyond_quota(self, spec: ApplicationSpec) -> None:
+        """What is larger than its instance may ever be would wait for ever."""
+        if reason := fairness.beyond_quota(self.instance(spec.instance), Use(), spec.size):
+            raise QuotaExceeded(
+                f"The cluster is larger than the instance {spec.instance} may be",
+                why=reason.message,
+                fix="ask for less, or have the instance's quota raised",
+            )
 
     def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
         """The same with what follows filled in; raises what `submit` would, and starts and records nothing."""
@@ -109,7 +124,8 @@ class Engine:
             def open_lake() -> tuple[Lake, ObjectStore]:
                 return lake_of(self.home, application.spec.lake), self.store(application.spec.lake)
 
-            return keep_artefacts(open_lake, self.home, application.id, directory)
+            within = of_attempt(application.attempt) if will_retry(application) else ""
+            return keep_artefacts(open_lake, self.home, application.id, directory, within=within)
 
         return Supervisor(
             self._records,
@@ -130,25 +146,9 @@ class Engine:
             directory=self.home.root,
         )
 
-    def get(self, application_id: str) -> Application:
-        """By id, the unmistakable beginning of one, or `last`."""
-        return self._records.find(application_id)
-
-    def list(
-        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
-    ) -> list[Application]:
-        """Newest first."""
-        return self._records.search(states=states, tags=tags, limit=limit)
-
-    def events(self, application_id: str) -> Iterable[Mapping[str, Any]]:
-        return self._records.events(application_id)
-
     def stop(self, application_id: str) -> Application:
         """End the application and return when it has ended; one that has already is returned as it is."""
-        application = self.get(application_id)
-        if not application.state.final:
-            self._records.request_end(application.id, _BY_USER)
-        return self.wait(application.id)
+        return self.wait(self.request_stop(application_id).id)
 
     def rerun(self, application_id: str) -> Application:
         """Submit the same application again, as a new one."""
@@ -183,7 +183,8 @@ class Engine:
     def artefact(self, application_id: str, name: str) -> bytes:
         """`driver.log`, `driver.out`, `driver.err`, `executor-<n>.log`, `summary.json` or `events/…`, as it is now.
 
-        While the cluster lives from there, afterwards from where it was kept. Raises `NotFound`.
+        While the cluster lives from there, afterwards from where it was kept; of attempts that another one followed as
+        `attempts/<number>/driver.log` and so on. Raises `NotFound`.
         """
         return b"".join(self.follow(application_id, name, until=lambda: True))
 
@@ -198,7 +199,8 @@ class Engine:
         """The artefact from byte `start`, piece by piece: until the application has ended, or, where `until` says so,
         to the end of what is there."""
         application = self.get(application_id)
-        while not application.state.final:
+        checked_name(name)
+        while not application.state.final and not is_of_attempt(name):
             if piece := self.read(application, name, start):
                 start += len(piece)
                 yield piece
@@ -207,7 +209,7 @@ class Engine:
             else:
                 time.sleep(_WATCH_SECONDS)
                 application = self._records.get(application.id)
-        if application.summary is None:
+        if application.summary is None and not is_of_attempt(name):
             raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
         yield self._archive(application).load(name)[start:]
 

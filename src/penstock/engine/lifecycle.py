@@ -8,6 +8,9 @@ The way: accepted → (waiting →) starting → running → stopping → one of
 outcome is known or the end was asked for, and processes are being ended and artefacts kept; the final state is entered
 when that is done, so that whoever sees it also finds the logs. What is left after it is to release the cluster:
 `cluster` is None again when nothing of it exists any more.
+
+An attempt that the infrastructure failed goes back to waiting instead, where more may follow: its cluster is released
+first, and the next is admitted no earlier than `not_before`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from penstock.engine.application import Application, Reason, State
+from penstock.engine import retrying
+from penstock.engine.application import Application, Attempt, Cost, Reason, State
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class Kept:
 
     at: datetime
     summary: Mapping[str, Any]
+    cost: Cost | None = None
+    """Of this attempt's cluster."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,7 @@ STOPPED_BY_USER = "stopped_by_user"
 TIME_LIMIT = "time_limit"
 DRIVER_LOST = "driver_lost"
 DRIVER_FAILED = "driver_failed"
+RETRY = "retry"
 
 _BEFORE_LAUNCH = frozenset({State.ACCEPTED, State.WAITING})
 _ON_CLUSTER = frozenset({State.STARTING, State.RUNNING})
@@ -138,7 +145,8 @@ def step(application: Application, event: Event) -> Step:
     """
     state = application.state
     if isinstance(event, Released):
-        return (replace(application, cluster=None), ()) if state.final else (application, ())
+        unused = state.final or state in _BEFORE_LAUNCH
+        return (replace(application, cluster=None), ()) if unused else (application, ())
     if state.final:
         return application, ()
     if state in _BEFORE_LAUNCH:
@@ -154,16 +162,29 @@ def resume(application: Application) -> tuple[Instruction, ...]:
         return (Launch(),)
     if application.state is State.STOPPING:
         return (Stop(),)
-    if application.state.final and application.cluster is not None:
-        return (Release(),)
-    return ()
+    unused = application.state.final or application.state in _BEFORE_LAUNCH
+    return (Release(),) if unused and application.cluster is not None else ()
+
+
+def will_retry(application: Application) -> bool:
+    """Whether another attempt follows one that is stopping and whose exit code is what it will stay."""
+    failed = _outcome(application.exit_code, application.reason) is State.FAILED
+    return failed and retrying.another_attempt(application.spec, application.attempt, application.reason)
 
 
 def _before_launch(application: Application, event: Event) -> Step:
     if isinstance(event, Queued):
         return replace(application, state=State.WAITING, reason=event.reason), ()
-    if isinstance(event, Admitted):
-        return replace(application, state=State.STARTING, reason=None, cluster=event.cluster), (Launch(),)
+    if isinstance(event, Admitted) and application.cluster is None:
+        admitted = replace(
+            application,
+            state=State.STARTING,
+            reason=None,
+            cluster=event.cluster,
+            admitted_at=event.at,
+            not_before=None,
+        )
+        return admitted, (Launch(),)
     if isinstance(event, Refused):
         return _end(application, State.FAILED, event.at, reason=event.reason), ()
     if isinstance(event, EndRequested):
@@ -200,6 +221,9 @@ def _stopping(application: Application, event: Event) -> Step:
             application = replace(application, exit_code=event.exit_code)
         return application, (Keep(),)
     if isinstance(event, Kept):
+        if will_retry(application):
+            return _next_attempt(application, event), (Release(),)
+        application = replace(application, cost=_sum(application.cost, event.cost))
         outcome = _outcome(application.exit_code, application.reason)
         reason = None if outcome is State.FINISHED else application.reason
         return _end(application, outcome, event.at, reason=reason, summary=event.summary), (Release(),)
@@ -215,6 +239,39 @@ def _outcome(exit_code: int | None, reason: Reason | None) -> State:
     if reason is not None and reason.code == TIME_LIMIT:
         return State.AUTO_TERMINATED
     return State.FAILED
+
+
+def _next_attempt(application: Application, event: Kept) -> Application:
+    why = application.reason or Reason(DRIVER_FAILED, "")
+    failed = Attempt(
+        number=application.attempt,
+        admitted_at=application.admitted_at,
+        started_at=application.started_at,
+        ended_at=event.at,
+        exit_code=application.exit_code,
+        reason=why,
+        spark_application_id=application.spark_application_id,
+        cost=event.cost,
+    )
+    pause = retrying.back_off(application.attempt)
+    return replace(
+        application,
+        state=State.WAITING,
+        reason=Reason(RETRY, f"attempt {application.attempt} failed, the next may begin after {pause}: {why.message}"),
+        attempt=application.attempt + 1,
+        attempts=(*application.attempts, failed),
+        not_before=event.at + pause,
+        started_at=None,
+        exit_code=None,
+        spark_application_id=None,
+        cost=_sum(application.cost, event.cost),
+    )
+
+
+def _sum(before: Cost | None, more: Cost | None) -> Cost | None:
+    if before is None or more is None:
+        return more or before
+    return Cost(before.amount + more.amount, more.currency)
 
 
 def _end(

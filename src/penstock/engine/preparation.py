@@ -29,6 +29,16 @@ def lake_of(home: Home, name: str | None) -> Lake:
     return EmbeddedLake(home).ensure() if lake.kind == "embedded" else lake
 
 
+def lake_name(home: Home, name: str | None) -> str:
+    """The name of what `lake_of` returns; nothing is started. Raises `NotFound` where there is none of that name."""
+    try:
+        return Lakes(home).get(name).name
+    except NotFound:
+        if name not in (None, EMBEDDED):
+            raise
+        return EMBEDDED
+
+
 def check_reachable(home: Home, name: str | None) -> None:
     """Raise `LakeError` where an external lake does not answer, refuses the credentials, or has no such bucket.
 

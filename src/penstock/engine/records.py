@@ -7,31 +7,37 @@ cannot take an application two ways.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 import psycopg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from penstock.engine import lifecycle, schema
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
-from penstock.engine.claims import CHANNEL, SUPERVISED, Claim, claimed
+from penstock.clusters.base import Capacity
+from penstock.engine import fairness, lifecycle, outbox, schema
+from penstock.engine.admission import CORES_PER_CORE
+from penstock.engine.application import Application, Reason, State
+from penstock.engine.claims import CHANNEL, SUPERVISED, Changes, Claim, claimed, listening
 from penstock.engine.lifecycle import Event, Instruction
-from penstock.errors import InvalidInput, NotFound, StateError
+from penstock.engine.rows import application_of, changing, given, now
+from penstock.engine.sharing import BEFORE_LAUNCH, ON_CLUSTER, Sharing
+from penstock.errors import Conflict, InvalidInput, NotFound, QuotaExceeded, StateError
 
 CONNECTION_LOST = (sa.exc.OperationalError, sa.exc.InterfaceError, psycopg.OperationalError)
 """What every method raises while the database is away; the next call connects anew."""
 
-_ADMISSION_LOCK = 7031_0002
 _table, _events = schema.applications, schema.events
 
-_ALIVE = sa.or_(_table.c.ended_at.is_(None), _table.c.cluster.is_not(None))
-_ON_CLUSTER = _table.c.cluster.is_not(None)
-_BEFORE_LAUNCH = _table.c.state.in_([State.ACCEPTED.value, State.WAITING.value])
+_ALIVE = sa.or_(_table.c.ended_at.is_(None), ON_CLUSTER)
+_LEFT_TO_A_DISPATCHER = sa.and_(_table.c.dispatched, BEFORE_LAUNCH, _table.c.cluster.is_(None))
+
+Step = tuple[Application, tuple[Instruction, ...]]
+Admit = Callable[[str], Event]
+"""Makes the event by which the application of that id is admitted."""
 
 
 class Records:
@@ -39,42 +45,54 @@ class Records:
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
-        self._owner = owner
+        self.owner = owner
         schema.ensure(engine)
+        self.sharing = Sharing(engine, owner)
 
-    def add(self, application: Application) -> Application:
-        """Record a submission. One with an idempotency key seen before changes nothing and gets the first."""
+    def add(self, application: Application, *, fingerprint: str | None = None) -> Application:
+        """Record a submission. One with an idempotency key its instance has seen changes nothing and gets the first.
+
+        `Conflict` where the first had another `fingerprint`; `QuotaExceeded` where too many wait in the instance;
+        `NotFound` where there is no such instance.
+        """
+        spec = application.spec
         with self._engine.begin() as connection:
+            # Locked, so that many at once do not each see the last free place in the queue.
+            instance = self.sharing.instance_in(connection, spec.instance, locked=True)
             added = connection.execute(
                 insert(_table)
-                .values(
-                    id=application.id,
-                    engine=self._owner,
-                    name=application.spec.name,
-                    tags=list(application.spec.tags),
-                    spec=application.spec.to_json(),
-                    idempotency_key=application.spec.idempotency_key,
-                    submitted_at=application.submitted_at,
-                    **_changing(application),
-                )
-                .on_conflict_do_nothing(index_elements=["engine", "idempotency_key"])
+                .values(engine=self.owner, fingerprint=fingerprint, **given(application), **changing(application))
+                .on_conflict_do_nothing(index_elements=["engine", "instance", "idempotency_key"])
                 .returning(_table.c.id)
             ).one_or_none()
             if added is None:
-                return self._with_key(connection, str(application.spec.idempotency_key))
-            _keep_event(connection, application, "Submitted", at=application.submitted_at)
+                first = self._with_key(connection, spec.instance, str(spec.idempotency_key), fingerprint)
+                return first or application
+            most = instance.quota.waiting
+            if most is not None and self.sharing.waiting_in(connection, instance.name) > most:
+                raise QuotaExceeded(
+                    f"The queue of the instance {instance.name} is full",
+                    why=f"{most} applications may wait in it",
+                    fix="submit again when some have started; penstock queue shows them",
+                )
+            self._keep_event(connection, application, "Submitted", at=application.submitted_at)
         return application
+
+    def with_key(self, instance: str, key: str, *, fingerprint: str | None = None) -> Application | None:
+        """What was submitted with that idempotency key; `Conflict` where it had another `fingerprint`."""
+        with self._engine.connect() as connection:
+            return self._with_key(connection, instance, key, fingerprint)
 
     def get(self, application_id: str) -> Application:
         with self._engine.connect() as connection:
             row = connection.execute(_table.select().where(_table.c.id == application_id)).one_or_none()
         if row is None:
             raise _unknown(application_id)
-        return _application(row)
+        return application_of(row)
 
     def find(self, prefix: str) -> Application:
         """By id, by the beginning of one that is no other's, or `last`: the newest submission."""
-        query = _table.select().where(_table.c.engine == self._owner).limit(3)
+        query = _table.select().where(_table.c.engine == self.owner).limit(3)
         if prefix == "last":
             query = query.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(1)
         else:
@@ -90,20 +108,7 @@ class Records:
             )
         if not rows:
             raise _unknown(prefix)
-        return _application((exact or rows)[0])
-
-    def search(
-        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
-    ) -> list[Application]:
-        """Newest first."""
-        query = _table.select().where(_table.c.engine == self._owner)
-        if wanted := [state.value for state in states]:
-            query = query.where(_table.c.state.in_(wanted))
-        for tag in tags:
-            query = query.where(_table.c.tags.contains([tag]))
-        query = query.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(limit)
-        with self._engine.connect() as connection:
-            return [_application(row) for row in connection.execute(query)]
+        return application_of((exact or rows)[0])
 
     def events(self, application_id: str) -> list[dict[str, Any]]:
         """What happened, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
@@ -114,45 +119,68 @@ class Records:
                 for row in connection.execute(query)
             ]
 
-    def apply(self, application_id: str, event: Event) -> tuple[Application, tuple[Instruction, ...]]:
+    def apply(self, application_id: str, event: Event) -> Step:
         """Let `event` happen to the application as it is now; returns what it became and what is to be done."""
         with self._engine.begin() as connection:
             return self._apply(connection, application_id, event)
 
     def admit(
-        self, application_id: str, decide: Callable[[ClusterSize, list[ClusterSize], int], Event | None]
-    ) -> tuple[Application, tuple[Instruction, ...]]:
-        """Let `decide(size, sizes that hold their promise now, how many are ahead)` say what happens next.
+        self, application_id: str, admitted: Event, *, capacity: Capacity, cores_per_core: float = CORES_PER_CORE
+    ) -> Step:
+        """Let `admitted` happen where it is this application's turn and there is room; else record why it waits."""
+        with self._engine.begin() as connection:
+            self.sharing.take_turn(connection)
+            scene = self.sharing.scene(
+                connection,
+                at=admitted.at,
+                capacity=capacity,
+                everybody=True,
+                cores_per_core=cores_per_core,
+                also=application_id,
+            )
+            plan = fairness.plan(scene)
+            if reason := plan.refused.get(application_id):
+                return self._apply(connection, application_id, lifecycle.Refused(admitted.at, reason))
+            place = plan.place(application_id)
+            if place is not None and place.reason is not None:
+                return self._apply(connection, application_id, lifecycle.Queued(admitted.at, place.reason))
+            return self._apply(connection, application_id, admitted)
 
-        One at a time over all engines of this owner, so the same memory is never promised twice. Only applications
-        somebody looks after are ahead: one whose supervisor was killed does not block the queue.
+    def admit_next(self, admit: Admit, *, at: datetime, capacity: Capacity) -> Application | None:
+        """Admit whose turn it is, where that one is a dispatcher's to start and there is room; returns it as it is now.
+
+        Also one that was refused; None where nobody's state changed.
         """
         with self._engine.begin() as connection:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADMISSION_LOCK)))
-            row = connection.execute(_table.select().where(_table.c.id == application_id)).one()
-            mine = _table.c.engine == self._owner
-            running = connection.execute(sa.select(_table.c.spec).where(mine, _ON_CLUSTER)).scalars().all()
-            before = sa.tuple_(_table.c.submitted_at, _table.c.id) < sa.tuple_(
-                sa.literal(row.submitted_at, sa.DateTime(timezone=True)), sa.literal(row.id)
-            )
-            ahead = connection.execute(
-                sa.select(sa.func.count()).select_from(_table).where(mine, _BEFORE_LAUNCH, before, SUPERVISED)
-            ).scalar_one()
-            sizes = [ApplicationSpec.from_json(spec).size for spec in running]
-            event = decide(ApplicationSpec.from_json(row.spec).size, sizes, ahead)
-            if event is None:
-                return _application(row), ()
-            return self._apply(connection, application_id, event)
+            self.sharing.take_turn(connection)
+            scene = self.sharing.scene(connection, at=at, capacity=capacity, everybody=False)
+            plan = fairness.plan(scene)
+            for application_id, reason in plan.refused.items():
+                return self._apply(connection, application_id, lifecycle.Refused(at, reason))[0]
+            if plan.start is not None and self._dispatched(connection, plan.start):
+                return self._apply(connection, plan.start, admit(plan.start))[0]
+            for place in plan.places:
+                # The first of each instance; the others' reason is their place, which is told when asked.
+                if place.reason is not None and self._dispatched(connection, place.id):
+                    self._apply(connection, place.id, lifecycle.Queued(at, place.reason))
+        return None
 
-    def request_end(self, application_id: str, reason: Reason) -> None:
-        """Ask whoever supervises the application to end it; the first request counts."""
+    def request_end(self, application_id: str, reason: Reason) -> Application:
+        """End what has no cluster yet; ask whoever supervises the rest to end it. The first request counts."""
         with self._engine.begin() as connection:
-            connection.execute(
-                _table.update()
-                .where(_table.c.id == application_id, _table.c.end_request.is_(None), _table.c.ended_at.is_(None))
-                .values(end_request=asdict(reason))
-            )
-            _notify(connection, application_id)
+            row = connection.execute(
+                _table.select().where(_table.c.id == application_id).with_for_update()
+            ).one_or_none()
+            if row is None:
+                raise _unknown(application_id)
+            if row.state in (State.ACCEPTED.value, State.WAITING.value):
+                return self._apply(connection, application_id, lifecycle.EndRequested(now(), reason))[0]
+            if row.end_request is None and row.ended_at is None:
+                connection.execute(
+                    _table.update().where(_table.c.id == application_id).values(end_request=asdict(reason))
+                )
+                _notify(connection, application_id)
+        return application_of(row)
 
     def requested_end(self, application_id: str) -> Reason | None:
         with self._engine.connect() as connection:
@@ -162,10 +190,10 @@ class Records:
         return Reason(**request) if request else None
 
     def unsupervised(self) -> list[str]:
-        """Applications that are not over and have nobody who looks after them, oldest first."""
+        """Applications that are not over, that nobody looks after and no dispatcher has yet to start; oldest first."""
         query = (
             sa.select(_table.c.id)
-            .where(_table.c.engine == self._owner, _ALIVE, sa.not_(SUPERVISED))
+            .where(_table.c.engine == self.owner, _ALIVE, sa.not_(_LEFT_TO_A_DISPATCHER), sa.not_(SUPERVISED))
             .order_by(_table.c.submitted_at)
         )
         with self._engine.connect() as connection:
@@ -175,88 +203,78 @@ class Records:
         """Supervise the application within; `StateError` where another process does and goes on doing so."""
         return claimed(self._engine, application_id, wait_seconds=wait_seconds)
 
-    def _with_key(self, connection: sa.Connection, key: str) -> Application:
-        return _application(
-            connection.execute(
-                _table.select().where(_table.c.engine == self._owner, _table.c.idempotency_key == key)
-            ).one()
-        )
+    def changes(self, *, dispatching: bool = False) -> AbstractContextManager[Changes]:
+        """Hear of changes within; `dispatching` also says that this process starts what waits."""
+        return listening(self._engine, dispatching_for=self.owner if dispatching else None)
 
-    def _apply(
-        self, connection: sa.Connection, application_id: str, event: Event
-    ) -> tuple[Application, tuple[Instruction, ...]]:
+    def _with_key(
+        self, connection: sa.Connection, instance: str, key: str, fingerprint: str | None
+    ) -> Application | None:
+        row = connection.execute(
+            _table.select().where(
+                _table.c.engine == self.owner, _table.c.instance == instance, _table.c.idempotency_key == key
+            )
+        ).one_or_none()
+        if row is None:
+            return None
+        if fingerprint is not None and row.fingerprint is not None and row.fingerprint != fingerprint:
+            raise Conflict(
+                "The idempotency key belongs to another submission",
+                why=f"{row.id} was submitted with it and asks for something else",
+                fix="use a new key for a new application, and the same only to send the same again",
+            )
+        return application_of(row)
+
+    def _dispatched(self, connection: sa.Connection, application_id: str) -> bool:
+        query = sa.select(_table.c.dispatched).where(_table.c.id == application_id)
+        return bool(connection.execute(query).scalar_one())
+
+    def _apply(self, connection: sa.Connection, application_id: str, event: Event) -> Step:
         row = connection.execute(_table.select().where(_table.c.id == application_id).with_for_update()).one_or_none()
         if row is None:
             raise _unknown(application_id)
-        before = _application(row)
+        before = application_of(row)
+        if row.end_request and isinstance(event, lifecycle.Admitted):
+            # Asked for while the attempt before was ending: there is no other.
+            event = lifecycle.EndRequested(event.at, Reason(**row.end_request))
         after, instructions = lifecycle.step(before, event)
         if after != before:
             changed = connection.execute(
                 _table.update()
                 .where(_table.c.id == application_id, _table.c.state == before.state.value)
-                .values(**_changing(after))
+                .values(**changing(after))
             ).rowcount
             if changed != 1:
                 raise StateError(f"{application_id} is not {before.state.value} any more")
+            if before.cluster is not None and after.cluster is None:
+                self.sharing.charge(connection, before, event.at)
             detail = {k: v for k, v in asdict(event).items() if k not in ("at", "summary") and v is not None}
-            _keep_event(connection, after, type(event).__name__, at=event.at, before=before.state, detail=detail)
+            self._keep_event(connection, after, type(event).__name__, at=event.at, before=before.state, detail=detail)
         return after, instructions
 
-
-def now() -> datetime:
-    return datetime.now(timezone.utc)
-
-
-def _changing(application: Application) -> dict[str, Any]:
-    """The columns a transition may change."""
-    return {
-        "state": application.state.value,
-        "started_at": application.started_at,
-        "ended_at": application.ended_at,
-        "reason": asdict(application.reason) if application.reason else None,
-        "spark_application_id": application.spark_application_id,
-        "exit_code": application.exit_code,
-        "cluster": dict(application.cluster) if application.cluster is not None else None,
-        "summary": dict(application.summary) if application.summary is not None else None,
-    }
-
-
-def _application(row: sa.Row[Any]) -> Application:
-    return Application(
-        id=row.id,
-        spec=ApplicationSpec.from_json(row.spec),
-        state=State(row.state),
-        submitted_at=row.submitted_at,
-        reason=Reason(**row.reason) if row.reason else None,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        spark_application_id=row.spark_application_id,
-        exit_code=row.exit_code,
-        cluster=row.cluster,
-        summary=row.summary,
-    )
-
-
-def _keep_event(
-    connection: sa.Connection,
-    application: Application,
-    event: str,
-    *,
-    at: datetime,
-    before: State | None = None,
-    detail: Mapping[str, Any] | None = None,
-) -> None:
-    connection.execute(
-        _events.insert().values(
-            application_id=application.id,
-            at=at,
-            event=event,
-            from_state=before.value if before else None,
-            to_state=application.state.value,
-            detail=dict(detail or {}),
+    def _keep_event(
+        self,
+        connection: sa.Connection,
+        application: Application,
+        event: str,
+        *,
+        at: datetime,
+        before: State | None = None,
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        connection.execute(
+            _events.insert().values(
+                application_id=application.id,
+                at=at,
+                event=event,
+                from_state=before.value if before else None,
+                to_state=application.state.value,
+                detail=dict(detail or {}),
+            )
         )
-    )
-    _notify(connection, application.id)
+        if application.state is not before:
+            outbox.put(connection, self.owner, application, before=before, at=at)
+        _notify(connection, application.id)
 
 
 def _notify(connection: sa.Connection, application_id: str) -> None:

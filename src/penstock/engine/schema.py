@@ -34,6 +34,15 @@ applications = sa.Table(
     sa.Column("exit_code", sa.Integer),
     sa.Column("cluster", JSONB(none_as_null=True)),
     sa.Column("summary", JSONB(none_as_null=True)),
+    sa.Column("instance", sa.Text),
+    sa.Column("priority", sa.Integer),
+    sa.Column("dispatched", sa.Boolean),
+    sa.Column("attempt", sa.Integer),
+    sa.Column("attempts", JSONB),
+    sa.Column("admitted_at", _moment),
+    sa.Column("not_before", _moment),
+    sa.Column("cost", JSONB(none_as_null=True)),
+    sa.Column("fingerprint", sa.Text),
 )
 
 events = sa.Table(
@@ -58,6 +67,48 @@ tokens = sa.Table(
     sa.Column("created_at", _moment),
     sa.Column("expires_at", _moment),
     sa.Column("last_used_at", _moment),
+)
+
+instances = sa.Table(
+    "instances",
+    metadata,
+    sa.Column("engine", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("weight", sa.Float),
+    sa.Column("quota", JSONB),
+    sa.Column("attributes", JSONB),
+    sa.Column("core_seconds", sa.Float),
+    sa.Column("byte_seconds", sa.Float),
+    sa.Column("used_at", _moment),
+)
+
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True),
+    sa.Column("engine", sa.Text),
+    sa.Column("application_id", sa.Text),
+    sa.Column("url", sa.Text),
+    sa.Column("body", JSONB),
+    sa.Column("tries", sa.Integer),
+    sa.Column("due_at", _moment),
+    sa.Column("delivered_at", _moment),
+    sa.Column("problem", sa.Text),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True),
+    sa.Column("engine", sa.Text),
+    sa.Column("at", _moment),
+    sa.Column("actor", sa.Text),
+    sa.Column("action", sa.Text),
+    sa.Column("subject", sa.Text),
+    sa.Column("instance", sa.Text),
+    sa.Column("outcome", sa.Text),
+    sa.Column("address", sa.Text),
+    sa.Column("detail", JSONB),
 )
 
 

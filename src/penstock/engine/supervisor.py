@@ -19,10 +19,11 @@ from typing import Any
 from penstock.clusters import base
 from penstock.clusters.base import ClusterBackend, Observation
 from penstock.engine import admission, lifecycle, watching
-from penstock.engine.application import Application, ClusterSize, Reason, State
+from penstock.engine.application import Application, Cost, Reason, State
 from penstock.engine.claims import Claim
 from penstock.engine.lifecycle import Event, Instruction
-from penstock.engine.records import CONNECTION_LOST, Records, now
+from penstock.engine.records import CONNECTION_LOST, Records
+from penstock.engine.rows import now
 from penstock.errors import PenstockError
 
 OnChange = Callable[[Application, "Observation | None"], None]
@@ -39,7 +40,8 @@ _ERROR_TAIL_BYTES = 16_384
 
 
 class Supervisor:
-    """`prepare` makes what the backend needs to launch; `keep` brings artefacts to the lake and returns the summary.
+    """`prepare` makes what the backend needs to launch; `keep` brings artefacts to the lake and returns the summary;
+    `price` tells what this attempt's cluster cost until then.
 
     `check` is called beside the starting cluster, so that it costs no time: what it raises ends the application.
     `restore` is called when the database went away; it returns when it is back, or raises.
@@ -54,6 +56,7 @@ class Supervisor:
         *,
         prepare: Callable[[Application], base.Launch],
         keep: Callable[[Application, Path], Mapping[str, Any]],
+        price: Callable[[Application, datetime], Cost | None] = lambda *_: None,
         check: Callable[[Application], None] = lambda _: None,
         restore: Callable[[], object] = lambda: None,
         grace_seconds: float = GRACE_SECONDS,
@@ -63,13 +66,13 @@ class Supervisor:
         self._backend = backend
         self._prepare = prepare
         self._keep = keep
+        self._price = price
         self._check = check
         self._restore = restore
         self._grace = grace_seconds
         self._cores_per_core = cores_per_core
         self._end_request: Reason | None = None
         self._insisted = threading.Event()
-        self._launched_at: datetime | None = None
 
     def stop(self, reason: Reason) -> None:
         """End the application at the next opportunity, at most a poll from now."""
@@ -80,7 +83,8 @@ class Supervisor:
         self._insisted.set()
 
     def run(self, application_id: str, on_change: OnChange) -> Application:
-        """Drive the application to its end and release its cluster; returns it as it ended.
+        """Drive the application to its end and release its cluster; returns it as it ended. One that a dispatcher
+        starts is returned, too, when it waits for its next attempt.
 
         `on_change` sees every state and, while it runs, every observation; while it waits for room it is called every
         other second. With the final state it is called while the cluster's own files are still there. What it raises
@@ -100,7 +104,7 @@ class Supervisor:
             due = deque(lifecycle.resume(application))
             self._look_for_request(application)
             on_change(application, None)
-            while not over(application) or due:
+            while due or not (over(application) or _left_to_a_dispatcher(application)):
                 before = application
                 if due:
                     application, more = self._records.apply(application_id, self._carry_out(application, due[0]))
@@ -124,7 +128,8 @@ class Supervisor:
             return lifecycle.Stopped(now(), exit_code)
         if isinstance(instruction, lifecycle.Keep):
             summary = self._keep(application, self._backend.collect(handle))
-            return lifecycle.Kept(now(), summary)
+            at = now()
+            return lifecycle.Kept(at, summary, self._price(application, at))
         self._backend.release(handle)
         return lifecycle.Released(now())
 
@@ -154,19 +159,12 @@ class Supervisor:
     def _queue(self, application: Application, claim: Claim) -> tuple[Application, tuple[Instruction, ...]]:
         if self._end_request is not None:
             return self._records.apply(application.id, lifecycle.EndRequested(now(), self._end_request))
-        capacity = self._backend.capacity()
-
-        def decide(size: ClusterSize, running: list[ClusterSize], ahead: int) -> Event | None:
-            decision = admission.decide(
-                size, capacity=capacity, running=running, ahead=ahead, cores_per_core=self._cores_per_core
-            )
-            if isinstance(decision, admission.Start):
-                return lifecycle.Admitted(now(), self._backend.handle(application.id))
-            if isinstance(decision, admission.Never):
-                return lifecycle.Refused(now(), decision.reason)
-            return lifecycle.Queued(now(), decision.reason)
-
-        application, more = self._records.admit(application.id, decide)
+        application, more = self._records.admit(
+            application.id,
+            lifecycle.Admitted(now(), self._backend.handle(application.id)),
+            capacity=self._backend.capacity(),
+            cores_per_core=self._cores_per_core,
+        )
         if application.state is State.WAITING and claim.wait(_QUEUE_POLL_SECONDS):
             self._look_for_request(application)
         return application, more
@@ -180,7 +178,7 @@ class Supervisor:
             application,
             seen,
             at=now(),
-            launched_at=self._when_launched(application),
+            launched_at=application.admitted_at or application.submitted_at,
             end_request=self._end_request,
             errors=self._last_errors(handle) if seen.exit_code else "",
         )
@@ -188,7 +186,7 @@ class Supervisor:
             return self._records.apply(application.id, event)
         on_change(application, seen)
         # A short application is not kept waiting for its end, a long one costs next to nothing to watch.
-        age = (now() - self._when_launched(application)).total_seconds()
+        age = (now() - (application.admitted_at or application.submitted_at)).total_seconds()
         if claim.wait(_POLL_SECONDS if age < _LONG_SECONDS else _LONG_POLL_SECONDS):
             self._look_for_request(application)
         return application, ()
@@ -196,12 +194,6 @@ class Supervisor:
     def _look_for_request(self, application: Application) -> None:
         if self._end_request is None and not application.state.final:
             self._end_request = self._records.requested_end(application.id)
-
-    def _when_launched(self, application: Application) -> datetime:
-        if self._launched_at is None:
-            admitted = [entry["at"] for entry in self._records.events(application.id) if entry["event"] == "Admitted"]
-            self._launched_at = admitted[0] if admitted else application.submitted_at
-        return self._launched_at
 
     def _last_errors(self, handle: base.Handle) -> str:
         text, start = b"", 0
@@ -215,6 +207,10 @@ class Supervisor:
 
 def _as_reason(error: PenstockError) -> Reason:
     return Reason(error.code, f"{error.problem}: {error.why}" if error.why else error.problem, error.fix)
+
+
+def _left_to_a_dispatcher(application: Application) -> bool:
+    return application.dispatched and application.state in (State.ACCEPTED, State.WAITING)
 
 
 def over(application: Application) -> bool:

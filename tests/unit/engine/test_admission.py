@@ -1,4 +1,4 @@
-"""Admission: memory is never promised twice, the queue keeps its order, and what is refused says what would fit."""
+"""Admission: memory is never promised twice, and what is refused says what would fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from penstock.clusters.base import Capacity
 from penstock.engine import admission
-from penstock.engine.admission import Never, Start, Wait, decide
 from penstock.engine.application import ClusterSize, ProcessSize
 
 sizes = st.builds(
@@ -28,7 +27,7 @@ capacities = st.builds(Capacity, st.integers(1, 64), st.integers(3, 256).map(lam
 def test_what_started_together_fits_together(capacity: Capacity, wanted: list[ClusterSize]) -> None:
     running: list[ClusterSize] = []
     for one in wanted:
-        if isinstance(decide(one, capacity=capacity, running=running, ahead=0), Start):
+        if admission.room(one, running, capacity) is None:
             running.append(one)
     promised = [admission.promised(one) for one in running]
     assert sum(one.memory_bytes for one in promised) <= capacity.memory_bytes
@@ -37,18 +36,16 @@ def test_what_started_together_fits_together(capacity: Capacity, wanted: list[Cl
 
 @given(capacities, sizes)
 def test_an_idle_machine_starts_whatever_it_does_not_refuse(capacity: Capacity, wanted: ClusterSize) -> None:
-    decision = decide(wanted, capacity=capacity, running=[], ahead=0)
-    assert isinstance(decision, Start) == (admission.refuse(wanted, capacity) is None)
-    assert not isinstance(decision, Wait)
+    assert (admission.room(wanted, [], capacity) is None) == (admission.refuse(wanted, capacity) is None)
 
 
 @given(capacities, sizes)
 def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSize) -> None:
-    decision = decide(wanted, capacity=capacity, running=[], ahead=0)
-    if not isinstance(decision, Never):
+    refusal = admission.refuse(wanted, capacity)
+    if refusal is None:
         return
-    offered = dict(re.findall(r"--(\S+) (\d+)", decision.reason.fix))
-    scratch = re.search(r"--conf spark\.penstock\.scratch\.memory=(\d+)m?$", decision.reason.fix)
+    offered = dict(re.findall(r"--(\S+) (\d+)", refusal.fix))
+    scratch = re.search(r"--conf spark\.penstock\.scratch\.memory=(\d+)m?$", refusal.fix)
     assert (scratch is not None) == (wanted.scratch_memory_bytes > 0)
     memory = int(scratch[1]) << 20 if scratch else 0
     smaller = replace(wanted, scratch_memory_bytes=memory)
@@ -59,12 +56,7 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
             int(offered["executors"]),
             memory,
         )
-    assert isinstance(decide(smaller, capacity=capacity, running=[], ahead=0), Start)
-
-
-def test_nobody_overtakes_in_the_queue() -> None:
-    machine = Capacity(8, 64 * GIB)
-    assert isinstance(decide(size(), capacity=machine, running=[], ahead=1), Wait)
+    assert admission.room(smaller, [], capacity) is None
 
 
 def test_the_overhead_of_a_small_jvm_is_not_forgotten() -> None:
@@ -75,6 +67,6 @@ def test_the_overhead_of_a_small_jvm_is_not_forgotten() -> None:
 def test_files_in_memory_are_promised_as_heaps_are() -> None:
     machine = Capacity(8, 16 * GIB)
     with_scratch = replace(size(), scratch_memory_bytes=10 * GIB)
-    assert isinstance(decide(with_scratch, capacity=machine, running=[], ahead=0), Start)
-    assert isinstance(decide(with_scratch, capacity=machine, running=[with_scratch], ahead=0), Wait)
-    assert isinstance(decide(size(), capacity=machine, running=[with_scratch], ahead=0), Start)
+    assert admission.room(with_scratch, [], machine) is None
+    assert admission.room(with_scratch, [with_scratch], machine) is not None
+    assert admission.room(size(), [with_scratch], machine) is None

@@ -1,0 +1,218 @@
+"""Who starts next, and why each other waits. Pure: no I/O, no clock.
+
+Between instances, what each holds now decides: the one whose dominant share (cores or memory, whichever it has more of)
+is smallest for its weight goes first, as in dominant resource fairness (Ghodsi and others, NSDI 2011). Where they hold
+equally much, as on a machine with room for one cluster at a time, what each had lately decides, older use counting
+less. So nobody gets the machine by submitting early, or much. Within an instance: priority, then order of submission.
+
+What goes first is never overtaken because it is large: the room it needs is kept until it is there, or small clusters
+would starve it for ever. Only an instance at its quota is passed over, since others cannot help it by waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from penstock.clusters.base import Capacity
+from penstock.engine import admission
+from penstock.engine.admission import CORES_PER_CORE, gibibytes
+from penstock.engine.application import ClusterSize, Reason
+from penstock.engine.instances import Instance, Use
+
+HALF_LIFE = timedelta(hours=1)
+"""After this time, use counts half."""
+
+LEAST_CHARGE = timedelta(seconds=10)
+"""What a cluster counts for at least: starting and ending it is work, too."""
+
+NOT_YET = "queue"
+
+
+@dataclass(frozen=True)
+class Waiter:
+    id: str
+    instance: str
+    size: ClusterSize
+    submitted_at: datetime
+    priority: int = 0
+    not_before: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A cluster that holds its promise since `since`."""
+
+    instance: str
+    size: ClusterSize
+    since: datetime
+
+
+@dataclass(frozen=True)
+class Used:
+    """What an instance had until `at`, older use counting less, without what it holds now."""
+
+    core_seconds: float = 0.0
+    byte_seconds: float = 0.0
+    at: datetime | None = None
+
+    def faded(self, at: datetime) -> Used:
+        if self.at is None:
+            return Used(at=at)
+        left = 0.5 ** max((at - self.at) / HALF_LIFE, 0.0)
+        return Used(self.core_seconds * left, self.byte_seconds * left, at)
+
+    def plus(self, size: ClusterSize, *, since: datetime, at: datetime) -> Used:
+        """With a cluster of that size held from `since` to `at`."""
+        before, held = self.faded(at), admission.promised(size)
+        seconds = max(at - since, LEAST_CHARGE).total_seconds()
+        return Used(before.core_seconds + held.cores * seconds, before.byte_seconds + held.memory_bytes * seconds, at)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that a decision depends on. An instance that is not named in `instances` has weight 1 and no quota."""
+
+    at: datetime
+    capacity: Capacity
+    waiting: Sequence[Waiter]
+    holding: Sequence[Holder] = ()
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    used: Mapping[str, Used] = field(default_factory=dict)
+    cores_per_core: float = CORES_PER_CORE
+
+
+@dataclass(frozen=True)
+class Place:
+    """`position` counts from 1; `reason` says what it waits for, None for the one that starts now."""
+
+    id: str
+    instance: str
+    position: int
+    reason: Reason | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    places: tuple[Place, ...]
+    """All who wait, in the order in which they would start if nothing changed."""
+    refused: Mapping[str, Reason]
+    """Those too large to start even alone."""
+
+    @property
+    def start(self) -> str | None:
+        return self.places[0].id if self.places and self.places[0].reason is None else None
+
+    def place(self, application_id: str) -> Place | None:
+        return next((place for place in self.places if place.id == application_id), None)
+
+
+def plan(scene: Scene) -> Plan:
+    refused = {one.id: reason for one in scene.waiting if (reason := admission.refuse(one.size, scene.capacity))}
+    able = [one for one in scene.waiting if one.id not in refused]
+    ready = [one for one in able if not _too_early(one, scene.at)]
+    shares = _Shares(scene)
+    places: list[tuple[Waiter, Reason | None]] = []
+    queues = _queues(ready)
+    held_back: list[tuple[Waiter, Reason | None]] = []
+    for name in list(queues):
+        if reason := _beyond_quota(scene, name, queues[name][0].size):
+            held_back += [(one, reason) for one in queues.pop(name)]
+    while queues:
+        name = min(queues, key=lambda name: (*shares.key(name), queues[name][0].submitted_at, name))
+        first = queues[name].pop(0)
+        if not queues[name]:
+            del queues[name]
+        places.append((first, _ahead(len(places)) if places else _no_room(scene, first)))
+        shares.take(name, first.size)
+    later = [(one, reason) for one in sorted(able, key=_order) if (reason := _too_early(one, scene.at))]
+    everyone = [*places, *held_back, *later]
+    return Plan(
+        tuple(Place(one.id, one.instance, number, reason) for number, (one, reason) in enumerate(everyone, 1)), refused
+    )
+
+
+def use(instance: str, *, holding: Iterable[Holder], waiting: int) -> Use:
+    """What the clusters of `instance` among `holding` are promised."""
+    held = [admission.promised(one.size) for one in holding if one.instance == instance]
+    return Use(len(held), waiting, sum(one.cores for one in held), sum(one.memory_bytes for one in held))
+
+
+class _Shares:
+    """What each instance holds and had, as parts of the machine by weight; who is chosen holds more from then on."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._cores = scene.capacity.cores * scene.cores_per_core
+        self._memory = scene.capacity.memory_bytes
+        self._held: dict[str, tuple[int, int]] = {}
+        self._used = dict(scene.used)
+        for one in scene.holding:
+            self.take(one.instance, one.size)
+            used = self._used.get(one.instance, Used())
+            self._used[one.instance] = used.plus(one.size, since=one.since, at=scene.at)
+
+    def take(self, name: str, size: ClusterSize) -> None:
+        cores, memory = self._held.get(name, (0, 0))
+        more = admission.promised(size)
+        self._held[name] = (cores + more.cores, memory + more.memory_bytes)
+
+    def key(self, name: str) -> tuple[float, float]:
+        weight = self._scene.instances.get(name, Instance(name)).weight
+        cores, memory = self._held.get(name, (0, 0))
+        used = self._used.get(name, Used()).faded(self._scene.at)
+        return self._dominant(cores, memory) / weight, self._dominant(used.core_seconds, used.byte_seconds) / weight
+
+    def _dominant(self, cores: float, memory: float) -> float:
+        return max(cores / self._cores, memory / self._memory)
+
+
+def _order(one: Waiter) -> tuple[int, datetime, str]:
+    return -one.priority, one.submitted_at, one.id
+
+
+def _queues(waiting: Iterable[Waiter]) -> dict[str, list[Waiter]]:
+    queues: dict[str, list[Waiter]] = {}
+    for one in sorted(waiting, key=_order):
+        queues.setdefault(one.instance, []).append(one)
+    return queues
+
+
+def _no_room(scene: Scene, one: Waiter) -> Reason | None:
+    return admission.room(one.size, [other.size for other in scene.holding], scene.capacity, scene.cores_per_core)
+
+
+def _ahead(count: int) -> Reason:
+    return Reason(NOT_YET, f"{count} {'applications are' if count > 1 else 'application is'} ahead of it")
+
+
+def _too_early(one: Waiter, at: datetime) -> Reason | None:
+    if one.not_before is None or one.not_before <= at:
+        return None
+    return Reason("retry", f"its next attempt may begin at {one.not_before:%H:%M:%S} UTC")
+
+
+def _beyond_quota(scene: Scene, name: str, size: ClusterSize) -> Reason | None:
+    instance = scene.instances.get(name)
+    if instance is None:
+        return None
+    return beyond_quota(instance, use(name, holding=scene.holding, waiting=0), size)
+
+
+def beyond_quota(instance: Instance, has: Use, size: ClusterSize) -> Reason | None:
+    """Why an instance that has `has` may not hold a cluster of `size` as well; None where it may."""
+    quota, more = instance.quota, admission.promised(size)
+    if quota.running is not None and has.running >= quota.running:
+        return Reason("quota", f"the instance {instance.name} may run {quota.running} at once, and does")
+    if quota.cores is not None and has.cores + more.cores > quota.cores:
+        left = max(quota.cores - has.cores, 0)
+        return Reason("quota", f"it needs {more.cores} cores, {left} of the {quota.cores} of {instance.name} are free")
+    if quota.memory_bytes is not None and has.memory_bytes + more.memory_bytes > quota.memory_bytes:
+        left = max(quota.memory_bytes - has.memory_bytes, 0)
+        return Reason(
+            "quota",
+            f"it needs {gibibytes(more.memory_bytes)}, {gibibytes(left)} of the {gibibytes(quota.memory_bytes)}"
+            f" of {instance.name} are free",
+        )
+    return None

@@ -1,0 +1,159 @@
+"""What the records tell and what is administered in them. Nothing here starts anything but the database."""
+
+from __future__ import annotations
+
+import builtins
+import socket
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from penstock.catalog.database import Database
+from penstock.clusters.base import Capacity, ClusterBackend
+from penstock.clusters.local import LocalBackend
+from penstock.engine import instances, lifecycle
+from penstock.engine.application import Application, Reason, State
+from penstock.engine.auditing import Audit, AuditPage
+from penstock.engine.auditlog import AuditLog
+from penstock.engine.claims import Changes
+from penstock.engine.fairness import Place
+from penstock.engine.instances import Instance, Use
+from penstock.engine.listing import Listing
+from penstock.engine.outbox import Outbox
+from penstock.engine.paging import Page, Query
+from penstock.engine.records import Records
+from penstock.engine.rows import now
+from penstock.errors import InvalidInput
+from penstock.home import Home
+
+BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
+_MOST_AUDIT = 1000
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The parts of the records, over one pool of connections."""
+
+    records: Records
+    listing: Listing
+    outbox: Outbox
+    audit: AuditLog
+
+    @staticmethod
+    def over(engine: sa.Engine, owner: str) -> Opened:
+        return Opened(Records(engine, owner), Listing(engine, owner), Outbox(engine, owner), AuditLog(engine, owner))
+
+
+class Ledger:
+    """Every method may be called by several threads at once. Ids may be the beginning of one, or `last`."""
+
+    def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
+        self.home = home
+        self._database = Database(home)
+        self._backend = backend or LocalBackend(home)
+        self._opening = threading.Lock()
+        self._opened_records: Opened | None = None
+
+    @property
+    def _opened(self) -> Opened:
+        with self._opening:
+            if self._opened_records is None:
+                owner = f"{socket.gethostname()}:{self.home.root}"
+                self._opened_records = Opened.over(self._database.engine("penstock"), owner)
+            return self._opened_records
+
+    @property
+    def _records(self) -> Records:
+        return self._opened.records
+
+    def get(self, application_id: str) -> Application:
+        """Raises `NotFound`, and `InvalidInput` where several ids begin so."""
+        return self._records.find(application_id)
+
+    def list(
+        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
+    ) -> builtins.list[Application]:
+        """Newest first."""
+        return self._opened.listing.search(states=states, tags=tags, limit=limit)
+
+    def page(self, query: Query) -> Page:
+        """Raises `InvalidInput` where the query, or the page it names, cannot be."""
+        return self._opened.listing.page(query)
+
+    def counts(self) -> Mapping[str, Mapping[State, int]]:
+        """How many applications each instance has in each state it has any in."""
+        return self._opened.listing.counts()
+
+    def events(self, application_id: str) -> Iterable[Mapping[str, Any]]:
+        return self._records.events(application_id)
+
+    def deliveries(self, application_id: str) -> Iterable[Mapping[str, Any]]:
+        """What its webhooks were told, and what they are still to be told."""
+        return self._opened.outbox.of(application_id)
+
+    def request_stop(self, application_id: str, reason: Reason = BY_USER) -> Application:
+        """Have the application ended, and return at once; one that waits has ended then, one that had stays as it is.
+
+        Asked twice it is the same as once.
+        """
+        return self._records.request_end(self.get(application_id).id, reason)
+
+    def changes(self) -> AbstractContextManager[Changes]:
+        """Hear of every application that changes, within; one connection, for any number of those who want to know."""
+        return self._records.changes()
+
+    def capacity(self) -> Capacity:
+        """What may be promised to applications in all."""
+        return self._backend.capacity()
+
+    def instances(self) -> builtins.list[Instance]:
+        """By name; the default one always."""
+        return self._records.sharing.instances()
+
+    def instance(self, name: str) -> Instance:
+        """Raises `NotFound`."""
+        return self._records.sharing.instance(name)
+
+    def put_instance(self, instance: Instance) -> Instance:
+        """Make it, or change it to be so. What runs goes on under a smaller quota too. Raises `InvalidInput`."""
+        return self._records.sharing.put(instances.checked(instance))
+
+    def delete_instance(self, name: str) -> None:
+        """Raises `NotFound`, and `Conflict` for the default one and while an application of it has not ended."""
+        self._records.sharing.delete(name)
+
+    def use(self, instance: str) -> Use:
+        """What the instance has now."""
+        return self._records.sharing.use().get(instance, Use())
+
+    def queue(self, instance: str | None = None) -> builtins.list[Place]:
+        """Who waits, in the order in which they would start if nothing changed, and why each waits.
+
+        Positions are those in the whole queue, also where only one instance is asked for.
+        """
+        places = self._records.sharing.plan(at=now(), capacity=self.capacity()).places
+        return [place for place in places if instance in (None, place.instance)]
+
+    def audit(
+        self,
+        actor: str,
+        action: str,
+        *,
+        subject: str = "",
+        instance: str | None = None,
+        outcome: str = "done",
+        address: str = "",
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record for good that somebody did, or tried to do, something. `detail` must hold no secret."""
+        self._opened.audit.add(Audit(now(), actor, action, subject, instance, outcome, address, dict(detail or {})))
+
+    def audit_page(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
+        """The newest first; `before` is the `next` of the page before."""
+        if not 1 <= limit <= _MOST_AUDIT:
+            raise InvalidInput(f"limit must be from 1 to {_MOST_AUDIT}", fix="limit=100")
+        return self._opened.audit.page(limit=limit, before=before)

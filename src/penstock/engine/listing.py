@@ -1,0 +1,120 @@
+"""Applications page by page, from the records. See `paging.py` for what a page is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from penstock.engine import schema
+from penstock.engine.application import Application, State
+from penstock.engine.paging import NEVER, Cursor, Interval, Page, Query, checked
+from penstock.engine.rows import application_of
+
+_table = schema.applications
+
+
+class Listing:
+    def __init__(self, engine: sa.Engine, owner: str) -> None:
+        self._engine = engine
+        self._mine = _table.c.engine == owner
+
+    def page(self, query: Query) -> Page:
+        """Raises `InvalidInput` where the query cannot be."""
+        query = checked(query)
+        column = query.sort.removeprefix("-")
+        cursor = Cursor.parse(query.page, sort=query.sort) if query.page is not None else None
+        backwards = cursor is not None and cursor.backwards
+        descending = query.sort.startswith("-") != backwards
+        key = _key(column)
+        statement = _table.select().where(self._mine, *_conditions(query))
+        if cursor is not None:
+            position = sa.tuple_(_literal(column, cursor.key), sa.literal(cursor.id))
+            place = sa.tuple_(key, _table.c.id)
+            statement = statement.where(place < position if descending else place > position)
+        order = [sa.desc(part) if descending else sa.asc(part) for part in (key, _table.c.id)]
+        with self._engine.connect() as connection:
+            rows = connection.execute(statement.order_by(*order).limit(query.limit + 1)).all()
+        more = len(rows) > query.limit
+        items = [application_of(row) for row in rows[: query.limit]]
+        if backwards:
+            items.reverse()
+        # Whoever came from somewhere can go back there.
+        has_next, has_previous = (True, more) if backwards else (more, cursor is not None)
+        return Page(
+            items,
+            next=_cursor(query.sort, items[-1], backwards=False) if has_next and items else None,
+            previous=_cursor(query.sort, items[0], backwards=True) if has_previous and items else None,
+        )
+
+    def search(
+        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
+    ) -> list[Application]:
+        """Newest first, without pages."""
+        query = Query(states=tuple(states), tags=tuple(tags))
+        statement = _table.select().where(self._mine, *_conditions(query))
+        statement = statement.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(limit)
+        with self._engine.connect() as connection:
+            return [application_of(row) for row in connection.execute(statement)]
+
+    def counts(self) -> dict[str, dict[State, int]]:
+        """How many applications each instance has in each state it has any in."""
+        statement = (
+            sa.select(_table.c.instance, _table.c.state, sa.func.count())
+            .where(self._mine)
+            .group_by(_table.c.instance, _table.c.state)
+        )
+        found: dict[str, dict[State, int]] = {}
+        with self._engine.connect() as connection:
+            for instance, state, count in connection.execute(statement):
+                found.setdefault(instance, {})[State(state)] = count
+        return found
+
+
+def _conditions(query: Query) -> list[sa.ColumnElement[bool]]:
+    found: list[sa.ColumnElement[bool]] = []
+    if query.states:
+        found.append(_table.c.state.in_([state.value for state in query.states]))
+    if query.instances:
+        found.append(_table.c.instance.in_(query.instances))
+    if query.name is not None:
+        found.append(_table.c.name == query.name)
+    if query.tags:
+        found.append(_table.c.tags.contains(list(query.tags)))
+    for column, interval in (
+        (_table.c.submitted_at, query.submitted),
+        (_table.c.started_at, query.started),
+        (_table.c.ended_at, query.ended),
+    ):
+        found += _within(column, interval)
+    return found
+
+
+def _within(column: sa.Column[Any], interval: Interval) -> list[sa.ColumnElement[bool]]:
+    found: list[sa.ColumnElement[bool]] = []
+    if interval.after is not None:
+        found.append(column >= interval.after)
+    if interval.before is not None:
+        found.append(column < interval.before)
+    return found
+
+
+def _key(column: str) -> sa.ColumnElement[Any]:
+    """What the indexes hold: a time that is not there counts as the end of all time."""
+    found = _table.c[column]
+    # Written out, since a parameter would not be the index's own expression.
+    return found if column in ("name", "submitted_at") else sa.func.coalesce(found, sa.text(f"'{NEVER}'"))
+
+
+def _literal(column: str, key: str) -> sa.ColumnElement[Any]:
+    return sa.literal(key) if column == "name" else sa.cast(sa.literal(key), sa.DateTime(timezone=True))
+
+
+def _cursor(sort: str, application: Application, *, backwards: bool) -> str:
+    column = sort.removeprefix("-")
+    if column == "name":
+        return Cursor(sort, application.spec.name, application.id, backwards).text()
+    at: datetime | None = getattr(application, column)
+    return Cursor(sort, at.isoformat() if at else NEVER, application.id, backwards).text()

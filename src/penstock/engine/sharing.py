@@ -1,0 +1,194 @@
+"""Instances and the fair queue in the records: what the policy is asked about, and what its answers change."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from penstock.clusters.base import Capacity
+from penstock.engine import fairness, schema
+from penstock.engine.admission import CORES_PER_CORE
+from penstock.engine.application import DEFAULT_INSTANCE, Application, ClusterSize, State
+from penstock.engine.claims import SUPERVISED, dispatched_by_somebody
+from penstock.engine.fairness import Holder, Plan, Scene, Used, Waiter
+from penstock.engine.instances import Instance, Quota, Use
+from penstock.errors import Conflict, NotFound
+
+_ADMISSION_LOCK = 7031_0002
+_table, _instances = schema.applications, schema.instances
+_SIZE = _table.c.spec["size"]
+
+BEFORE_LAUNCH = _table.c.state.in_([State.ACCEPTED.value, State.WAITING.value])
+ON_CLUSTER = _table.c.cluster.is_not(None)
+
+
+class Sharing:
+    """Of one engine; see `Records` for `owner`."""
+
+    def __init__(self, engine: sa.Engine, owner: str) -> None:
+        self._engine = engine
+        self._owner = owner
+
+    def instances(self) -> list[Instance]:
+        """By name; the default one always."""
+        with self._engine.connect() as connection:
+            found = {row.name: _instance(row) for row in connection.execute(self._rows())}
+        found.setdefault(DEFAULT_INSTANCE, Instance())
+        return [found[name] for name in sorted(found)]
+
+    def instance(self, name: str) -> Instance:
+        """Raises `NotFound`."""
+        with self._engine.connect() as connection:
+            return self.instance_in(connection, name)
+
+    def instance_in(self, connection: sa.Connection, name: str, *, locked: bool = False) -> Instance:
+        query = self._rows().where(_instances.c.name == name)
+        row = connection.execute(query.with_for_update() if locked else query).one_or_none()
+        if row is not None:
+            return _instance(row)
+        if name == DEFAULT_INSTANCE:
+            return Instance()
+        raise NotFound(
+            f"There is no instance “{name}”", fix="an administrator makes one; the default one needs no name"
+        )
+
+    def put(self, instance: Instance) -> Instance:
+        """Make it, or change it to be so; what it used stays."""
+        values = {
+            "weight": instance.weight,
+            "quota": asdict(instance.quota),
+            "attributes": dict(instance.attributes),
+        }
+        statement = insert(_instances).values(engine=self._owner, name=instance.name, **values)
+        with self._engine.begin() as connection:
+            connection.execute(statement.on_conflict_do_update(index_elements=["engine", "name"], set_=values))
+        return instance
+
+    def delete(self, name: str) -> None:
+        """Its applications stay listed. Raises `NotFound`, and `Conflict` while any of them is not over."""
+        if name == DEFAULT_INSTANCE:
+            raise Conflict("The default instance stays", why="who names no instance has it", fix="put quotas on it")
+        with self._engine.begin() as connection:
+            self.instance_in(connection, name, locked=True)
+            alive = connection.execute(
+                sa.select(sa.func.count()).where(
+                    _table.c.engine == self._owner,
+                    _table.c.instance == name,
+                    sa.or_(_table.c.ended_at.is_(None), ON_CLUSTER),
+                )
+            ).scalar_one()
+            if alive:
+                raise Conflict(
+                    f"The instance {name} is in use",
+                    why=f"{alive} of its applications have not ended",
+                    fix="stop them, or wait for their end",
+                )
+            connection.execute(_instances.delete().where(_instances.c.engine == self._owner, _instances.c.name == name))
+
+    def use(self) -> dict[str, Use]:
+        """What each instance has now; those without anything are left out."""
+        with self._engine.connect() as connection:
+            holding = self._holding(connection)
+            rows = connection.execute(
+                sa.select(_table.c.instance, sa.func.count().label("waiting"))
+                .where(_table.c.engine == self._owner, BEFORE_LAUNCH)
+                .group_by(_table.c.instance)
+            )
+            waiting = {row.instance: row.waiting for row in rows}
+        names = {one.instance for one in holding} | waiting.keys()
+        return {name: fairness.use(name, holding=holding, waiting=waiting.get(name, 0)) for name in names}
+
+    def waiting_in(self, connection: sa.Connection, name: str) -> int:
+        return connection.execute(
+            sa.select(sa.func.count()).where(_table.c.engine == self._owner, _table.c.instance == name, BEFORE_LAUNCH)
+        ).scalar_one()
+
+    def plan(self, *, at: datetime, capacity: Capacity) -> Plan:
+        """The queue as it is; nothing is decided."""
+        with self._engine.connect() as connection:
+            return fairness.plan(self.scene(connection, at=at, capacity=capacity, everybody=True))
+
+    def take_turn(self, connection: sa.Connection) -> None:
+        """One decision at a time over all engines on the database, so the same memory is never promised twice."""
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADMISSION_LOCK)))
+
+    def scene(
+        self,
+        connection: sa.Connection,
+        *,
+        at: datetime,
+        capacity: Capacity,
+        everybody: bool,
+        cores_per_core: float = CORES_PER_CORE,
+        also: str | None = None,
+    ) -> Scene:
+        """`everybody` who waits, or only the first of each instance, which is all it takes to see who starts.
+
+        Who waits without anybody who would start it blocks nobody, unless it is `also`: the one that asks.
+        """
+        attended = sa.or_(
+            SUPERVISED, sa.and_(_table.c.dispatched, dispatched_by_somebody(self._owner)), _table.c.id == (also or "")
+        )
+        query = sa.select(
+            _table.c.id,
+            _table.c.instance,
+            _table.c.priority,
+            _table.c.submitted_at,
+            _table.c.not_before,
+            _SIZE.label("size"),
+        ).where(_table.c.engine == self._owner, BEFORE_LAUNCH, _table.c.cluster.is_(None), attended)
+        if not everybody:
+            query = (
+                query.where(sa.or_(_table.c.not_before.is_(None), _table.c.not_before <= at))
+                .distinct(_table.c.instance)
+                .order_by(_table.c.instance, _table.c.priority.desc(), _table.c.submitted_at, _table.c.id)
+            )
+        rows = connection.execute(self._rows()).all()
+        return Scene(
+            at=at,
+            capacity=capacity,
+            waiting=[_waiter(row) for row in connection.execute(query)],
+            holding=self._holding(connection),
+            instances={row.name: _instance(row) for row in rows},
+            used={row.name: Used(row.core_seconds, row.byte_seconds, row.used_at) for row in rows},
+            cores_per_core=cores_per_core,
+        )
+
+    def charge(self, connection: sa.Connection, application: Application, at: datetime) -> None:
+        """Its instance has used the cluster until now; called in the transaction that gives the promise back."""
+        name = application.spec.instance
+        mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
+        connection.execute(insert(_instances).values(engine=self._owner, name=name).on_conflict_do_nothing())
+        row = connection.execute(_instances.select().where(mine).with_for_update()).one()
+        used = Used(row.core_seconds, row.byte_seconds, row.used_at).plus(
+            application.spec.size, since=application.admitted_at or at, at=at
+        )
+        connection.execute(
+            _instances.update()
+            .where(mine)
+            .values(core_seconds=used.core_seconds, byte_seconds=used.byte_seconds, used_at=used.at)
+        )
+
+    def _rows(self) -> sa.Select[Any]:
+        return _instances.select().where(_instances.c.engine == self._owner)
+
+    def _holding(self, connection: sa.Connection) -> list[Holder]:
+        query = sa.select(_table.c.instance, _SIZE, _table.c.admitted_at, _table.c.submitted_at).where(
+            _table.c.engine == self._owner, ON_CLUSTER
+        )
+        return [
+            Holder(instance, ClusterSize.from_json(size), admitted_at or submitted_at)
+            for instance, size, admitted_at, submitted_at in connection.execute(query)
+        ]
+
+
+def _instance(row: sa.Row[Any]) -> Instance:
+    return Instance(row.name, row.weight, Quota(**row.quota), row.attributes)
+
+
+def _waiter(row: sa.Row[Any]) -> Waiter:
+    return Waiter(row.id, row.instance, ClusterSize.from_json(row.size), row.submitted_at, row.priority, row.not_before)
