@@ -17,6 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+_LISTENING = "0A"
+"""TCP_LISTEN, as proc(5) writes it."""
+
 
 @dataclass(frozen=True)
 class ProcessId:
@@ -117,6 +120,26 @@ def processes_below(directory: Path) -> list[ProcessId]:
             if path.readlink().is_relative_to(top) and (process := ProcessId.of(int(path.parent.name))):
                 found.append(process)
     return found
+
+
+def listening_ports(process: ProcessId) -> set[int]:
+    """The TCP ports the process listens on; empty where it is gone, or not ours to look into."""
+    root = Path(f"/proc/{process.pid}")
+    sockets = set()
+    try:
+        for descriptor in (root / "fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                sockets.add(str(descriptor.readlink()))
+        tables = [(root / "net" / name).read_text(encoding="ascii").splitlines()[1:] for name in ("tcp", "tcp6")]
+    except OSError:
+        return set()
+    if not process.alive():  # its id may have been another's all along
+        return set()
+    ports = set()
+    for line in (line.split() for table in tables for line in table):
+        if line[3] == _LISTENING and f"socket:[{line[9]}]" in sockets:
+            ports.add(int(line[1].rpartition(":")[2], 16))
+    return ports
 
 
 def _reap(pid: int) -> None:

@@ -98,6 +98,20 @@ class ClusterBackend(abc.ABC):
         """
 
     @abc.abstractmethod
+    def web_interface(self, handle: Handle) -> tuple[str, int] | None:
+        """Host and port of the driver's own Spark UI; None where it has none (yet, or any more).
+
+        Verified to be the driver's: a cluster runs users' code, which may tell of any address.
+        """
+
+    @abc.abstractmethod
+    def private_file(self, handle: Handle, name: str) -> str | None:
+        """What is in that file of the driver's private directory; None where there is none (yet, or any more).
+
+        It may be a secret that a process of the cluster made: not to be kept, logged or listed.
+        """
+
+    @abc.abstractmethod
     def stop(self, handle: Handle, *, grace_seconds: float) -> None:
         """Ask the driver to end, insist after the grace; returns when no process of the cluster is left."""
 

@@ -18,13 +18,14 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.clusters import keeper, machine, memory, pagecache, plan
 from penstock.clusters.base import Capacity, ClusterBackend, Handle, Launch, Observation, Phase
 from penstock.clusters.properties import as_properties
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.home import Home, read_json, write_atomically, write_json
-from penstock.processes import ProcessId, start_daemon
+from penstock.processes import ProcessId, listening_ports, start_daemon
 
 _PARTS = ("private", "cluster", "scratch", "artefacts")
 _READ_AT_ONCE = 4 << 20
@@ -83,6 +84,20 @@ class LocalBackend(ClusterBackend):
                 return file.read(_READ_AT_ONCE)
         except (FileNotFoundError, IsADirectoryError):
             return b""
+
+    def web_interface(self, handle: Handle) -> tuple[str, int] | None:
+        cluster = self._directory(handle) / "cluster"
+        endpoint, status = _endpoint(cluster), read_json(cluster / "status.json")
+        port = _port(endpoint[2]) if endpoint else None
+        if port is None or not (status and status.get("driver")):
+            return None
+        driver = ProcessId.from_json(status["driver"])
+        return ("127.0.0.1", port) if port in listening_ports(driver) else None
+
+    def private_file(self, handle: Handle, name: str) -> str | None:
+        with contextlib.suppress(FileNotFoundError):
+            return (self._directory(handle) / "private" / name).read_text(encoding="utf-8")
+        return None
 
     def stop(self, handle: Handle, *, grace_seconds: float) -> None:
         cluster = self._directory(handle) / "cluster"
@@ -186,6 +201,13 @@ def _endpoint(cluster: Path) -> tuple[str, str, str] | None:
         lines = (cluster / "endpoint").read_text(encoding="utf-8").split("\n")
         return lines[0], lines[1], lines[2]
     except (FileNotFoundError, IndexError):
+        return None
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
         return None
 
 

@@ -217,6 +217,16 @@ class Engine(Ledger):
         """What the artefact has gained since byte `start`; only while the cluster lives. See `ClusterBackend.read`."""
         return self._backend.read(application.cluster or self._backend.handle(application.id), name, start)
 
+    def web_interface(self, application: Application) -> tuple[str, int] | None:
+        """Where its Spark UI listens, while it runs and has one. See `ClusterBackend.web_interface`."""
+        if application.state is not State.RUNNING or application.cluster is None:
+            return None
+        return self._backend.web_interface(application.cluster)
+
+    def private_file(self, application: Application, name: str) -> str | None:
+        """See `ClusterBackend.private_file`; never to be shown but to whom it belongs."""
+        return self._backend.private_file(application.cluster or self._backend.handle(application.id), name)
+
     def lake(self, name: str | None = None) -> Lake:
         """The named lake or the default one, started where it is the embedded one."""
         return lake_of(self.home, name)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import socket
+import subprocess
 from collections import namedtuple
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ from penstock.clusters.local import LocalBackend
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.errors import MissingRequirement
 from penstock.home import Home, write_json
+from penstock.processes import ProcessId, free_ports
 
 SPEC = ApplicationSpec("/a.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "a")
 Usage = namedtuple("Usage", "total used free")
@@ -60,3 +65,50 @@ def test_a_process_belongs_to_an_application_by_what_it_inherited() -> None:
 def test_exit_codes_are_those_of_a_shell() -> None:
     assert keeper.exit_code(3 << 8) == 3
     assert keeper.exit_code(9) == 137
+
+
+def interface(home: Home, port: int, driver: ProcessId) -> tuple[str, int] | None:
+    """What the backend says of a driver that claims its web interface to be on `port`."""
+    recorded(home, keeper={"pid": 1, "started": 1}, driver=driver.as_json())
+    told = f"spark://driver\napp-spark\nhttp://127.0.0.1:{port}\n"
+    (home.application("app-1") / "cluster" / "endpoint").write_text(told, encoding="utf-8")
+    return LocalBackend(home).web_interface(LocalBackend(home).handle("app-1"))
+
+
+def test_the_web_interface_is_where_the_driver_itself_listens(home: Home) -> None:
+    me = ProcessId.of(os.getpid())
+    assert me is not None
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        assert interface(home, mine.getsockname()[1], me) == ("127.0.0.1", mine.getsockname()[1])
+
+
+def test_a_driver_cannot_pass_another_process_s_port_off_as_its_web_interface(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mine, sleeping() as other:
+        assert interface(home, mine.getsockname()[1], other) is None
+
+
+def test_a_port_nobody_listens_on_any_more_is_no_web_interface(home: Home) -> None:
+    me = ProcessId.of(os.getpid())
+    assert me is not None
+    assert interface(home, free_ports(1)[0], me) is None
+
+
+def test_a_private_file_is_read_while_the_cluster_lives(home: Home) -> None:
+    backend = LocalBackend(home)
+    handle = backend.handle("app-1")
+    assert backend.private_file(handle, "session.json") is None
+    (home.application("app-1") / "private").mkdir(parents=True)
+    (home.application("app-1") / "private" / "session.json").write_text("{}", encoding="utf-8")
+    assert backend.private_file(handle, "session.json") == "{}"
+
+
+@contextlib.contextmanager
+def sleeping() -> Iterator[ProcessId]:
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        found = ProcessId.of(process.pid)
+        assert found is not None
+        yield found
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,195 @@
+"""Interactive sessions: a dedicated cluster that speaks Spark Connect, used from any notebook until nobody uses it.
+
+A session is an application like any other: queue, quotas, cost, logs and history are its own without another word. What
+it adds is the address, whose token lives in the cluster's private directory alone and is gone with the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from penstock.engine import connectserver
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
+from penstock.errors import ClusterError, InvalidInput, NotFound, StateError
+
+TAG = "session"
+IDLE_SECONDS = 1800.0
+LONGEST_IDLE_SECONDS = 7 * 86400.0
+
+_FILE = "session.json"
+_IDLE = "--idle-seconds"
+_LOOK_SECONDS = 0.1
+_OWN_SETTINGS = (
+    "spark.connect.grpc.binding.",
+    "spark.connect.authenticate.",
+    "spark.connect.session.manager.defaultSessionTimeout",
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a user asks for; the fields beyond `idle_seconds` mean what they mean for any application."""
+
+    size: ClusterSize
+    name: str = "session"
+    idle_seconds: float = IDLE_SECONDS
+    profile: str = "sql"
+    lake: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    time_limit_seconds: float | None = None
+
+    def specification(self) -> ApplicationSpec:
+        """The application that serves it. Raises `InvalidInput`."""
+        if not 0 < self.idle_seconds <= LONGEST_IDLE_SECONDS:
+            raise InvalidInput(
+                f"A session cannot be idle for {self.idle_seconds:g} s",
+                why="its cluster keeps what others may wait for",
+                fix=f"--idle-timeout 30m, at most {LONGEST_IDLE_SECONDS / 86400:g} days",
+            )
+        for key in self.settings:
+            if key.startswith(_OWN_SETTINGS):
+                raise InvalidInput(
+                    f"{key} cannot be set", why="address, port and token belong to the session", fix=f"leave out {key}"
+                )
+        return ApplicationSpec(
+            application=connectserver.__file__,
+            arguments=(_IDLE, f"{self.idle_seconds:g}"),
+            size=self.size,
+            name=self.name,
+            profile=self.profile,
+            lake=self.lake,
+            # Whoever works with a cluster for an hour looks at it; what the pages cost its start is not noticed.
+            settings={"spark.ui.enabled": "true", **self.settings},
+            environment={connectserver.FILE_VARIABLE: f"{{private}}/{_FILE}"},
+            tags=(TAG, *(tag for tag in self.tags if tag != TAG)),
+            time_limit_seconds=self.time_limit_seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Session:
+    """An application that serves a session. `port`: None before it listens, and after its end."""
+
+    application: Application
+    port: int | None
+
+    @property
+    def id(self) -> str:
+        return self.application.id
+
+    @property
+    def idle_seconds(self) -> float:
+        arguments = self.application.spec.arguments
+        return float(arguments[arguments.index(_IDLE) + 1])
+
+    @property
+    def address(self) -> str | None:
+        """Where it listens, without the token."""
+        return None if self.port is None else f"sc://localhost:{self.port}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For lists: holds no token."""
+        application = self.application.to_json()
+        kept = ("id", "name", "state", "reason", "submitted_at", "started_at", "ended_at")
+        size = self.application.spec.to_json()["size"]
+        return {
+            **{name: application[name] for name in kept},
+            "idle_seconds": self.idle_seconds,
+            "address": self.address,
+            "size": size,
+        }
+
+
+def is_session(spec: ApplicationSpec) -> bool:
+    """Whether it was made by `Wanted.specification`: anybody may use the tag."""
+    return connectserver.FILE_VARIABLE in spec.environment and _IDLE in spec.arguments
+
+
+class Applications(Protocol):
+    """What sessions need of the engine."""
+
+    def submit(self, spec: ApplicationSpec) -> Application: ...
+    def get(self, application_id: str) -> Application: ...
+    def list(
+        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
+    ) -> list[Application]: ...
+    def private_file(self, application: Application, name: str) -> str | None: ...
+
+
+class Sessions:
+    def __init__(self, applications: Applications) -> None:
+        self._applications = applications
+
+    def submit(self, wanted: Wanted) -> Session:
+        """Record it as an application, still to be looked after; raises what `Engine.submit` does."""
+        return self._session(self._applications.submit(wanted.specification()))
+
+    def get(self, session_id: str) -> Session:
+        """`NotFound` where there is no such application, or it is no session."""
+        application = self._applications.get(session_id)
+        if not is_session(application.spec):
+            raise NotFound(f"{application.id} is no session", fix="penstock session list shows them")
+        return self._session(application)
+
+    def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]:
+        """Newest first; those that have ended only where they are asked for."""
+        states = () if ended else [state for state in State if not state.final]
+        found = self._applications.list(states=states, tags=[TAG], limit=limit)
+        return [self._session(application) for application in found if is_session(application.spec)]
+
+    def address(self, session_id: str) -> str:
+        """`sc://localhost:PORT/;token=…`, which is all a client needs: never to be listed, logged or kept.
+
+        PySpark's client sends a token over an unencrypted connection to `localhost` only, by that name. Raises
+        `NotFound`, or `StateError` where the session does not listen (any more).
+        """
+        session = self.get(session_id)
+        published = self._published(session.application)
+        if published is None:
+            raise _not_listening(session.application)
+        return f"sc://localhost:{published['port']}/;token={published['token']}"
+
+    def wait(self, session_id: str, *, timeout_seconds: float | None = None) -> Session:
+        """Until it listens. Raises `ClusterError` where it ends before that, `StateError` when the time is over."""
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while (session := self.get(session_id)).port is None:
+            if session.application.state.final:
+                raise _not_listening(session.application)
+            if deadline is not None and time.monotonic() >= deadline:
+                raise StateError(
+                    f"{session_id} does not listen yet",
+                    why=_why(session.application),
+                    fix=f"penstock session address {session_id}, later",
+                )
+            time.sleep(_LOOK_SECONDS)
+        return session
+
+    def _session(self, application: Application) -> Session:
+        published = self._published(application)
+        return Session(application, None if published is None else int(published["port"]))
+
+    def _published(self, application: Application) -> Mapping[str, Any] | None:
+        if application.state not in (State.STARTING, State.RUNNING):
+            return None
+        content = self._applications.private_file(application, _FILE)
+        return None if content is None else json.loads(content)
+
+
+def _not_listening(application: Application) -> ClusterError | StateError:
+    if application.state.final:
+        return ClusterError(
+            f"The session {application.id} has ended", why=_why(application), fix="penstock session start"
+        )
+    return StateError(
+        f"{application.id} does not listen yet", why=_why(application), fix=f"penstock show {application.id}"
+    )
+
+
+def _why(application: Application) -> str:
+    told = f"it is {application.state.value}"
+    return f"{told}: {application.reason.message}" if application.reason else told

@@ -1,0 +1,150 @@
+"""A session is an application like any other; its token is where its owner finds it and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from penstock.engine import connectserver
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
+from penstock.engine.sessions import Sessions, Wanted
+from penstock.errors import ClusterError, InvalidInput, NotFound, StateError
+
+SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 1 << 30), 1)
+AT = datetime(2026, 11, 21, tzinfo=timezone.utc)
+TOKEN = "kept-from-everybody"
+
+
+class Applications:
+    """Stands for the engine: what was submitted, and what the clusters left in their private directories."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Application] = {}
+        self.private: dict[str, str] = {}
+
+    def submit(self, spec: ApplicationSpec) -> Application:
+        application = Application(f"app-{len(self.known)}", spec, State.ACCEPTED, submitted_at=AT)
+        self.known[application.id] = application
+        return application
+
+    def get(self, application_id: str) -> Application:
+        return self.known[application_id]
+
+    def list(self, *, states=(), tags=(), limit=None) -> list[Application]:
+        return [
+            application
+            for application in self.known.values()
+            if set(tags) <= set(application.spec.tags) and (not states or application.state in states)
+        ]
+
+    def private_file(self, application: Application, name: str) -> str | None:
+        return self.private.get(application.id) if name == "session.json" else None
+
+    def become(self, application_id: str, state: State, reason: Reason | None = None) -> None:
+        self.known[application_id] = replace(self.known[application_id], state=state, reason=reason)
+
+    def listen(self, application_id: str) -> None:
+        self.become(application_id, State.RUNNING)
+        self.private[application_id] = json.dumps({"port": 4711, "token": TOKEN})
+
+
+@pytest.fixture
+def applications() -> Applications:
+    return Applications()
+
+
+@pytest.fixture
+def sessions(applications: Applications) -> Sessions:
+    return Sessions(applications)
+
+
+def test_a_session_that_listens_has_an_address_with_its_token(sessions: Sessions, applications: Applications) -> None:
+    session = sessions.submit(Wanted(SIZE))
+    applications.listen(session.id)
+    assert sessions.wait(session.id).port == 4711
+    assert sessions.address(session.id) == f"sc://localhost:4711/;token={TOKEN}"
+
+
+def test_neither_record_nor_list_ever_holds_the_token(sessions: Sessions, applications: Applications) -> None:
+    session = sessions.submit(Wanted(SIZE))
+    applications.listen(session.id)
+    shown = [listed.to_json() for listed in sessions.list()]
+    assert shown[0]["address"] == "sc://localhost:4711"
+    assert TOKEN not in json.dumps([shown, applications.get(session.id).to_json()])
+    assert TOKEN not in repr(sessions.get(session.id))
+
+
+def test_a_session_that_ended_before_it_listened_says_why(sessions: Sessions, applications: Applications) -> None:
+    session = sessions.submit(Wanted(SIZE))
+    applications.become(session.id, State.FAILED, Reason("too_large", "it needs 9 GiB"))
+    with pytest.raises(ClusterError, match="it needs 9 GiB"):
+        sessions.wait(session.id)
+
+
+def test_a_session_that_waits_for_room_has_no_address_yet(sessions: Sessions, applications: Applications) -> None:
+    session = sessions.submit(Wanted(SIZE))
+    applications.become(session.id, State.WAITING, Reason("memory", "2 GiB are free"))
+    with pytest.raises(StateError, match="2 GiB are free"):
+        sessions.address(session.id)
+    with pytest.raises(StateError):
+        sessions.wait(session.id, timeout_seconds=0)
+
+
+def test_a_token_left_by_a_killed_cluster_is_no_address(sessions: Sessions, applications: Applications) -> None:
+    session = sessions.submit(Wanted(SIZE))
+    applications.listen(session.id)
+    applications.become(session.id, State.STOPPING)
+    assert sessions.get(session.id).address is None
+
+
+def test_only_sessions_are_listed_whoever_else_uses_the_tag(sessions: Sessions, applications: Applications) -> None:
+    session = sessions.submit(Wanted(SIZE))
+    other = applications.submit(ApplicationSpec("/app.py", SIZE, "other", tags=("session",)))
+    assert [listed.id for listed in sessions.list()] == [session.id]
+    with pytest.raises(NotFound):
+        sessions.get(other.id)
+
+
+def test_ended_sessions_are_listed_only_on_request(sessions: Sessions, applications: Applications) -> None:
+    session = sessions.submit(Wanted(SIZE))
+    applications.become(session.id, State.FINISHED)
+    assert sessions.list() == []
+    assert [listed.id for listed in sessions.list(ended=True)] == [session.id]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), 8 * 86400])
+def test_an_idle_time_nobody_can_mean_is_refused(sessions: Sessions, seconds: float) -> None:
+    with pytest.raises(InvalidInput):
+        sessions.submit(Wanted(SIZE, idle_seconds=seconds))
+
+
+def test_the_server_cannot_be_told_to_listen_elsewhere(sessions: Sessions) -> None:
+    with pytest.raises(InvalidInput):
+        sessions.submit(Wanted(SIZE, settings={"spark.connect.grpc.binding.address": "0.0.0.0"}))  # noqa: S104
+
+
+def test_a_user_may_do_without_the_web_interface(sessions: Sessions) -> None:
+    session = sessions.submit(Wanted(SIZE, settings={"spark.ui.enabled": "false"}))
+    assert session.application.spec.settings["spark.ui.enabled"] == "false"
+
+
+def test_only_the_owner_can_read_what_the_server_publishes(tmp_path: Path) -> None:
+    file = tmp_path / "session.json"
+    connectserver.publish(file, port=4711, token=TOKEN)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text()) == {"port": 4711, "token": TOKEN}
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_nobody_is_idle_while_work_is_under_way() -> None:
+    idleness = connectserver.Idleness(last_used=100.0)
+    assert idleness.seconds(160.0, busy=False, last_request=None) == 60
+    assert idleness.seconds(170.0, busy=True, last_request=None) == 0
+    assert idleness.seconds(175.0, busy=False, last_request=120.0) == 5
+    assert idleness.seconds(180.0, busy=False, last_request=178.0) == 2
+    assert idleness.seconds(190.0, busy=False, last_request=None) == 12
