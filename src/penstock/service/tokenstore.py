@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from penstock.engine import schema
-from penstock.engine.records import now
+from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound
 from penstock.service import tokens
 from penstock.service.access import Caller, Scope
