@@ -18,10 +18,11 @@ from browser import Browser, Page
 from test_reports import run as tpcds_run
 from test_reports import starts_run
 
-from penstock.lab import price, pricefile
+from penstock.lab import price
 from penstock.lab.records import Run
 from penstock.lab.report import make
 from penstock.lab.report import price as price_report
+from penstock.prices import pricefile
 
 pytestmark = pytest.mark.integration
 

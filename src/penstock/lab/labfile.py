@@ -19,7 +19,7 @@ from penstock.lab import labvalues
 from penstock.lab.launcher import PENSTOCK, PLAIN
 from penstock.lab.runner import Arm, Experiment
 from penstock.lab.suites.base import Suite
-from penstock.lab.yamlfile import Entry
+from penstock.yamlfile import Entry
 
 _CHOICES = (
     "launcher",

@@ -13,9 +13,9 @@ from penstock.errors import InvalidInput
 from penstock.lab import caches, roundtrip
 from penstock.lab.launcher import LAUNCHERS, PENSTOCK
 from penstock.lab.runner import Plan
-from penstock.lab.yamlfile import Entry
 from penstock.profiles import catalogue as profiles
 from penstock.profiles import values
+from penstock.yamlfile import Entry
 
 
 def plan(given: Mapping[str, Entry]) -> Plan:

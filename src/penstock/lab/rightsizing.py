@@ -12,9 +12,10 @@ from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.lab import analysis, scaling
 from penstock.lab.analysis import Measure
 from penstock.lab.analysis.measures import GB
-from penstock.lab.price import Prices, RunCost
+from penstock.lab.price import RunCost
 from penstock.lab.records import Run
 from penstock.lab.scaling import Curve
+from penstock.prices.model import Prices
 from penstock.units import GIB
 
 CORE_HOURS = "core-hours"

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock import yamlfile
 from penstock.cli import main
 from penstock.cli.lab.workloads import CommandWorkloads
 from penstock.clusters import machine
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
-from penstock.lab import labfile, yamlfile
+from penstock.lab import labfile
 from penstock.lab.records import Description, Recorder
 from penstock.lab.suites.registry import restored
 from penstock.lab.suites.tpcds import Tpcds

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lab_world import SIZE, Noted
 
+from penstock import yamlfile
 from penstock.errors import InvalidInput
-from penstock.lab import labfile, yamlfile
+from penstock.lab import labfile
 from penstock.lab.runner import Experiment
 from penstock.lab.suites.base import Suite
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.lab import price
-from penstock.lab.price import Amortisation, Compute, Medium, Power, Prices, RunCost, Storage
+from penstock.lab.price import RunCost
+from penstock.prices.model import Amortisation, Compute, Medium, Power, Prices, Storage
 
 PRICES = Prices(
     currency="USD",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from test_right_sizing import curve_of, run
 
-from penstock.lab import price, pricefile
+from penstock.lab import price
 from penstock.lab.records import Run
 from penstock.lab.report import make
 from penstock.lab.report import price as report
@@ -16,6 +16,7 @@ from penstock.lab.report.document import Document, Table
 from penstock.lab.report.money import digits
 from penstock.lab.report.price import Question
 from penstock.lab.scaling import Law
+from penstock.prices import pricefile
 
 COPIES, CODED = price.protection("3x"), price.protection("4+2")
 

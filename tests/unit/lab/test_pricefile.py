@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput
-from penstock.lab import pricefile
-from penstock.lab.price import Prices
+from penstock.prices import pricefile
+from penstock.prices.model import Prices
 
 
 def read(tmp_path: Path, text: str) -> Prices:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.lab import pricefile, rightsizing
+from penstock.lab import rightsizing
 from penstock.lab.records import Description, Run
 from penstock.lab.report import make, scale
 from penstock.lab.rightsizing import CORE_HOURS
 from penstock.lab.scaling import Law
+from penstock.prices import pricefile
 
 GIB = 1 << 30
 

@@ -59,9 +59,10 @@ def resume_command(
 
 
 def _read(file: Path) -> list[Experiment]:
+    from penstock import yamlfile
     from penstock.cli.lab.workloads import CommandWorkloads
     from penstock.clusters import machine
-    from penstock.lab import labfile, yamlfile
+    from penstock.lab import labfile
 
     capacity = machine.capacity()
     return labfile.experiments(

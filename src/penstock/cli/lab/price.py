@@ -44,8 +44,9 @@ def price_command(
 
     penstock lab price --template > prices.yaml
     """
-    from penstock.lab import price, pricefile
+    from penstock.lab import price
     from penstock.lab.report import price as report
+    from penstock.prices import pricefile
 
     if template:
         sys.stdout.write(pricefile.packaged())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from penstock.lab.price import Prices
 from penstock.lab.report import words
 from penstock.lab.report.document import Section, Table
 from penstock.lab.rightsizing import CORE_HOURS
+from penstock.prices.model import Prices
 
 
 def amount(value: float, currency: str) -> str:

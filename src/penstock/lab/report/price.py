@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.lab import analysis, price, rightsizing
-from penstock.lab.price import TB, Prices, Protection, Relative, RunCost, StoreCost
+from penstock.lab.price import TB, Protection, Relative, RunCost, StoreCost
 from penstock.lab.records import Run
 from penstock.lab.report import again, checks, comparison, money, plots, scale, words
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 from penstock.lab.rightsizing import Work
+from penstock.prices.model import Prices
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from penstock.lab import rightsizing
 from penstock.lab.analysis import gb_per_core_hour
-from penstock.lab.price import Prices
 from penstock.lab.records import Run
 from penstock.lab.report import again, checks, law, money, plots, words
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 from penstock.lab.rightsizing import Sizing
 from penstock.lab.scaling import Curve, Fit, NoFit, Size
+from penstock.prices.model import Prices
 
 
 def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:

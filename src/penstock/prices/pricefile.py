@@ -8,9 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from penstock.lab import yamlfile
-from penstock.lab.price import Amortisation, Compute, Medium, Power, Prices, Source, Storage
-from penstock.lab.yamlfile import Entry
+from penstock import yamlfile
+from penstock.prices.model import Amortisation, Compute, Medium, Power, Prices, Source, Storage
+from penstock.yamlfile import Entry
 
 PACKAGED = "prices.yaml"
 
@@ -32,7 +32,7 @@ def prices(path: Path | None = None) -> Prices:
 
 def packaged() -> str:
     """The packaged file, with its comments."""
-    return resources.files("penstock.lab").joinpath(PACKAGED).read_text(encoding="utf-8")
+    return resources.files("penstock.prices").joinpath(PACKAGED).read_text(encoding="utf-8")
 
 
 def _build(files: list[Entry]) -> Prices:

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import yamlfile
 from penstock.errors import InvalidInput
-from penstock.lab import yamlfile
 
 TEXT = """\
 workload: terasort
