@@ -132,6 +132,7 @@ class Engine(Ledger):
             self._backend,
             prepare=prepare,
             keep=keep,
+            price=self._pricing.of_attempt,
             check=lambda application: check_reachable(self.home, application.spec.lake),
             restore=self._database.up,
             cores_per_core=cores_per_core,
@@ -175,7 +176,7 @@ class Engine(Ledger):
         What a killed engine left behind comes to its end this way: running applications are adopted, finished ones get
         their artefacts kept, and nothing of a cluster stays.
         """
-        orphans = self._records.unsupervised()
+        orphans = self.unsupervised()
         for application_id in orphans:
             self.detach(application_id)
         return orphans

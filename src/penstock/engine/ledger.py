@@ -16,10 +16,11 @@ from penstock.catalog.database import Database
 from penstock.clusters.base import Capacity, ClusterBackend
 from penstock.clusters.local import LocalBackend
 from penstock.engine import instances, lifecycle
-from penstock.engine.application import Application, Reason, State
+from penstock.engine.application import Application, Cost, Reason, State
 from penstock.engine.auditing import Audit, AuditPage
 from penstock.engine.auditlog import AuditLog
 from penstock.engine.claims import Changes
+from penstock.engine.costs import Pricing
 from penstock.engine.fairness import Place
 from penstock.engine.instances import Instance, Use
 from penstock.engine.listing import Listing
@@ -55,6 +56,7 @@ class Ledger:
         self.home = home
         self._database = Database(home)
         self._backend = backend or LocalBackend(home)
+        self._pricing = Pricing(home)
         self._opening = threading.Lock()
         self._opened_records: Opened | None = None
 
@@ -105,6 +107,29 @@ class Ledger:
     def changes(self) -> AbstractContextManager[Changes]:
         """Hear of every application that changes, within; one connection, for any number of those who want to know."""
         return self._records.changes()
+
+    def dispatching(self) -> AbstractContextManager[Changes]:
+        """As `changes`, and within every process of the database counts on this one to start what waits."""
+        return self._records.changes(dispatching=True)
+
+    def admit_next(self) -> Application | None:
+        """Promise a cluster to the application whose turn it is, where a dispatcher has to start it and there is room.
+
+        Returns it, to be looked after at once, or ended where it can never run; None where there is nobody to start.
+        """
+        return self._records.admit_next(
+            lambda application_id: lifecycle.Admitted(now(), self._backend.handle(application_id)),
+            at=now(),
+            capacity=self.capacity(),
+        )
+
+    def unsupervised(self) -> Iterable[str]:
+        """Those who are not over, or not cleaned up after, and have nobody who looks after them, oldest first."""
+        return self._records.unsupervised()
+
+    def cost(self, application: Application) -> Cost | None:
+        """What its clusters cost until now; None where it had none."""
+        return self._pricing.so_far(application, now())
 
     def capacity(self) -> Capacity:
         """What may be promised to applications in all."""

@@ -1,0 +1,77 @@
+"""Starts what waits when it is its turn, and has somebody look after what nobody does. One thread of a service.
+
+Any number of dispatchers may work on one database: each decision is a transaction under one lock, and what it decides
+is recorded before it is carried out. A dispatcher killed in between leaves an application that starts and that nobody
+looks after, which the next patrol, or the next `reconcile` of any process, finds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from penstock.engine.engine import Engine
+from penstock.engine.records import CONNECTION_LOST
+from penstock.errors import PenstockError
+
+_PATROL_SECONDS = 5.0
+"""How often it looks for what was left behind, and for retries whose time has come."""
+
+_START_SECONDS = 30.0
+"""For so long a supervising process may take to begin; before, it is not started again."""
+
+_PAUSE_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """`start` has a process of its own look after an application; it returns at once."""
+
+    def __init__(self, engine: Engine, start: Callable[[str], None] | None = None) -> None:
+        self._engine = engine
+        self._start = start or engine.detach
+        self._started: dict[str, float] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set, at most a second longer. It outlives a database that is away for a while."""
+        while not stop.is_set():
+            self._run_while_connected(stop)
+
+    def _run_while_connected(self, stop: threading.Event) -> None:
+        try:
+            self._run(stop)
+        except (*CONNECTION_LOST, PenstockError) as error:
+            _log.warning("the dispatcher begins again: %s", error)
+            stop.wait(_PAUSE_SECONDS)
+
+    def _run(self, stop: threading.Event) -> None:
+        with self._engine.dispatching() as changes:
+            patrolled = float("-inf")
+            while not stop.is_set():
+                if time.monotonic() - patrolled >= _PATROL_SECONDS:
+                    patrolled = time.monotonic()
+                    self._adopt()
+                self._admit(stop)
+                changes.wait(_PAUSE_SECONDS)
+
+    def _admit(self, stop: threading.Event) -> None:
+        while not stop.is_set() and (application := self._engine.admit_next()) is not None:
+            if not application.state.final:
+                self._have_looked_after(application.id)
+
+    def _adopt(self) -> None:
+        orphans = self._engine.unsupervised()
+        self._started = {one: at for one, at in self._started.items() if one in orphans}
+        for application_id in orphans:
+            if time.monotonic() - self._started.get(application_id, float("-inf")) >= _START_SECONDS:
+                self._have_looked_after(application_id)
+
+    def _have_looked_after(self, application_id: str) -> None:
+        self._started[application_id] = time.monotonic()
+        # What cannot be started now (no process to be had) is found again by the next patrol.
+        with contextlib.suppress(OSError):
+            self._start(application_id)
