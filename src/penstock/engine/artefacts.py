@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,12 @@ from penstock.lake.base import Lake, ObjectStore
 PLACE = "artefacts"
 """In a summary: where they are, `s3a://…` or `file://…`."""
 
+EVENTS = "penstock/events/"
+"""The event logs of all applications side by side: what Spark's history server reads is one directory."""
+
 _ATTEMPTS_PLACE = "attempts/"
+_EVENT_LOG = re.compile(r"(?:attempts/(\d+)/)?events/([^/]+)")
+_KEPT_EVENT_LOG = re.compile(r"(?:(\d+)~)?([^/~]+)")
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _SIDE_BY_SIDE = 4
@@ -27,6 +33,27 @@ _SIDE_BY_SIDE = 4
 
 def prefix(application_id: str) -> str:
     return f"penstock/applications/{application_id}/"
+
+
+def _event_logs(application_id: str) -> str:
+    return f"{EVENTS}{application_id}~"
+
+
+def key(application_id: str, name: str) -> str:
+    """Where the artefact of that name is in the lake."""
+    if log := _EVENT_LOG.fullmatch(name):
+        attempt, own = log.groups()
+        return _event_logs(application_id) + (f"{attempt}~{own}" if attempt else own)
+    return prefix(application_id) + name
+
+
+def name_of(application_id: str, kept: str) -> str:
+    """The artefact's name: the inverse of `key`."""
+    root = _event_logs(application_id)
+    if kept.startswith(root) and (log := _KEPT_EVENT_LOG.fullmatch(kept.removeprefix(root))):
+        attempt, own = log.groups()
+        return f"{of_attempt(int(attempt)) if attempt else ''}events/{own}"
+    return kept.removeprefix(prefix(application_id))
 
 
 def of_attempt(number: int) -> str:
@@ -87,7 +114,7 @@ class Archive:
         """`NotFound` where there is none of that name."""
         here = self._directory / checked_name(name)
         if not self._in_home and not here.is_file():
-            return self.open_store().get(prefix(self.application_id) + name)
+            return self.open_store().get(key(self.application_id, name))
         try:
             return here.read_bytes()
         except OSError as error:
@@ -96,8 +123,9 @@ class Archive:
     def names(self) -> list[str]:
         found = [path.relative_to(self._directory).as_posix() for path in _files(self._directory)]
         if not self._in_home:
-            root = prefix(self.application_id)
-            found += [kept.key.removeprefix(root) for kept in self.open_store().list(root)]
+            store = self.open_store()
+            for root in (prefix(self.application_id), _event_logs(self.application_id)):
+                found += [name_of(self.application_id, kept.key) for kept in store.list(root)]
         return sorted(set(found))
 
     @property
@@ -116,11 +144,13 @@ def _place(home: Home, application_id: str) -> Path:
 
 def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str) -> str:
     lake, store = open_lake()
-    root = prefix(application_id) + within
+
+    def bring(path: Path) -> None:
+        store.put(key(application_id, within + path.relative_to(directory).as_posix()), path)
+
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        # The list makes the first failure rise.
-        list(pool.map(lambda path: store.put(root + path.relative_to(directory).as_posix(), path), _files(directory)))
-    return f"{lake.root}/{root}"
+        list(pool.map(bring, _files(directory)))  # the list makes the first failure rise
+    return f"{lake.root}/{prefix(application_id)}{within}"
 
 
 def _files(directory: Path) -> Iterator[Path]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from penstock.engine import connectserver
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
+from penstock.engine.application import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, State
 from penstock.errors import ClusterError, InvalidInput, NotFound, StateError
 
 TAG = "session"
@@ -42,6 +42,8 @@ class Wanted:
     settings: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     time_limit_seconds: float | None = None
+    instance: str = DEFAULT_INSTANCE
+    priority: int = 0
 
     def specification(self) -> ApplicationSpec:
         """The application that serves it. Raises `InvalidInput`."""
@@ -68,6 +70,8 @@ class Wanted:
             environment={connectserver.FILE_VARIABLE: f"{{private}}/{_FILE}"},
             tags=(TAG, *(tag for tag in self.tags if tag != TAG)),
             time_limit_seconds=self.time_limit_seconds,
+            instance=self.instance,
+            priority=self.priority,
         )
 
 
@@ -96,12 +100,12 @@ class Session:
         """For lists: holds no token."""
         application = self.application.to_json()
         kept = ("id", "name", "state", "reason", "submitted_at", "started_at", "ended_at")
-        size = self.application.spec.to_json()["size"]
         return {
             **{name: application[name] for name in kept},
+            "instance": self.application.spec.instance,
             "idle_seconds": self.idle_seconds,
             "address": self.address,
-            "size": size,
+            "size": application["spec"]["size"],
         }
 
 
