@@ -16,7 +16,12 @@ from typing import Any
 _PATIENCE_SECONDS = 60.0
 _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--disable-quic", "--host-resolver-rules=MAP * ~NOTFOUND"),
+    *(
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-quic",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    ),
     *("--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe"),
 )
 A4_INCHES = (8.27, 11.69)
@@ -79,18 +84,19 @@ class Browser:
         while not any(event.get("sessionId") == session and event["method"] == method for event in self.events):
             self.events.append(self._next())
 
-    def open(self, path: Path, *, dark: bool = False, width: int = 1200, height: int = 900) -> Page:
+    def open(self, page: Path | str, *, dark: bool = False, width: int = 1200, height: int = 900) -> Page:
+        """A file, or an address on this machine."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = Page(self, session, target)
+        opened = Page(self, session, target)
         for domain in ("Page", "Runtime", "Network", "Log"):
-            page.call(f"{domain}.enable")
-        page.resize(width, height)
+            opened.call(f"{domain}.enable")
+        opened.resize(width, height)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        page.call("Emulation.setEmulatedMedia", features=scheme)
-        page.call("Page.navigate", url=path.as_uri())
+        opened.call("Emulation.setEmulatedMedia", features=scheme)
+        opened.call("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
         self.wait_for(session, "Page.loadEventFired")
-        return page
+        return opened
 
     def _next(self) -> dict[str, Any]:
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -122,6 +128,31 @@ class Page:
         """To so many CSS pixels; returns when what follows a change of size with a delay had its time."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.evaluate("new Promise((done) => setTimeout(done, 400))")
+
+    def until(self, expression: str) -> Any:
+        """What the expression comes to, once that is true. Raises `TimeoutError`."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not (found := self.evaluate(expression)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"never true: {expression}")
+            time.sleep(0.05)
+        return found
+
+    def press(self, *keys: str) -> None:
+        """One key after the other, as a keyboard does it: `j`, `Enter`, `?`."""
+        for key in keys:
+            text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+            for kind in ("keyDown", "keyUp"):
+                more = {"text": text} if text and kind == "keyDown" else {}
+                self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, **more)
+
+    def write(self, text: str) -> None:
+        """Into what has the focus."""
+        self.call("Input.insertText", text=text)
+
+    def picture(self, file: Path) -> None:
+        """The page as it is seen now, as PNG."""
+        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     @property
     def problems(self) -> list[dict[str, Any]]:

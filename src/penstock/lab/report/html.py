@@ -24,7 +24,7 @@ def render(document: Document) -> str:
     return environment.from_string(_own("page.html.j2")).render(
         document=document,
         kind=lambda part: type(part).__name__,
-        style=Markup(_own("page.css")),  # noqa: S704 - our own file
+        style=Markup(_style()),  # noqa: S704 - our own files
         script=Markup(_own("page.js")),  # noqa: S704 - our own file
         plotly=Markup(_plotly()) if plots else "",  # noqa: S704 - the library's own file
         plots=_inline_json(plots),
@@ -35,6 +35,10 @@ def render(document: Document) -> str:
 def _unbroken(text: str) -> str:
     """No line ends between a number and its unit."""
     return re.sub(r"(?<=\d) (?=[^\W\d])|(?<=\bmin) (?=\d)", "\u00a0", text)
+
+
+def _style() -> str:
+    return resources.files("penstock").joinpath("colours.css").read_text(encoding="utf-8") + _own("page.css")
 
 
 def _own(name: str) -> str:

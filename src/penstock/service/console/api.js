@@ -1,0 +1,118 @@
+// Speaking to the service: JSON, problems, streams. The token stays in this tab and goes into a header only.
+
+const KEEP = "penstock.token";
+
+export class Problem extends Error {
+  /** `problem`, `why`, `fix` as everywhere in Penstock; `status` 0 where the service was not reached. */
+  constructor(status, { problem, why = "", fix = "" }) {
+    super(problem);
+    Object.assign(this, { status, problem, why, fix });
+  }
+}
+
+export function token() {
+  return sessionStorage.getItem(KEEP);
+}
+
+/** A link that `penstock serve` prints has the token behind `#token=`, which no server ever sees; it does not stay there. */
+export function takeTokenFromAddress() {
+  const found = /^#token=(.+)$/.exec(location.hash);
+  if (!found) return;
+  useToken(decodeURIComponent(found[1]));
+  history.replaceState(null, "", location.pathname);
+}
+
+export function useToken(value) {
+  if (value) sessionStorage.setItem(KEEP, value);
+  else sessionStorage.removeItem(KEEP);
+}
+
+/** `listeners` of an answer 401, wherever it comes: the page asks for a token then. */
+export const unauthorized = new EventTarget();
+
+export async function request(method, path, { body, content, headers, signal, query } = {}) {
+  const address = new URL(path, document.baseURI);
+  for (const [name, value] of Object.entries(query ?? {}))
+    for (const item of [value].flat()) if (item !== null && item !== undefined && item !== "") address.searchParams.append(name, item);
+  const sent = { ...headers };
+  if (token()) sent.Authorization = `Bearer ${token()}`;
+  if (body !== undefined) sent["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(address, {
+      method, signal, headers: sent, cache: "no-store", credentials: "same-origin",
+      body: body === undefined ? content : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { problem: "The service does not answer", why: "it is down, or the network is", fix: "penstock serve starts it" });
+  }
+  if (!answer.ok) throw await problemOf(answer);
+  return answer;
+}
+
+async function problemOf(answer) {
+  if (answer.status === 401) unauthorized.dispatchEvent(new Event("401"));
+  const found = await answer.json().catch(() => ({}));
+  return new Problem(answer.status, {
+    problem: found.problem ?? found.title ?? `The service answered ${answer.status}`,
+    why: found.why ?? found.detail,
+    fix: found.fix,
+  });
+}
+
+async function json(method, path, options) {
+  const answer = await request(method, path, options);
+  return answer.status === 204 ? null : answer.json();
+}
+
+export const get = (path, query, signal) => json("GET", path, { query, signal });
+export const post = (path, body = {}, headers) => json("POST", path, { body, headers });
+export const put = (path, body) => json("PUT", path, { body });
+export const remove = (path) => json("DELETE", path);
+
+/** Brings a file of the user's to the lake, under its content's hash; returns `{address}`. */
+export async function upload(file) {
+  const content = await file.arrayBuffer();
+  const hash = [...new Uint8Array(await crypto.subtle.digest("SHA-256", content))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return (await request("PUT", `v1/files/${hash}/${encodeURIComponent(file.name)}`, { content })).json();
+}
+
+/** Server-sent events, one `{event, data}` after the other; ends when the service ends it. */
+export async function* events(path, signal) {
+  const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
+  let pending = "";
+  for await (const text of texts(answer)) {
+    pending += text;
+    const blocks = pending.split("\n\n");
+    pending = blocks.pop();
+    for (const block of blocks) {
+      const fields = block.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trimStart()]);
+      const data = fields.filter(([name]) => name === "data").map(([, value]) => value).join("\n");
+      if (data) yield { event: Object.fromEntries(fields).event ?? "message", data: JSON.parse(data) };
+    }
+  }
+}
+
+/** The body as text, piece by piece; a character that is cut by a piece's end comes with the next. */
+export async function* texts(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * Opens an address that the browser itself must load (a Spark UI, a report), after asking for access to it alone.
+ * Without an opener: a page with one would get a copy of this tab's storage, and the token with it.
+ */
+export async function openPage(path) {
+  await post("v1/browser-access", { path: `/${path}` });
+  window.open(new URL(path, document.baseURI), "_blank", "noopener");
+}

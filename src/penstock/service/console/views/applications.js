@@ -1,0 +1,144 @@
+// All applications, live: the ones that match a filter, newest first, a page at a time.
+
+import { get } from "../api.js";
+import { h, fill, keyed, every } from "../dom.js";
+import * as format from "../format.js";
+import { badge, button, figures, head, meter, nothing, table, trouble } from "../parts.js";
+import { rows } from "../rows.js";
+
+const PAGE = 50;
+const FILTERS = {
+  all: ["All", []],
+  active: ["Active", ["accepted", "waiting", "starting", "running", "stopping"]],
+  finished: ["Finished", ["finished"]],
+  failed: ["Failed", ["failed"]],
+  stopped: ["Stopped", ["stopped", "auto_terminated"]],
+};
+
+export default async function applications(view, { signal, keys, go, may, live, query }) {
+  const filter = { state: query.get("state") in FILTERS ? query.get("state") : "all", name: "", tag: query.get("tag") ?? "", instance: query.get("instance") ?? "" };
+  let items = [];
+  let next = null;
+  const overview = h("div");
+  const more = h("div", { class: "more" });
+  const empty = h("div");
+  const { whole, body } = table("Applications", [["Application"], ["State"], ["Progress"], ["Cluster", "wide"], ["Submitted"], ["Time", "number"], ["Cost", "number wide"]], "rows");
+
+  const chips = h("div", { class: "chips", role: "group", "aria-label": "State" }, Object.entries(FILTERS).map(([name, [title]]) =>
+    button(title, () => choose({ state: name }), { "data-filter": name, kind: "chip", "aria-pressed": String(name === filter.state) })));
+  const search = h("input", { type: "search", placeholder: "Name", "aria-label": "Filter by name", oninput: debounced(() => choose({ name: search.value.trim() })) });
+  const scopes = h("div", { class: "chips" });
+  fill(view,
+    head("Applications", may("submit") ? button("Run an application", () => go("run"), { kind: "primary", key: "n" }) : null),
+    overview, h("div", { class: "filters" }, chips, scopes, search), whole, empty, more);
+
+  function choose(change) {
+    Object.assign(filter, change);
+    for (const chip of chips.children) chip.setAttribute("aria-pressed", String(chip.dataset.filter === filter.state));
+    for (const kind of ["tag", "instance"]) scopes.querySelector(`[data-kind=${kind}]`)?.remove();
+    for (const kind of ["tag", "instance"]) if (filter[kind])
+      scopes.append(button(`${kind}: ${filter[kind]} ×`, () => choose({ [kind]: "" }), { kind: "chip on", "data-kind": kind, "aria-label": `Remove the filter ${kind} ${filter[kind]}` }));
+    return load();
+  }
+
+  let asked = 0;
+  async function load(from = null) {
+    const mine = ++asked;
+    const parameters = { state: FILTERS[filter.state][1], name: filter.name, tag: filter.tag, instance: filter.instance, limit: PAGE, page: from };
+    try {
+      const page = await get("v1/applications", parameters, signal);
+      if (mine !== asked) return;
+      items = from ? [...items, ...page.items] : page.items;
+      next = page.next ?? null;
+      draw();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (items.length === 0) throw error;
+      fill(more, trouble(error));
+    }
+  }
+
+  function draw() {
+    keyed(body, items.map((item) => ({ ...item, progress: live.progress.get(item.id) ?? item.progress })), (item) => item.id, (item) => row(item, choose));
+    fill(more, next ? button("Show more", () => load(next)) : null);
+    const filtered = filter.state !== "all" || filter.name || filter.tag || filter.instance;
+    whole.hidden = items.length === 0;
+    fill(empty, items.length ? null : filtered
+      ? nothing("No application fits", "Nothing that was submitted has this state and name.", button("Show all", () => { search.value = ""; choose({ state: "all", name: "", tag: "", instance: "" }); }))
+      : nothing("No applications yet", "Each runs on a cluster of its own, which is gone when it ends; its logs and figures stay.",
+        may("submit") ? button("Run an application", () => go("run"), { kind: "primary" }) : null));
+  }
+
+  const fits = (item) => (!FILTERS[filter.state][1].length || FILTERS[filter.state][1].includes(item.state))
+    && (!filter.name || item.spec.name.includes(filter.name)) && (!filter.tag || item.spec.tags.includes(filter.tag))
+    && (!filter.instance || (item.spec.instance ?? "default") === filter.instance);
+
+  live.on("application", signal, (item) => {
+    const at = items.findIndex((other) => other.id === item.id);
+    if (at >= 0 && fits(item)) items[at] = item;
+    else if (at >= 0) items.splice(at, 1);
+    else if (fits(item) && (!items.length || item.submitted_at >= items[items.length - 1].submitted_at)) {
+      const place = items.findIndex((other) => other.submitted_at < item.submitted_at);
+      items.splice(place < 0 ? items.length : place, 0, item);
+    } else return;
+    draw();
+  });
+  live.on("progress", signal, ({ id }) => items.some((item) => item.id === id) && draw());
+  live.on("queue", signal, drawOverview);
+  // What happened while the stream was broken is not told again.
+  live.on("state", signal, (connected) => connected && load().catch(() => {}));
+
+  function drawOverview(queue) {
+    const { capacity, used } = queue;
+    const of = (kind, name, shown) => [name, shown(used[kind]), h("span", {}, `of ${shown(capacity[kind])}`, meter(used[kind], capacity[kind], `${name} in use`))];
+    fill(overview, figures(
+      ["Running", format.count(used.running ?? 0)],
+      ["Waiting", format.count(used.waiting ?? queue.items.length), queue.items.length ? h("a", { href: "#/queue" }, "see the queue") : "nobody waits"],
+      of("cores", "Cores promised", format.count), of("memory_bytes", "Memory promised", format.size)));
+  }
+
+  rows(keys, body, "Applications", { open: (node) => go("application", node.dataset.key) });
+  await choose({});
+  if (query.has("tag") || query.has("instance")) history.replaceState(null, "", "#/applications");
+  get("v1/queue", {}, signal).then(drawOverview).catch(() => {});
+  every(1, signal, () => body.querySelectorAll("[data-since]").forEach(tick));
+}
+
+function row(item, choose) {
+  const { spec } = item;
+  const running = !format.FINAL.has(item.state);
+  const tags = spec.tags.map((tag) => button(tag, () => choose({ tag }), { kind: "tag", "aria-label": `Only with the tag ${tag}` }));
+  return h("tr", { tabindex: -1 },
+    h("td", { class: "name" }, h("a", { href: `#/application/${item.id}` }, spec.name), tags,
+      h("small", {}, item.id, spec.instance && spec.instance !== "default" ? ` · ${spec.instance}` : "")),
+    h("td", { class: "state" }, badge(item.state), item.attempt > 1 ? h("small", {}, `attempt ${item.attempt}`) : null),
+    h("td", { class: "progress" }, doing(item)),
+    h("td", { class: "wide when" }, format.shape(spec.size)),
+    h("td", { class: "when", title: format.moment(item.submitted_at), "data-since": item.submitted_at, "data-as": "ago" }, format.ago(item.submitted_at)),
+    h("td", { class: "number time", "data-since": running ? item.submitted_at : null }, format.duration(format.took(item))),
+    h("td", { class: "number wide" }, format.money(item.cost)));
+}
+
+function doing({ state, progress, reason, summary }) {
+  if (state === "running" && progress) {
+    const tasks = progress.stages.reduce((sum, stage) => sum + stage.tasks, 0);
+    const done = progress.stages.reduce((sum, stage) => sum + stage.done, 0);
+    return [meter(done, tasks, "tasks of the active stages"), h("small", {}, tasks ? `${format.count(done)} of ${format.plural(tasks, "task")}` : `${format.plural(progress.tasks_done, "task")} done`)];
+  }
+  if (reason && state !== "finished") return h("small", { class: state === "failed" ? "bad" : "" }, reason.message);
+  if (summary?.tasks !== undefined) return h("small", {}, `${format.plural(summary.tasks, "task")}, ${format.size(summary.bytes_read)} read`);
+  return null;
+}
+
+function tick(cell) {
+  if (cell.dataset.as === "ago") cell.textContent = format.ago(cell.dataset.since);
+  else cell.textContent = format.duration((Date.now() - Date.parse(cell.dataset.since)) / 1000);
+}
+
+function debounced(work) {
+  let timer;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(work, 200);
+  };
+}
