@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import places
 import uvicorn
 import world
 from fastapi import FastAPI, Request
@@ -59,11 +60,10 @@ class FakeService:
             return self._changed(request.method, path)
         if path == "changes":
             return StreamingResponse(self._stream(), media_type="text/event-stream")
-        if path == "applications":
-            return self._page(query)
-        if path.startswith("applications/"):
-            return self._application(path.split("/")[1:])
-        return self._rest(path)
+        noun, *parts = path.split("/")
+        if noun != "applications":
+            return self._rest(path)
+        return self._application(parts) if parts else self._page(query)
 
     def _changed(self, method: str, path: str) -> Any:
         if path == "applications" or path.endswith("/rerun"):
@@ -106,120 +106,21 @@ class FakeService:
         return item
 
     def _rest(self, path: str) -> Any:
-        lists = {
-            "tables": world.tables(),
-            "instances": world.instances(),
-            "profiles": [
-                {"name": "default", "summary": "any application: what all have, and nothing more"},
-                {"name": "etl", "summary": "reading, reshaping and writing whole tables"},
-            ],
-            "lakes": [
-                {
-                    "name": "embedded",
-                    "default": True,
-                    "endpoints": ["http://127.0.0.1:8333"],
-                    "bucket": "lake",
-                    "embedded": True,
-                    "running": True,
-                }
-            ],
-            "tokens": [
-                {
-                    "id": "a1b2c3",
-                    "name": "ada",
-                    "scopes": ["read", "submit", "administer"],
-                    "instances": None,
-                    "created_at": world.ago(90000),
-                    "expires_at": world.ago(-7000000),
-                    "last_used_at": world.ago(40),
-                }
-            ],
-            "audit": [
-                {
-                    "id": n,
-                    "at": world.ago(60 * n),
-                    "actor": "ada",
-                    "action": "application.submit",
-                    "subject": f"20261121-2210{n:02d}",
-                    "outcome": "ok",
-                }
-                for n in range(1, 6)
-            ],
-            "sessions": [
-                {
-                    "id": "20261121-221001-0001",
-                    "name": "ada's notebook",
-                    "state": "running",
-                    "instance": "science",
-                    "submitted_at": world.ago(1900),
-                    "idle_seconds": 41.0,
-                    "address": "sc://localhost:15002",
-                }
-            ],
-            "lab/reports": [
-                {
-                    "id": f"20261120-10150{n}-tpcds-penstock-4f2{n}",
-                    "workload": "tpcds",
-                    "arm": "penstock" if n % 2 else "plain",
-                    "created_at": world.ago(80000 * n),
-                    "outcome": "ok" if n != 2 else "wrong",
-                    "scale": 1.0,
-                    "experiment": None,
-                }
-                for n in range(1, 5)
-            ],
-        }
-        if path in lists:
-            return {"items": lists[path]}
         if path.endswith("/preview"):
-            return world.preview()
+            return places.preview()
         if path.startswith("tables/"):
-            return next(
-                one for one in world.tables() if f"{one['database']}.{one['name']}" == path.removeprefix("tables/")
-            )
+            return next(one for one in places.tables() if path == f"tables/{one['database']}.{one['name']}")
         if path.endswith("/address"):
             return {"address": "sc://localhost:15002/;token=abc"}
-        return {
-            "self": {
-                "name": "ada",
-                "scopes": self.scopes,
-                "instances": None,
-                "version": "0.5.0",
-                "capacity": world.queue()["capacity"],
-                "authenticated": True,
-            },
-            "queue": world.queue(),
-            "cache": {
-                "tiers": [
-                    {
-                        "tier": "memory",
-                        "directory": "/dev/shm/x",
-                        "budget_bytes": 4 * world.GIB,
-                        "used_bytes": 3 * world.GIB,
-                        "pages": 3072,
-                        "evictions": 12,
-                    },
-                    {
-                        "tier": "disk",
-                        "directory": "/var/x",
-                        "budget_bytes": 100 * world.GIB,
-                        "used_bytes": 22 * world.GIB,
-                        "pages": 22528,
-                        "evictions": 0,
-                    },
-                ],
-                "applications": [
-                    {"id": item["id"], "name": item["name"], "hit_rate": 0.86, "read_bytes": 21 * world.GIB}
-                    for item in world.applications()[3:5]
-                ],
-            },
-        }[path]
+        if path == "self":
+            return {**places.caller(), "scopes": self.scopes}
+        return places.answers()[path]
 
     async def _stream(self) -> AsyncIterator[str]:
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._listeners.append((asyncio.get_running_loop(), queue))
         yield ": here\n\n"
-        yield f"event: queue\ndata: {json.dumps(world.queue())}\n\n"
+        yield f"event: queue\ndata: {json.dumps(places.queue())}\n\n"
         while True:
             yield await queue.get()
 

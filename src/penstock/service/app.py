@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from penstock import __version__
-from penstock.service import problems
+from penstock.service import console, problems
 from penstock.service.context import Service
 from penstock.service.routes import applications, health, self_
 
@@ -20,6 +20,6 @@ def create_app(service: Service) -> FastAPI:
     app = FastAPI(title="Penstock", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.service = service
     problems.install(app)
-    for router in (health.router, self_.router, applications.router):
+    for router in (health.router, self_.router, applications.router, console.router):
         app.include_router(router)
     return app

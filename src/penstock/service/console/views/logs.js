@@ -21,7 +21,7 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
   const status = h("span", { class: "note", role: "status" });
   const options = names.map((one) => button(one, () => go("application", item.id, "logs", one), { kind: "chip", "aria-pressed": String(one === name) }));
   const search = h("input", { type: "search", placeholder: "Only lines with …", "aria-label": "Only lines with", oninput: () => filter() });
-  let following = !ended;
+  let following = true;
   const follow = button("Follow", () => setFollowing(!following), { key: "f", "aria-pressed": String(following) });
   const wrap = button("Wrap", () => wrap.setAttribute("aria-pressed", String(lines.classList.toggle("wrapped"))), { key: "w", "aria-pressed": "false" });
   fill(view, h("div", { class: "filters" }, h("div", { class: "chips" }, options)),
