@@ -15,8 +15,6 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.profiles import values
 
-_RECENT = 5
-
 app = typer.Typer(
     help=(
         "What this machine keeps of the lake: pages of objects, in memory and on disk, shared by all applications and "
@@ -34,29 +32,10 @@ def status(as_json: options.Json = False) -> None:
     from penstock.engine import cachetools
 
     home = Home.default()
-    tiers = machine.page_cache(home)
-    recent = cachetools.recent_use(home, limit=_RECENT)
     if as_json:
-        told = {
-            "tiers": [
-                {
-                    "tier": tier.name,
-                    "directory": str(tier.directory),
-                    "budget_bytes": tier.budget_bytes,
-                    "used_bytes": tier.contents.used_bytes if tier.contents else 0,
-                    "pages": tier.contents.pages if tier.contents else 0,
-                    "evictions": tier.contents.evictions if tier.contents else 0,
-                }
-                for tier in tiers
-            ],
-            "applications": [
-                {"id": application.id, "name": application.spec.name, "hit_rate": use.hit_rate, "read_bytes": use.read}
-                for application, use in recent
-            ],
-        }
-        typer.echo(json.dumps(told, indent=2))
+        typer.echo(json.dumps(cachetools.status(home), indent=2))
         return
-    for tier in tiers:
+    for tier in machine.page_cache(home):
         if not tier.budget_bytes:
             typer.echo(f"{tier.name:<7} off")
             continue
@@ -64,7 +43,7 @@ def status(as_json: options.Json = False) -> None:
         filling = f"{size(kept.used_bytes if kept else 0)} of {size(tier.budget_bytes)}"
         pages = f"{count(kept.pages if kept else 0)} pages, {count(kept.evictions if kept else 0)} evicted so far"
         typer.echo(f"{tier.name:<7} {filling}, {pages}\n        {tier.directory}")
-    for application, use in recent:
+    for application, use in cachetools.recent_use(home):
         typer.echo(
             f"{application.id}  {share(use.hit_rate or 0)} of {size(use.read)} from cache  {application.spec.name}"
         )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
 from penstock.home import Home
-from penstock.service.server import PORT, Listening
+from penstock.service.listening import PORT, Listening
 
 PemFile = Optional[Path]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+
+
+class LogLevel(str, enum.Enum):
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 def serve(
@@ -20,6 +27,9 @@ def serve(
     port: Annotated[int, typer.Option(help="TCP port.", min=1, max=65535)] = PORT,
     tls_cert: Annotated[PemFile, typer.Option(metavar="FILE", help="Certificate chain (PEM).")] = None,
     tls_key: Annotated[PemFile, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="What is written to standard error, as JSON lines.")
+    ] = LogLevel.INFO,
 ) -> None:
     """Serve the REST API and the console until interrupted; applications go on without it.
 
@@ -28,4 +38,4 @@ def serve(
     """
     from penstock.service.serving import serve as run
 
-    run(Home.default(), Listening(host, port, tls_cert, tls_key))
+    run(Home.default(), Listening(host, port, tls_cert, tls_key), log_level=log_level.value)

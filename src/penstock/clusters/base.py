@@ -19,6 +19,8 @@ from penstock.engine.application import ApplicationSpec
 
 Handle = Mapping[str, Any]
 
+READ_AT_ONCE = 4 << 20
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -91,10 +93,10 @@ class ClusterBackend(abc.ABC):
     def observe(self, handle: Handle) -> Observation: ...
 
     @abc.abstractmethod
-    def read(self, handle: Handle, name: str, start: int) -> bytes:
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
         """What the artefact `name` (as `collect` calls it) has gained since byte `start`, while the cluster lives.
 
-        At most a few MiB at once; empty at the end, or where there is no such artefact (yet).
+        At most `at_most` bytes; empty at the end, or where there is no such artefact (yet).
         """
 
     @abc.abstractmethod

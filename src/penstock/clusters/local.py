@@ -21,14 +21,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.clusters import keeper, machine, memory, pagecache, plan
-from penstock.clusters.base import Capacity, ClusterBackend, Handle, Launch, Observation, Phase
+from penstock.clusters.base import READ_AT_ONCE, Capacity, ClusterBackend, Handle, Launch, Observation, Phase
 from penstock.clusters.properties import as_properties
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.processes import ProcessId, listening_ports, start_daemon
 
 _PARTS = ("private", "cluster", "scratch", "artefacts")
-_READ_AT_ONCE = 4 << 20
 _KEEPER_START_SECONDS = 10.0
 _LEAST_FREE_BYTES = 256 << 20
 
@@ -77,11 +76,11 @@ class LocalBackend(ClusterBackend):
         running = endpoint is not None or seen["progress"] is not None
         return Observation(Phase.RUNNING if running else Phase.STARTING, **seen)
 
-    def read(self, handle: Handle, name: str, start: int) -> bytes:
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
         try:
             with (self._directory(handle) / "artefacts" / name).open("rb") as file:
                 file.seek(start)
-                return file.read(_READ_AT_ONCE)
+                return file.read(at_most)
         except (FileNotFoundError, IsADirectoryError):
             return b""
 

@@ -110,13 +110,15 @@ class Archive:
     summary: Mapping[str, Any]
     open_store: Callable[[], ObjectStore]
 
-    def load(self, name: str) -> bytes:
-        """`NotFound` where there is none of that name."""
+    def load(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes [start, start + length), fewer where it ends before. Raises `NotFound`."""
         here = self._directory / checked_name(name)
         if not self._in_home and not here.is_file():
-            return self.open_store().get(key(self.application_id, name))
+            return self.open_store().get(key(self.application_id, name), start=start, length=length)
         try:
-            return here.read_bytes()
+            with here.open("rb") as file:
+                file.seek(start)
+                return file.read(length)
         except OSError as error:
             raise NotFound(f"{self.application_id} has no {name}", why=str(error.strerror)) from error
 

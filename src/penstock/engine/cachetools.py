@@ -71,12 +71,33 @@ def warm(
             yield told
 
 
-def recent_use(home: Home, *, limit: int) -> list[tuple[Application, LakeUse]]:
+def recent_use(home: Home, *, limit: int = 5) -> list[tuple[Application, LakeUse]]:
     """The last applications that read through the cache, the newest first; none while the records' database is down."""
     if Database(home).status().state != "up":
         return []
     uses = ((application, LakeUse.of(application.summary or {})) for application in Engine(home).list(limit=50))
     return [(application, use) for application, use in uses if use and use.hit_rate is not None][:limit]
+
+
+def status(home: Home) -> dict[str, Any]:
+    """Both tiers, how full they are, and how much of their reading the last applications had from them."""
+    return {
+        "tiers": [
+            {
+                "tier": tier.name,
+                "directory": str(tier.directory),
+                "budget_bytes": tier.budget_bytes,
+                "used_bytes": tier.contents.used_bytes if tier.contents else 0,
+                "pages": tier.contents.pages if tier.contents else 0,
+                "evictions": tier.contents.evictions if tier.contents else 0,
+            }
+            for tier in machine.page_cache(home)
+        ],
+        "applications": [
+            {"id": application.id, "name": application.spec.name, "hit_rate": use.hit_rate, "read_bytes": use.read}
+            for application, use in recent_use(home)
+        ],
+    }
 
 
 def verify(home: Home) -> Iterator[Mapping[str, Any]]:

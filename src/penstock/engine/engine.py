@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clusters import jvm
-from penstock.clusters.base import ClusterBackend, Launch
+from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
 from penstock.engine import admission, fairness, validation
 from penstock.engine.application import Application, ApplicationSpec, State
 from penstock.engine.artefacts import Archive, checked_name, is_of_attempt, keep_artefacts, of_attempt
@@ -23,7 +23,8 @@ from penstock.engine.rows import now
 from penstock.engine.supervisor import OnChange, Supervisor, over
 from penstock.errors import ClusterError, NotFound, QuotaExceeded, StateError
 from penstock.home import Home
-from penstock.lake.base import Lake, ObjectStore
+from penstock.lake.base import Credentials, Lake, ObjectStore
+from penstock.lake.registry import Lakes
 from penstock.processes import start_daemon
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
@@ -42,6 +43,7 @@ class Engine(Ledger):
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         super().__init__(home, backend)
         self._preparations: dict[str, Preparation] = {}
+        self._stores: dict[tuple[Lake, Credentials], ObjectStore] = {}
 
     def submit(self, spec: ApplicationSpec) -> Application:
         """Record an application, to be looked after by `supervise` or `detach`.
@@ -210,9 +212,7 @@ class Engine(Ledger):
             else:
                 time.sleep(_WATCH_SECONDS)
                 application = self._records.get(application.id)
-        if application.summary is None and not is_of_attempt(name):
-            raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
-        yield self._archive(application).load(name)[start:]
+        yield self._kept(application, name, start=start)
 
     def read(self, application: Application, name: str, start: int) -> bytes:
         """What the artefact has gained since byte `start`; only while the cluster lives. See `ClusterBackend.read`."""
@@ -228,6 +228,26 @@ class Engine(Ledger):
         """See `ClusterBackend.private_file`; never to be shown but to whom it belongs."""
         return self._backend.private_file(application.cluster or self._backend.handle(application.id), name)
 
+    def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+        """Of the artefact the bytes from `start` that are there now, at most so many; empty at its present end.
+
+        While the cluster lives from there, afterwards from where it was kept. Raises `NotFound`.
+        """
+        live = not is_of_attempt(checked_name(name))
+        if live and (piece := self._backend.read(self._backend.handle(application_id), name, start, at_most=at_most)):
+            return piece
+        application = self._records.get(application_id)
+        if live and not application.state.final:
+            return b""
+        return self._kept(application, name, start=start, length=at_most)
+
+    def observe(self, application: Application) -> Observation | None:
+        """What its cluster looks like now; None where it has none, or none that was started."""
+        if application.state not in (State.STARTING, State.RUNNING, State.STOPPING):
+            return None
+        seen = self._backend.observe(application.cluster or self._backend.handle(application.id))
+        return None if seen.phase is Phase.LOST else seen
+
     def lake(self, name: str | None = None) -> Lake:
         """The named lake or the default one, started where it is the embedded one."""
         return lake_of(self.home, name)
@@ -237,7 +257,17 @@ class Engine(Ledger):
         # Slow to load, and only needed when an application ends.
         from penstock.lake.objects import open_store
 
-        return open_store(self.home, lake_of(self.home, lake))
+        found = lake_of(self.home, lake)
+        known = (found, Lakes(self.home).credentials_of(found))
+        # A client takes a tenth of a second to make; it is made anew only where the lake or its credentials changed.
+        if known not in self._stores:
+            self._stores[known] = open_store(self.home, found)
+        return self._stores[known]
+
+    def _kept(self, application: Application, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        if application.summary is None and not is_of_attempt(name):
+            raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
+        return self._archive(application).load(name, start=start, length=length)
 
     def _archive(self, application: Application) -> Archive:
         return Archive(self.home, application.id, application.summary or {}, lambda: self.store(application.spec.lake))

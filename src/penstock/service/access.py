@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
-from penstock.errors import Forbidden, InvalidInput, Unauthenticated
+from penstock.errors import Forbidden, Unauthenticated
 
 EVERY_INSTANCE = "*"
 
@@ -59,25 +60,13 @@ class Caller:
             raise _forbidden(self.name, scope, f" on {where}")
 
 
-def parse_grants(texts: list[str] | tuple[str, ...]) -> dict[str, Scope]:
-    """`read`, `submit@team-a`, …: a scope on all instances, or on one. Raises `InvalidInput`."""
-    grants: dict[str, Scope] = {}
-    for text in texts:
-        name, sign, instance = text.partition("@")
-        try:
-            scope = Scope(name)
-        except ValueError:
-            raise InvalidInput(
-                f"“{name}” is no scope", why=f"there are {', '.join(_ORDER)}", fix="read, or submit@INSTANCE"
-            ) from None
-        if sign and not instance:
-            raise InvalidInput(f"“{text}” names no instance", fix=f"{name}@INSTANCE, or {name} for all of them")
-        place = instance or EVERY_INSTANCE
-        if place not in grants or scope.includes(grants[place]):
-            grants[place] = scope
-    if not grants:
-        raise InvalidInput("A token needs a scope", fix="read, submit or administer, on one instance: submit@INSTANCE")
-    return grants
+def widest(scopes: Iterable[Scope]) -> Scope:
+    return max(scopes, key=_ORDER.index)
+
+
+def grants(scope: Scope, instances: Iterable[str] | None) -> dict[str, Scope]:
+    """That scope on those instances; on all there will ever be for None."""
+    return dict.fromkeys([EVERY_INSTANCE] if instances is None else instances, scope)
 
 
 def authenticated(request: Request) -> Caller:
@@ -87,13 +76,26 @@ def authenticated(request: Request) -> Caller:
     and so can any web page in a browser on it.
     """
     service = request.app.state.service
-    kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer" and secret:
-        caller: Caller = service.tokens.authenticate(secret.strip())
+    if (text := presented(request.headers.get("authorization", ""))) is not None:
+        caller: Caller = service.tokens.authenticate(text)
     else:
         caller = _by_grant(request)
     request.state.caller = caller
     return caller
+
+
+def presented(header: str) -> str | None:
+    """The token in an `Authorization` header: `Bearer TOKEN`, or as IBM's clients on premises write it,
+    `ZenApiKey` with base64 of `USER:TOKEN`. None where there is none."""
+    kind, _, text = header.partition(" ")
+    if kind.lower() == "bearer":
+        return text.strip() or None
+    if kind.lower() == "zenapikey":
+        try:
+            return base64.b64decode(text.strip(), validate=True).decode("ascii").partition(":")[2] or None
+        except ValueError:
+            return None
+    return None
 
 
 def _by_grant(request: Request) -> Caller:

@@ -1,25 +1,86 @@
-"""The ASGI application: routers, errors, guards. Building it starts nothing."""
+"""The ASGI application: routers, errors, guards. Building it starts nothing; its lifespan does."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 
 from penstock import __version__
 from penstock.service import console, problems
+from penstock.service.auditor import Auditor
 from penstock.service.context import Service
-from penstock.service.routes import applications, health, self_
+from penstock.service.guards import Guard, Limits, Seen
+from penstock.service.routes import (
+    applications,
+    audit,
+    data,
+    files,
+    health,
+    instances,
+    lab,
+    logs,
+    metrics,
+    self_,
+    tokens,
+)
 
 _ABOUT = """Apache Spark applications, each on its own throw-away cluster, over one shared data lake.
 
 Every call below `/v1` needs `Authorization: Bearer TOKEN`. Errors are RFC 9457 problem details with the members
 `problem`, `why` and `fix`. Times are ISO 8601 in UTC; sizes are bytes, and `"2g"` is understood on input.
 """
+_ROUTERS = (
+    health.router,
+    metrics.router,
+    self_.router,
+    applications.router,
+    logs.router,
+    files.router,
+    instances.router,
+    data.router,
+    tokens.router,
+    audit.router,
+    lab.router,
+    console.router,
+)
 
 
-def create_app(service: Service) -> FastAPI:
-    app = FastAPI(title="Penstock", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
+def create_app(
+    service: Service,
+    *,
+    limits: Limits | None = None,
+    journal: Callable[[Seen], None] = lambda _: None,
+    beside: Callable[[Service], AbstractAsyncContextManager[Any]] | None = None,
+) -> FastAPI:
+    """`beside` is entered when the application starts: what works while it serves, and ends with it."""
+    auditor = Auditor(service.engine)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            if beside is None:
+                yield
+            else:
+                async with beside(service):
+                    yield
+        finally:
+            auditor.close()
+
+    app = FastAPI(
+        title="Penstock", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
     app.state.service = service
     problems.install(app)
-    for router in (health.router, self_.router, applications.router, console.router):
+    for router in _ROUTERS:
         app.include_router(router)
+
+    def tell(seen: Seen) -> None:
+        service.metrics.count(seen)
+        auditor.tell(seen)
+        journal(seen)
+
+    app.add_middleware(Guard, limits=limits or Limits(), tell=tell)
     return app

@@ -11,14 +11,13 @@ from fastapi import Depends, Request
 
 from penstock.engine.engine import Engine
 from penstock.home import Home
+from penstock.service.metrics import Counts, Metrics
+from penstock.service.news import News
+from penstock.service.tails import Tails
 
 if TYPE_CHECKING:
     from penstock.service.access import Caller
-
-
-class Authenticator(Protocol):
-    def authenticate(self, token: str) -> Caller:
-        """Whose token it is. Raises `Unauthenticated`."""
+    from penstock.service.tokenstore import TokenStore
 
 
 class BrowserGrants(Protocol):
@@ -28,12 +27,33 @@ class BrowserGrants(Protocol):
 
 @dataclass
 class Service:
+    """Making one starts nothing. `closing` is set once the service is to end: streams finish, readiness says no."""
+
     home: Home
     engine: Engine
-    tokens: Authenticator
+    tokens: TokenStore
     browser_grants: BrowserGrants | None = None
     closing: threading.Event = field(default_factory=threading.Event)
-    """Set once the service is asked to end: streams finish, readiness says no."""
+
+    def __post_init__(self) -> None:
+        self.tails = Tails(_Logs(self.engine), closing=self.closing.is_set)
+        self.news = News(self.engine.get, closing=self.closing)
+        self.metrics = Metrics(self._counts)
+
+    def _counts(self) -> Counts:
+        found = self.engine.counts()
+        return {(name, state.value): number for name, states in found.items() for state, number in states.items()}
+
+
+class _Logs:
+    """The engine as what `Tails` reads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.piece = engine.piece
+        self._engine = engine
+
+    def complete(self, application_id: str) -> bool:
+        return self._engine.get(application_id).state.final
 
 
 def _service(request: Request) -> Service:

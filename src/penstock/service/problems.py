@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from penstock import errors
 from penstock.errors import PenstockError
+from penstock.service import journal
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -28,6 +29,8 @@ _STATUS: Mapping[type[PenstockError], int] = {
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.ServiceError: 503,
+    errors.Conflict: 409,
+    errors.QuotaExceeded: 429,
 }
 _DEFECT = PenstockError(
     "The service failed", why="this is a defect of Penstock, not yours", fix="report it with the request's id"
@@ -76,11 +79,10 @@ def of(body: Mapping[str, Any]) -> PenstockError:
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of the application a problem body; nobody is shown a stack trace."""
+    """Make every error a client can make a problem body; what is a defect, `Guard` answers by `defect`."""
     app.add_exception_handler(PenstockError, _on_penstock_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(Exception, _on_defect)
 
 
 def _request_id(request: Request) -> str:
@@ -118,8 +120,10 @@ async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     return problem(told, error.status_code, request_id=_request_id(request), headers=error.headers)
 
 
-async def _on_defect(request: Request, _: Exception) -> JSONResponse:
-    return problem(_DEFECT, 500, request_id=_request_id(request))
+def defect(error: Exception, request_id: str) -> JSONResponse:
+    """For what is no error of the client's: the trace is for the journal, and the request's id leads to it."""
+    journal.defect(error, request_id)
+    return problem(_DEFECT, 500, request_id=request_id)
 
 
 def _place(location: Sequence[Any]) -> str:

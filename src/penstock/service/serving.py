@@ -2,52 +2,124 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import sys
-from pathlib import Path
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import FrameType
 
 import uvicorn
 
 from penstock.catalog.database import Database
+from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.engine import Engine
+from penstock.engine.records import CONNECTION_LOST
 from penstock.home import Home, write_atomically
+from penstock.service import journal
 from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
-from penstock.service.server import GRACE_SECONDS, Listening, refuse_unsafe
+from penstock.service.firsttoken import first_token_file
+from penstock.service.listening import GRACE_SECONDS, Listening, refuse_unsafe
+from penstock.service.patience import PatientProtocol
 from penstock.service.tokenstore import TokenStore
 
+_MOST_CONNECTIONS = 1000
+_HEAD_BYTES = 32 << 10
+_HEAR_SECONDS = 1.0
 
-def first_token_file(home: Home) -> Path:
-    return home.root / "service" / "admin.token"
 
-
-def serve(home: Home, listening: Listening) -> None:
+def serve(home: Home, listening: Listening, *, log_level: str) -> None:
     """Until SIGTERM or SIGINT. Raises `InvalidInput` where it would be unsafe, before anything listens."""
     home.create()
     tokens = TokenStore(Database(home).engine())
     refuse_unsafe(listening, has_tokens=bool(tokens.list()))
-    _ensure_first_token(home, tokens)
+    made = _ensure_first_token(home, tokens)
+    journal.open_journal(log_level)
     service = Service(home, Engine(home), tokens)
     config = uvicorn.Config(
-        create_app(service),
+        create_app(service, journal=journal.request, beside=_beside),
         host=listening.host,
         port=listening.port,
-        http="h11",
+        http=PatientProtocol,
         ws="none",
+        log_config=None,
+        access_log=False,
         ssl_certfile=listening.certificate,
         ssl_keyfile=str(listening.key) if listening.key else None,
+        # Who asks is whoever connected: a header that says otherwise is the client's own.
         proxy_headers=False,
         server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    print(f"Penstock at {listening.url}, administrator's token in {first_token_file(home)}", file=sys.stderr)
-    uvicorn.Server(config).run()
+    _tell(home, listening, made)
+    _Server(config, service.closing).run()
 
 
-def _ensure_first_token(home: Home, tokens: TokenStore) -> None:
-    file = first_token_file(home)
+class _Server(uvicorn.Server):
+    """Tells streams and readiness of the end when it is asked for, not when it has come."""
+
+    def __init__(self, config: uvicorn.Config, closing: threading.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._closing.set()
+        super().handle_exit(sig, frame)
+
+
+@asynccontextmanager
+async def _beside(service: Service) -> AsyncIterator[None]:
+    loop = asyncio.get_running_loop()
+    workers = [
+        threading.Thread(target=_hear, args=[service, loop], name="news", daemon=True),
+        threading.Thread(target=Dispatcher(service.engine).run, args=[service.closing], name="dispatcher", daemon=True),
+    ]
+    for worker in workers:
+        worker.start()
+    journal.event("serving")
+    try:
+        yield
+    finally:
+        service.closing.set()
+        for worker in workers:
+            await asyncio.to_thread(worker.join, GRACE_SECONDS)
+        journal.event("ended")
+
+
+def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:
+    """Pass on which applications change, also across a restart of the database."""
+    while not service.closing.is_set():
+        with contextlib.suppress(*CONNECTION_LOST), service.engine.changes() as changes:
+            # What happened while nobody listened.
+            loop.call_soon_threadsafe(service.news.tell_all)
+            while not service.closing.is_set():
+                for application_id in changes.wait(_HEAR_SECONDS):
+                    loop.call_soon_threadsafe(service.news.tell, application_id)
+        service.closing.wait(_HEAR_SECONDS)
+    loop.call_soon_threadsafe(service.news.tell_all)
+
+
+def _ensure_first_token(home: Home, tokens: TokenStore) -> str | None:
+    """Make an administrator's token where there is none at all, for who owns the state directory; None else."""
     if tokens.list():
-        return
+        return None
+    file = first_token_file(home)
     file.parent.mkdir(mode=0o700, exist_ok=True)
     _, text = tokens.create("first administrator", {EVERY_INSTANCE: Scope.ADMINISTER})
     write_atomically(file, text + "\n", mode=0o600)
+    return text
+
+
+def _tell(home: Home, listening: Listening, made: str | None) -> None:
+    print(f"Penstock serves at {listening.url}", file=sys.stderr)
+    if made is None:
+        return
+    print(f"  An administrator's token is in {first_token_file(home)}", file=sys.stderr)
+    if sys.stderr.isatty():
+        # Behind the #, so that it is sent to nobody and is in no log; never where output may be kept.
+        print(f"  The console: {listening.url}/#token={made}", file=sys.stderr)

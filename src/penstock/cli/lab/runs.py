@@ -6,7 +6,7 @@ import json
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 from rich.console import Console
@@ -28,10 +28,9 @@ _WIDEST = 1000
 @app.command("runs")
 def runs_command(as_json: shared.Json = False) -> None:
     """List the runs recorded on this machine, oldest first, and how to go on with interrupted ones."""
-    from penstock.lab import records
+    from penstock.lab import listing
 
-    home = Home.default()
-    found = [_told(home, records.load(home.root / "lab" / run_id)) for run_id in records.runs(home)]
+    found = listing.all_of(Home.default())
     if as_json:
         print(json.dumps(found, indent=2))
         return
@@ -50,28 +49,6 @@ def runs_command(as_json: shared.Json = False) -> None:
         console.print(
             f"\nGo on where it was interrupted: penstock lab resume {left[-1]}", highlight=False, soft_wrap=True
         )
-
-
-def _told(home: Home, run: Run) -> dict[str, Any]:
-    """A run in the list. One without an end is `running` while a process measures it, else `interrupted`."""
-    from penstock.lab import records
-
-    described, plan = run.description, run.description.plan
-    ended = run.outcome != "unfinished"
-    unfinished = "running" if records.in_progress(home, described.id) else "interrupted"
-    return {
-        "run": described.id,
-        "workload": described.workload,
-        "arm": described.arm,
-        "scale": described.scale,
-        "created_at": described.created_at,
-        "experiment": described.experiment,
-        "batch": described.batch,
-        "ended": ended,
-        "outcome": run.outcome if ended else unfinished,
-        "repetitions": plan["repetitions"] + plan["warmup"] if plan else None,
-        "repetitions_done": len(run.of_kind("repetition")),
-    }
 
 
 @app.command("report")

@@ -1,27 +1,142 @@
-"""`/v1/applications`: submit, list, show, stop."""
+"""`/v1/applications`: submit, list, show, wait, stop, run again."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from anyio import to_thread
+from fastapi import APIRouter, Header, Query, Response
 
-from penstock.engine.application import Application
-from penstock.errors import NotFound
-from penstock.service.access import Caller, Reader
-from penstock.service.context import Service, ServiceOf
+from penstock.clusters import machine
+from penstock.engine import paging
+from penstock.engine.application import Application, State
+from penstock.service import views
+from penstock.service.access import Caller, Reader, Scope, Submitter
+from penstock.service.context import ServiceOf
+from penstock.service.models import ApplicationBody, Name
+from penstock.service.submission import checked_key, submit, visible
 
 router = APIRouter(prefix="/v1/applications", tags=["applications"])
+
+_MOST_WAIT_SECONDS = 300.0
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="A submission repeated with the same key returns the first one's application.",
+    ),
+]
+
+
+@router.post("", status_code=202, summary="Submit an application")
+def create(
+    body: ApplicationBody,
+    service: ServiceOf,
+    caller: Submitter,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> dict[str, Any]:
+    """It waits for room and starts by itself; `warnings` tell what in its settings likely is not what was meant."""
+    usual = machine.default_size(machine.capacity(service.home))
+    spec = body.spec(usual, idempotency_key=checked_key(idempotency_key))
+    accepted = submit(service, caller, spec)
+    response.headers["Location"] = f"{router.prefix}/{accepted.id}"
+    return {**views.application(service, accepted), "warnings": list(service.engine.warnings(spec))}
+
+
+@router.get("", summary="List applications, page by page")
+def page(
+    *,
+    service: ServiceOf,
+    caller: Reader,
+    state: Annotated[list[State] | None, Query(description="In one of these states.")] = None,
+    tag: Annotated[list[Name] | None, Query(description="With all of these tags.")] = None,
+    instance: Annotated[list[Name] | None, Query(description="Of one of these instances.")] = None,
+    name: Annotated[Name | None, Query(description="Of exactly this name.")] = None,
+    submitted_after: Annotated[datetime | None, Query(description="This moment included.")] = None,
+    submitted_before: Annotated[datetime | None, Query(description="This moment excluded.")] = None,
+    sort: Annotated[str, Query(description="submitted_at, started_at, ended_at or name; - before it: descending.")] = (
+        "-submitted_at"
+    ),
+    limit: Annotated[int, Query(ge=1, le=paging.MOST_PER_PAGE)] = 50,
+    page: Annotated[str | None, Query(description="`next` of the page before.", max_length=4000)] = None,
+) -> dict[str, Any]:
+    """Without `page` from the beginning. What is submitted meanwhile neither repeats nor hides anything."""
+    wanted = _seen_by(caller, instance)
+    if wanted is not None and not wanted:
+        return {"items": [], "next": None}
+    found = service.engine.page(
+        paging.Query(
+            states=tuple(state or ()),
+            tags=tuple(tag or ()),
+            instances=tuple(sorted(wanted or ())),
+            name=name,
+            submitted=paging.Interval(_utc(submitted_after), _utc(submitted_before)),
+            sort=sort,
+            limit=limit,
+            page=page,
+        )
+    )
+    return {"items": [views.application(service, item) for item in found.items], "next": found.next}
 
 
 @router.get("/{application_id}", summary="All that is known of an application")
 def show(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    return _visible(service, caller, application_id).to_json()
+    """`application_id` may also be the unmistakable beginning of one, or `last`."""
+    return views.application(service, visible(service, caller, application_id))
 
 
-def _visible(service: Service, caller: Caller, application_id: str) -> Application:
-    """Whose instance the caller does not see does not exist for it: ids are not to be tried out."""
-    application = service.engine.get(application_id)
-    if not caller.sees("default"):
-        raise NotFound(f"There is no application “{application_id}”", fix="penstock apps lists them")
-    return application
+@router.get("/{application_id}/events", summary="What happened to it, oldest first")
+def events(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    found = visible(service, caller, application_id)
+    return {"items": [{**event, "at": event["at"].isoformat()} for event in service.engine.events(found.id)]}
+
+
+@router.get("/{application_id}/metrics", summary="Its progress while it runs, its summary and cost once it has ended")
+def metrics(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    shown = views.application(service, visible(service, caller, application_id))
+    return {name: shown[name] for name in ("id", "state", "progress", "summary", "cost")}
+
+
+@router.post("/{application_id}/stop", status_code=202, summary="Ask it to end")
+def stop(application_id: str, service: ServiceOf, caller: Submitter) -> dict[str, Any]:
+    """Returns at once; may be repeated, and changes nothing once it has ended."""
+    found = visible(service, caller, application_id, Scope.SUBMIT)
+    return views.application(service, service.engine.request_stop(found.id))
+
+
+@router.post("/{application_id}/rerun", status_code=202, summary="Run it again, as a new one")
+def rerun(
+    application_id: str, service: ServiceOf, caller: Submitter, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
+    found = visible(service, caller, application_id, Scope.SUBMIT)
+    again = replace(found.spec, idempotency_key=checked_key(idempotency_key))
+    return views.application(service, submit(service, caller, again))
+
+
+@router.get("/{application_id}/wait", summary="Wait for its end")
+async def wait(
+    application_id: str,
+    service: ServiceOf,
+    caller: Reader,
+    timeout: Annotated[float, Query(ge=0, le=_MOST_WAIT_SECONDS, description="Seconds.")] = 60.0,
+) -> dict[str, Any]:
+    """The application as it is when it has ended, or when the time is over: its `state` tells which."""
+    found: Application = await to_thread.run_sync(visible, service, caller, application_id)
+    ended = await service.news.ended(found.id, timeout)
+    return await to_thread.run_sync(views.application, service, ended)
+
+
+def _seen_by(caller: Caller, wanted: list[str] | None) -> set[str] | None:
+    """Which instances to list: None for all. One the caller does not see has nothing to list."""
+    if caller.instances is None:
+        return set(wanted) if wanted else None
+    return set(caller.instances) & set(wanted) if wanted else set(caller.instances)
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    """Times without a zone are UTC, as all of this API's."""
+    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)

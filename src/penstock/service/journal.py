@@ -1,0 +1,64 @@
+"""The service's own log: one JSON object a line on standard error, so that no content can forge a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.service.guards import Seen
+
+
+_logger = logging.getLogger("penstock.service")
+_FIELDS = "penstock"
+
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, _FIELDS, {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def open_journal(level: str = "info") -> None:
+    """Send everything of this process, libraries' too, to standard error in this form."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in ("penstock", "uvicorn.error"):
+        logging.getLogger(name).setLevel(level.upper())
+
+
+def request(seen: Seen) -> None:
+    fields = {
+        "request": seen.request_id,
+        "method": seen.method,
+        "path": seen.path,
+        "status": seen.status,
+        "ms": round(seen.seconds * 1000, 1),
+        "client": seen.client,
+    }
+    if seen.caller is not None:
+        fields["token"] = seen.caller
+    if seen.application_id is not None:
+        fields["application"] = seen.application_id
+    level = logging.ERROR if seen.status >= 500 else logging.INFO
+    _logger.log(level, "request", extra={_FIELDS: fields})
+
+
+def event(what: str, **fields: Any) -> None:
+    _logger.info(what, extra={_FIELDS: fields})
+
+
+def defect(error: Exception, request_id: str) -> None:
+    """The trace goes here, and to nobody else."""
+    _logger.error("defect", exc_info=error, extra={_FIELDS: {"request": request_id}})

@@ -1,0 +1,18 @@
+"""The end of a log that can only be read forwards, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+MOST_LINES = 10_000
+_MOST_BYTES = 4 << 20
+
+
+def last_lines(read: Callable[[int], bytes], lines: int) -> tuple[bytes, int]:
+    """The last `lines` lines, of at most 4 MiB, and the position they begin at; `read` gives what is behind one."""
+    kept, end = b"", 0
+    while piece := read(end):
+        end += len(piece)
+        kept = (kept + piece)[-_MOST_BYTES:]
+    wanted = b"".join(kept.splitlines(keepends=True)[-lines:]) if lines else b""
+    return wanted, end - len(wanted)

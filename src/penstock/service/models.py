@@ -1,0 +1,154 @@
+"""Request bodies of the native API, bounded in every part. What is left out has the default the CLI has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+
+from penstock.clusters.plan import BUILT_IN
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.profiles import values
+from penstock.service.access import Scope
+
+_MOST_PARTS = 1000
+
+
+def _bytes(value: Any) -> Any:
+    """`"2g"`, `"512m"` as the CLI reads them: in text a bare number is MiB; a JSON number is bytes."""
+    if not isinstance(value, str):
+        return value
+    found = values.size_in_bytes(value, unit="m")
+    if found is None:
+        raise ValueError("should be a size such as “2g”, or a number of bytes")
+    return found
+
+
+def _seconds(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    found = values.seconds(value)
+    if found is None:
+        raise ValueError("should be a time such as “15m”, or a number of seconds")
+    return found
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("should have no zero byte")
+    return text
+
+
+Text = Annotated[str, Field(max_length=64 << 10), AfterValidator(_storable)]
+Path = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_storable)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+Bytes = Annotated[int, BeforeValidator(_bytes), Field(ge=0, le=1 << 50)]
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=10 * 365 * 86400.0)]
+
+
+class _Body(BaseModel):
+    # A misspelt field is an error and not the default; what was sent is never repeated in an answer.
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class ProcessSizeBody(_Body):
+    cores: int | None = Field(default=None, ge=1, le=4096)
+    memory_bytes: Bytes | None = Field(
+        default=None,
+        validation_alias=AliasChoices("memory_bytes", "memory"),
+        description='Heap; bytes, or text such as "2g". Also accepted as `memory`.',
+        examples=["2g"],
+    )
+
+    def over(self, usual: ProcessSize) -> ProcessSize:
+        return ProcessSize(
+            usual.cores if self.cores is None else self.cores,
+            usual.memory_bytes if self.memory_bytes is None else self.memory_bytes,
+        )
+
+
+class SizeBody(_Body):
+    driver: ProcessSizeBody = ProcessSizeBody()
+    executor: ProcessSizeBody = ProcessSizeBody()
+    executors: int | None = Field(default=None, ge=1, le=100_000)
+    scratch_memory_bytes: Bytes | None = Field(
+        default=None, description="Only shown: it follows from profile and settings, and is ignored here.", exclude=True
+    )
+
+    def over(self, usual: ClusterSize) -> ClusterSize:
+        return ClusterSize(
+            self.driver.over(usual.driver),
+            self.executor.over(usual.executor),
+            usual.executors if self.executors is None else self.executors,
+        )
+
+
+class ApplicationBody(_Body):
+    """What to run, and on what size of cluster."""
+
+    application: Path = Field(description="A Python file or a jar in the lake.", examples=["s3a://lake/jobs/pi.py"])
+    name: Name | None = None
+    size: SizeBody = SizeBody()
+    arguments: list[Text] = Field(default_factory=list, max_length=_MOST_PARTS)
+    main_class: Name | None = None
+    profile: Name = "default"
+    lake: Name | None = None
+    settings: dict[Name, Text] = Field(default_factory=dict, max_length=_MOST_PARTS)
+    environment: dict[Name, Text] = Field(default_factory=dict, max_length=_MOST_PARTS)
+    jars: list[Path] = Field(default_factory=list, max_length=_MOST_PARTS)
+    files: list[Path] = Field(default_factory=list, max_length=_MOST_PARTS)
+    python_files: list[Path] = Field(default_factory=list, max_length=_MOST_PARTS)
+    tags: list[Name] = Field(default_factory=list, max_length=100)
+    time_limit_seconds: Seconds | None = Field(default=None, description='Seconds, or text such as "2h".')
+    instance: Name = "default"
+    priority: int = Field(default=0, ge=-100, le=100)
+    retries: int = Field(default=0, ge=0, le=10, description="Of infrastructure failures only.")
+    webhooks: list[Path] = Field(default_factory=list, max_length=10)
+
+    def spec(self, usual: ClusterSize, *, idempotency_key: str | None) -> ApplicationSpec:
+        """With `usual` for what of the size was not asked for."""
+        name = self.name or (self.application.rstrip("/").rpartition("/")[2] or BUILT_IN)
+        return ApplicationSpec(
+            application=self.application,
+            size=self.size.over(usual),
+            name=name[:200],
+            arguments=tuple(self.arguments),
+            main_class=self.main_class,
+            profile=self.profile,
+            lake=self.lake,
+            settings=self.settings,
+            environment=self.environment,
+            jars=tuple(self.jars),
+            files=tuple(self.files),
+            python_files=tuple(self.python_files),
+            tags=tuple(self.tags),
+            time_limit_seconds=self.time_limit_seconds,
+            idempotency_key=idempotency_key,
+            instance=self.instance,
+            priority=self.priority,
+            retries=self.retries,
+            webhooks=tuple(self.webhooks),
+        )
+
+
+class TokenBody(_Body):
+    """`scopes`: the largest counts, since each includes those before it. `instances`: null for all."""
+
+    name: Name
+    scopes: list[Scope] = Field(min_length=1, max_length=3)
+    instances: list[Name] | None = Field(default=None, min_length=1, max_length=_MOST_PARTS)
+    expires_in: Seconds | None = Field(default=None, description='Seconds, or text such as "30d"; null for never.')
+
+
+class QuotaBody(_Body):
+    """The most at once; null for no bound. Cores and memory count drivers and overheads too."""
+
+    cores: int | None = Field(default=None, ge=1, le=1 << 30)
+    memory_bytes: Annotated[Bytes, Field(ge=1)] | None = None
+    running: int | None = Field(default=None, ge=1, le=1 << 30)
+    waiting: int | None = Field(default=None, ge=0, le=1 << 30)
+
+
+class InstanceBody(_Body):
+    weight: float = Field(default=1.0, gt=0, le=1000, description="Its share against the others' where all want more.")
+    quota: QuotaBody = QuotaBody()

@@ -1,0 +1,81 @@
+"""`/v1/tables`, `/v1/lakes`, `/v1/profiles`, `/v1/cache`: what applications work on, and with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+
+from penstock.catalog.database import Database
+from penstock.catalog.metastore import Metastore
+from penstock.engine import cachetools
+from penstock.lake.embedded import EmbeddedLake
+from penstock.lake.registry import Lakes
+from penstock.profiles import catalogue
+from penstock.service import preview
+from penstock.service.access import Reader
+from penstock.service.context import Service, ServiceOf
+
+router = APIRouter(prefix="/v1", tags=["data"])
+
+TableName = Annotated[str, Path(max_length=300, description="DATABASE.TABLE")]
+
+
+@router.get("/tables", summary="The catalog's tables")
+def tables(
+    service: ServiceOf,
+    _: Reader,
+    pattern: Annotated[str | None, Query(max_length=300, description="A shell pattern of DATABASE.TABLE.")] = None,
+) -> dict[str, Any]:
+    return {"items": [table.as_json() for table in _metastore(service).tables(pattern)]}
+
+
+@router.get("/tables/{name}", summary="One table: its columns and statistics")
+def table(name: TableName, service: ServiceOf, _: Reader) -> dict[str, Any]:
+    return _metastore(service).table(name).as_json()
+
+
+@router.get("/tables/{name}/preview", summary="Some rows of a table")
+def preview_of(
+    name: TableName,
+    service: ServiceOf,
+    _: Reader,
+    rows: Annotated[int, Query(ge=1, le=preview.MOST_ROWS)] = 50,
+) -> dict[str, Any]:
+    """Of one of its objects, read here without a cluster: any rows, in no order."""
+    found = _metastore(service).table(name)
+    return preview.of(found, preview.opener(service.engine, service.home), rows=rows)
+
+
+@router.get("/lakes", summary="The object stores")
+def lakes(service: ServiceOf, _: Reader) -> dict[str, Any]:
+    registered = Lakes(service.home)
+    default = registered.default()
+    running = EmbeddedLake(service.home).status().ready
+    return {
+        "items": [
+            {
+                "name": lake.name,
+                "default": lake.name == default,
+                "endpoints": list(lake.endpoints),
+                "bucket": lake.bucket,
+                "embedded": lake.kind == "embedded",
+                "running": running if lake.kind == "embedded" else None,
+            }
+            for lake in registered.all()
+        ]
+    }
+
+
+@router.get("/profiles", summary="The workload profiles")
+def profiles(_: Reader) -> dict[str, Any]:
+    return {"items": [{"name": name, "summary": catalogue.summary_of(name)} for name in catalogue.names()]}
+
+
+@router.get("/cache", summary="The page cache of this machine, and what it gave the last applications")
+def cache(service: ServiceOf, _: Reader) -> dict[str, Any]:
+    return cachetools.status(service.home)
+
+
+def _metastore(service: Service) -> Metastore:
+    return Metastore(Database(service.home))

@@ -1,0 +1,106 @@
+"""`/v1/instances` and `/v1/queue`: who shares the machine, by which part, and who waits for what."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+
+from penstock.engine import admission, instances
+from penstock.engine.application import State
+from penstock.engine.instances import Instance, Quota
+from penstock.errors import NotFound
+from penstock.service.access import Administrator, Caller, Reader, Scope
+from penstock.service.context import Service, ServiceOf
+from penstock.service.models import InstanceBody
+
+router = APIRouter(prefix="/v1", tags=["instances"])
+
+InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
+
+_QUEUED = (State.ACCEPTED, State.WAITING)
+
+
+@router.get("/instances", summary="The instances, with what each may have and has")
+def listing(service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    return {"items": [_shown(service, found) for found in service.engine.instances() if caller.sees(found.name)]}
+
+
+@router.get("/instances/{name}", summary="One instance")
+def show(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    return _shown(service, _visible(service, caller, name))
+
+
+@router.put("/instances/{name}", summary="Make an instance, or change its weight and quotas")
+def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
+    """What runs goes on, also under a smaller quota."""
+    caller.require(Scope.ADMINISTER)
+    kept = next((found.attributes for found in service.engine.instances() if found.name == name), {})
+    asked = Instance(name, body.weight, Quota(**body.quota.model_dump()), kept)
+    return _shown(service, service.engine.put_instance(instances.checked(asked)))
+
+
+@router.delete("/instances/{name}", status_code=204, summary="Remove an instance")
+def delete(name: InstanceName, service: ServiceOf, caller: Administrator) -> None:
+    """Refused while it has applications that have not ended; those that have stay listed."""
+    caller.require(Scope.ADMINISTER)
+    service.engine.delete_instance(name)
+
+
+@router.get("/instances/{name}/queue", summary="Who waits in one instance")
+def queue_of(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    return _queue(service, caller, _visible(service, caller, name).name)
+
+
+@router.get("/queue", summary="Who waits, in the order in which they would start, and why")
+def queue(service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    """Positions are those in the whole queue. Of other instances than the caller's own nothing else is told."""
+    return _queue(service, caller, None)
+
+
+def _queue(service: Service, caller: Caller, instance: str | None) -> dict[str, Any]:
+    waiting = {found.id: found for found in service.engine.list(states=_QUEUED)}
+    items = []
+    for place in service.engine.queue(instance):
+        # What was admitted between the two looks waits no more.
+        if (found := waiting.get(place.id)) is None or not caller.sees(place.instance):
+            continue
+        items.append(
+            {
+                "id": place.id,
+                "name": found.spec.name,
+                "instance": place.instance,
+                "priority": found.spec.priority,
+                "position": place.position,
+                "submitted_at": found.submitted_at.isoformat(),
+                "reason": asdict(place.reason) if place.reason else None,
+                **asdict(admission.promised(found.spec.size)),
+            }
+        )
+    capacity = service.engine.capacity()
+    used = [service.engine.use(found.name) for found in service.engine.instances()]
+    return {
+        "items": items,
+        "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},
+        "used": {
+            "cores": sum(use.cores for use in used),
+            "memory_bytes": sum(use.memory_bytes for use in used),
+            "running": sum(use.running for use in used),
+        },
+    }
+
+
+def _visible(service: Service, caller: Caller, name: str) -> Instance:
+    if not caller.sees(name):
+        raise NotFound(f"There is no instance “{name}”", fix="GET /v1/instances lists them")
+    return service.engine.instance(name)
+
+
+def _shown(service: Service, instance: Instance) -> dict[str, Any]:
+    return {
+        "name": instance.name,
+        "weight": instance.weight,
+        "quota": asdict(instance.quota),
+        "used": service.engine.use(instance.name).to_json(),
+    }

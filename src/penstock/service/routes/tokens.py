@@ -1,0 +1,44 @@
+"""`/v1/tokens`: who may use this service. For administrators of all of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from fastapi import APIRouter
+
+from penstock.engine.rows import now
+from penstock.service.access import Administrator, Scope, grants, widest
+from penstock.service.context import ServiceOf
+from penstock.service.models import TokenBody
+
+router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
+
+
+@router.get("", summary="All tokens, without their secrets")
+def listing(service: ServiceOf, caller: Administrator) -> dict[str, Any]:
+    caller.require(Scope.ADMINISTER)
+    return {"items": [token.to_json() for token in service.tokens.list()]}
+
+
+@router.post("", status_code=201, summary="Make a token")
+def create(body: TokenBody, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
+    """`token` in the answer is what its holder needs. It is told this once, and nowhere kept."""
+    caller.require(Scope.ADMINISTER)
+    expires_at = None if body.expires_in is None else now() + timedelta(seconds=body.expires_in)
+    token, text = service.tokens.create(body.name, grants(widest(body.scopes), body.instances), expires_at=expires_at)
+    return {**token.to_json(), "token": text}
+
+
+@router.post("/{token_id}/rotate", summary="Give a token a new secret")
+def rotate(token_id: str, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
+    """The old secret is refused from now on; name, scopes, instances and expiry stay."""
+    caller.require(Scope.ADMINISTER)
+    token, text = service.tokens.rotate(token_id)
+    return {**token.to_json(), "token": text}
+
+
+@router.delete("/{token_id}", status_code=204, summary="Revoke a token")
+def revoke(token_id: str, service: ServiceOf, caller: Administrator) -> None:
+    caller.require(Scope.ADMINISTER)
+    service.tokens.revoke(token_id)

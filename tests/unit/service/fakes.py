@@ -1,0 +1,196 @@
+"""An engine and a token store in memory, and a service over them: what its routes ask for, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, cast
+
+from starlette.testclient import TestClient
+
+from penstock.clusters.base import Capacity, Observation
+from penstock.engine.application import Application, ApplicationSpec, Reason, State
+from penstock.engine.auditing import AuditPage
+from penstock.engine.engine import Engine
+from penstock.engine.fairness import Place
+from penstock.engine.instances import Instance, Use
+from penstock.engine.paging import Page, Query
+from penstock.errors import NotFound
+from penstock.home import Home
+from penstock.service import tokens
+from penstock.service.access import Caller, Scope
+from penstock.service.app import create_app
+from penstock.service.context import Service
+from penstock.service.guards import Limits
+from penstock.service.tokens import Token
+from penstock.service.tokenstore import TokenStore
+
+BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+
+
+@dataclass
+class FakeEngine:
+    """`logs` maps (application id, name) to its bytes; an application not yet ended may get more."""
+
+    applications: dict[str, Application] = field(default_factory=dict)
+    logs: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    known: dict[str, Instance] = field(default_factory=lambda: {"default": Instance()})
+    audited: list[tuple[str, str, str, str]] = field(default_factory=list)
+    seen: Observation | None = None
+
+    def enqueue(self, spec: ApplicationSpec) -> Application:
+        self.instance(spec.instance)
+        for known in self.applications.values():
+            if spec.idempotency_key and known.spec.idempotency_key == spec.idempotency_key:
+                return known
+        number = len(self.applications) + 1
+        added = Application(
+            f"app-{number}", spec, State.ACCEPTED, submitted_at=BEGAN + timedelta(seconds=number), dispatched=True
+        )
+        self.applications[added.id] = added
+        return added
+
+    def warnings(self, spec: ApplicationSpec) -> list[str]:
+        return [f"{key} is unusual" for key in spec.settings]
+
+    def get(self, application_id: str) -> Application:
+        if application_id not in self.applications:
+            raise NotFound(f"There is no application “{application_id}”", fix="penstock apps lists them")
+        return self.applications[application_id]
+
+    def list(self, **_: Any) -> list[Application]:
+        return sorted(self.applications.values(), key=lambda known: known.submitted_at, reverse=True)
+
+    def page(self, query: Query) -> Page:
+        found = [
+            known
+            for known in self.list()
+            if (not query.states or known.state in query.states)
+            and (not query.instances or known.spec.instance in query.instances)
+        ]
+        return Page(found[: query.limit], next="more" if len(found) > query.limit else None)
+
+    def events(self, application_id: str) -> list[Mapping[str, Any]]:
+        at = self.get(application_id).submitted_at
+        return [{"at": at, "event": "Submitted", "from_state": None, "to_state": "accepted", "detail": {}}]
+
+    def request_stop(self, application_id: str) -> Application:
+        found = self.get(application_id)
+        if not found.state.final:
+            self.end(application_id, State.STOPPED)
+        return self.get(application_id)
+
+    def end(self, application_id: str, state: State = State.FINISHED) -> None:
+        self.applications[application_id] = replace(
+            self.get(application_id), state=state, ended_at=BEGAN + timedelta(minutes=1), summary={"task_ms": 5}
+        )
+
+    def observe(self, application: Application) -> Observation | None:
+        return None if application.state.final else self.seen
+
+    def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+        if (application_id, name) not in self.logs:
+            if self.get(application_id).state.final:
+                raise NotFound(f"{application_id} has no {name}")
+            return b""
+        return self.logs[application_id, name][start : start + at_most]
+
+    def artefacts(self, application_id: str) -> list[str]:
+        return [name for owner, name in self.logs if owner == application_id]
+
+    def capacity(self) -> Capacity:
+        return Capacity(4, 8 << 30)
+
+    def counts(self) -> Mapping[str, Mapping[State, int]]:
+        return {"default": {State.RUNNING: 2}}
+
+    def instances(self) -> list[Instance]:
+        return list(self.known.values())
+
+    def instance(self, name: str) -> Instance:
+        if name not in self.known:
+            raise NotFound(f"There is no instance “{name}”")
+        return self.known[name]
+
+    def put_instance(self, instance: Instance) -> Instance:
+        self.known[instance.name] = instance
+        return instance
+
+    def delete_instance(self, name: str) -> None:
+        del self.known[self.instance(name).name]
+
+    def use(self, instance: str) -> Use:
+        return Use(running=1, cores=2)
+
+    def queue(self, instance: str | None = None) -> list[Place]:
+        waiting = [known for known in reversed(self.list()) if not known.state.final]
+        places = [
+            Place(known.id, known.spec.instance, number, Reason("ahead", "others are ahead"))
+            for number, known in enumerate(waiting, 1)
+        ]
+        return [place for place in places if instance in (None, place.instance)]
+
+    def audit(self, actor: str, action: str, **more: Any) -> None:
+        self.audited.append((actor, action, more["subject"], more["outcome"]))
+
+    def audit_page(self, **_: Any) -> AuditPage:
+        return AuditPage([])
+
+
+class FakeTokens:
+    """Tokens whose text is known: `token("submit", "a")` makes one of that scope on that instance."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, Token] = {}
+        self._secrets: dict[str, str] = {}
+
+    def create(
+        self, name: str, grants: Mapping[str, Scope], *, expires_at: datetime | None = None
+    ) -> tuple[Token, str]:
+        secret = tokens.new_secret()
+        made = Token(tokens.new_id(), name, dict(grants), tokens.hashed(secret), BEGAN, expires_at)
+        self._tokens[made.id] = made
+        return made, tokens.written(made.id, secret)
+
+    def authenticate(self, text: str) -> Caller:
+        found = tokens.parsed(text)
+        if found is None:
+            raise tokens.not_valid()
+        return tokens.verified(self._tokens.get(found[0]), found[1], at=BEGAN)
+
+    def list(self) -> list[Token]:
+        return list(self._tokens.values())
+
+    def get(self, token_id: str) -> Token:
+        if token_id not in self._tokens:
+            raise NotFound("There is no such token")
+        return self._tokens[token_id]
+
+    def rotate(self, token_id: str) -> tuple[Token, str]:
+        secret = tokens.new_secret()
+        self._tokens[token_id] = replace(self.get(token_id), secret_hash=tokens.hashed(secret))
+        return self._tokens[token_id], tokens.written(token_id, secret)
+
+    def revoke(self, token_id: str) -> Token:
+        self.get(token_id)
+        return self._tokens.pop(token_id)
+
+
+class Stage:
+    """A service over fakes, and clients of it."""
+
+    def __init__(self, root: Path, *, limits: Limits | None = None) -> None:
+        self.engine = FakeEngine()
+        self.tokens = FakeTokens()
+        self.service = Service(Home(root), cast(Engine, self.engine), cast(TokenStore, self.tokens))
+        self.app = create_app(self.service, limits=limits)
+
+    def client(self, scope: Scope | None = Scope.ADMINISTER, *instances: str) -> TestClient:
+        """Of somebody with that scope on those instances, on all where none is named; None is without a token."""
+        headers = {}
+        if scope is not None:
+            _, text = self.tokens.create(f"the {scope.value}", dict.fromkeys(instances or ["*"], scope))
+            headers["Authorization"] = f"Bearer {text}"
+        return TestClient(self.app, headers=headers, raise_server_exceptions=False)

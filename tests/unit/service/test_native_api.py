@@ -1,0 +1,245 @@
+"""The native API over an engine in memory: what it takes, what it shows, and to whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.service.fakes import Stage
+
+from penstock.clusters.base import Observation, Phase
+from penstock.engine.application import State
+from penstock.service.access import Scope
+
+BODY: dict[str, Any] = {"application": "s3a://lake/jobs/pi.py"}
+
+
+def submit(stage: Stage, **more: Any) -> dict[str, Any]:
+    answer = stage.client().post("/v1/applications", json={**BODY, **more})
+    assert answer.status_code == 202, answer.text
+    return dict(answer.json())
+
+
+def test_a_submission_is_accepted_and_says_where_it_is(stage: Stage) -> None:
+    answer = stage.client().post("/v1/applications", json=BODY)
+    assert answer.status_code == 202
+    assert answer.headers["location"] == "/v1/applications/app-1"
+    assert (answer.json()["state"], answer.json()["name"]) == ("accepted", "pi.py")
+
+
+def test_sizes_are_taken_as_the_command_line_takes_them_and_as_they_are_shown(stage: Stage) -> None:
+    size = {"driver": {"memory": "2g"}, "executor": {"cores": 3, "memory_bytes": 1 << 30}, "executors": 2}
+    first = submit(stage, size=size)["spec"]["size"]
+    assert first["driver"]["memory_bytes"] == 2 << 30
+    assert first["executor"] == {"cores": 3, "memory_bytes": 1 << 30}
+    assert submit(stage, size=first)["spec"]["size"] == first
+
+
+def test_a_time_limit_may_have_a_unit(stage: Stage) -> None:
+    assert submit(stage, time_limit_seconds="15m")["spec"]["time_limit_seconds"] == 900
+
+
+def test_a_misspelt_field_is_refused_by_its_name_and_not_its_content(stage: Stage) -> None:
+    answer = stage.client().post("/v1/applications", json={**BODY, "sise": {"secret": "hunter2"}})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == [{"at": "sise", "problem": "Extra inputs are not permitted"}]
+    assert "hunter2" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "address", ["/etc/passwd", "file:///etc/passwd", "http://169.254.169.254/x.py", "s3a://lake/../x.py", "x.py"]
+)
+def test_no_file_but_one_in_a_lake_is_taken(stage: Stage, address: str) -> None:
+    for body in ({"application": address}, {**BODY, "jars": [address]}, {**BODY, "settings": {"spark.files": address}}):
+        answer = stage.client().post("/v1/applications", json=body)
+        assert answer.status_code == 422, body
+        assert "not in a lake" in answer.json()["problem"]
+    assert stage.engine.applications == {}
+
+
+def test_an_idempotency_key_submits_once(stage: Stage) -> None:
+    client = stage.client()
+    answers = [client.post("/v1/applications", json=BODY, headers={"Idempotency-Key": "k1"}) for _ in range(2)]
+    assert [answer.json()["id"] for answer in answers] == ["app-1", "app-1"]
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201])
+def test_an_idempotency_key_that_no_client_means_is_refused(stage: Stage, key: str) -> None:
+    answer = stage.client().post("/v1/applications", json=BODY, headers={"Idempotency-Key": key})
+    assert answer.status_code == 422
+
+
+def test_warnings_come_with_the_submission(stage: Stage) -> None:
+    assert submit(stage, settings={"spark.odd": "1"})["warnings"] == ["spark.odd is unusual"]
+
+
+def test_a_list_is_told_page_by_page(stage: Stage) -> None:
+    for _ in range(3):
+        submit(stage)
+    found = stage.client().get("/v1/applications", params={"limit": 2}).json()
+    assert [item["id"] for item in found["items"]] == ["app-3", "app-2"]
+    assert found["next"] == "more"
+
+
+def test_an_instance_a_token_is_not_for_does_not_exist_for_it(stage: Stage) -> None:
+    admin = stage.client()
+    admin.put("/v1/instances/a", json={})
+    submit(stage, instance="a")
+    submit(stage)
+    other = stage.client(Scope.SUBMIT, "default")
+    assert [item["id"] for item in other.get("/v1/applications").json()["items"]] == ["app-2"]
+    assert other.get("/v1/applications", params={"instance": "a"}).json()["items"] == []
+    hidden, missing = (other.get(f"/v1/applications/{name}").json() for name in ("app-1", "app-9"))
+    assert (hidden["status"], hidden["code"]) == (missing["status"], missing["code"]) == (404, "not_found")
+    assert other.post("/v1/applications/app-1/stop").status_code == 404
+    assert other.get("/v1/applications/app-1/logs/driver.log").status_code == 404
+    assert other.post("/v1/applications", json={**BODY, "instance": "a"}).status_code == 403
+    assert [item["name"] for item in other.get("/v1/instances").json()["items"]] == ["default"]
+    assert [item["id"] for item in other.get("/v1/queue").json()["items"]] == ["app-2"]
+
+
+def test_who_may_only_read_changes_nothing(stage: Stage) -> None:
+    submit(stage)
+    reader = stage.client(Scope.READ)
+    assert reader.get("/v1/applications/app-1").status_code == 200
+    for method, address in (
+        ("POST", "/v1/applications/app-1/stop"),
+        ("POST", "/v1/applications/app-1/rerun"),
+        ("PUT", "/v1/instances/a"),
+        ("DELETE", "/v1/instances/default"),
+        ("GET", "/v1/tokens"),
+        ("GET", "/v1/audit"),
+    ):
+        assert reader.request(method, address, json={} if method == "PUT" else None).status_code == 403, address
+    assert reader.post("/v1/applications", json=BODY).status_code == 403
+
+
+def test_without_a_token_there_is_nothing_below_v1(stage: Stage) -> None:
+    nobody = stage.client(None)
+    described = nobody.get("/openapi.json").json()
+    calls = [(method, path) for path, methods in described["paths"].items() for method in methods]
+    guarded = [(method, path) for method, path in calls if path.startswith("/v1") or path == "/metrics"]
+    assert len(guarded) > 20
+    for method, path in guarded:
+        answer = nobody.request(method, path.replace("{", "").replace("}", ""), json={})
+        assert answer.status_code in (401, 422), (method, path, answer.text)
+        if answer.status_code == 401:
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_stop_may_be_repeated(stage: Stage) -> None:
+    submit(stage)
+    client = stage.client()
+    for _ in range(2):
+        answer = client.post("/v1/applications/app-1/stop")
+        assert (answer.status_code, answer.json()["state"]) == (202, "stopped")
+
+
+def test_run_again_it_is_a_new_one(stage: Stage) -> None:
+    first = submit(stage, arguments=["1"])
+    again = stage.client().post(f"/v1/applications/{first['id']}/rerun").json()
+    assert (again["id"], again["spec"]["arguments"]) == ("app-2", ["1"])
+
+
+def test_progress_and_the_live_interface_are_shown_while_it_runs(stage: Stage) -> None:
+    submit(stage)
+    stage.engine.seen = Observation(Phase.RUNNING, ui_url="http://127.0.0.1:4040", progress={"tasks_done": 3})
+    shown = stage.client().get("/v1/applications/app-1").json()
+    assert (shown["progress"], shown["ui"]) == ({"tasks_done": 3}, "/v1/applications/app-1/ui/")
+    assert "4040" not in str(shown)
+    stage.engine.end("app-1")
+    ended = stage.client().get("/v1/applications/app-1/metrics").json()
+    assert (ended["progress"], ended["summary"]) == (None, {"task_ms": 5})
+
+
+def test_waiting_ends_with_the_application_or_with_the_time(stage: Stage) -> None:
+    submit(stage)
+    client = stage.client()
+    assert client.get("/v1/applications/app-1/wait", params={"timeout": 0.01}).json()["state"] == "accepted"
+    stage.engine.end("app-1", State.FAILED)
+    assert client.get("/v1/applications/app-1/wait").json()["state"] == "failed"
+
+
+def test_a_log_is_read_whole_from_a_byte_or_by_its_last_lines(stage: Stage) -> None:
+    submit(stage)
+    stage.engine.logs["app-1", "driver.log"] = b"one\ntwo\nthree\n"
+    log, client = "/v1/applications/app-1/logs/driver.log", stage.client()
+    assert client.get(log).text == "one\ntwo\nthree\n"
+    assert client.get(log, params={"start": 4}).text == "two\nthree\n"
+    last = client.get(log, params={"tail": 1})
+    assert (last.text, last.headers["penstock-log-start"]) == ("three\n", "8")
+    stage.engine.end("app-1")
+    assert client.get(log, params={"tail": 2, "follow": True}).text == "two\nthree\n"
+    assert client.get("/v1/applications/app-1/logs/driver.err").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["..%2F..%2Fprivate%2Fplan.json", "a/../../x", "%2Fetc%2Fpasswd", "events/..%2F.."])
+def test_no_name_leads_out_of_an_applications_artefacts(stage: Stage, name: str) -> None:
+    submit(stage)
+    answer = stage.client().get(f"/v1/applications/app-1/logs/{name}")
+    assert answer.status_code in (404, 400), answer.text
+
+
+def test_a_token_is_made_shown_once_rotated_and_revoked(stage: Stage) -> None:
+    admin = stage.client()
+    made = admin.post("/v1/tokens", json={"name": "ci", "scopes": ["read", "submit"], "expires_in": "30d"}).json()
+    listed = next(item for item in admin.get("/v1/tokens").json()["items"] if item["id"] == made["id"])
+    assert "token" not in listed
+    assert (listed["scopes"], listed["instances"]) == (["submit"], None)
+
+    def status(text: str) -> int:
+        return stage.client(None).get("/v1/self", headers={"Authorization": f"Bearer {text}"}).status_code
+
+    assert status(made["token"]) == 200
+    rotated = admin.post(f"/v1/tokens/{made['id']}/rotate").json()
+    assert (status(made["token"]), status(rotated["token"])) == (401, 200)
+    assert admin.delete(f"/v1/tokens/{made['id']}").status_code == 204
+    assert status(rotated["token"]) == 401
+
+
+def test_an_administrator_of_one_instance_makes_no_tokens(stage: Stage) -> None:
+    of_one = stage.client(Scope.ADMINISTER, "default")
+    assert of_one.post("/v1/tokens", json={"name": "mine", "scopes": ["administer"]}).status_code == 403
+
+
+def test_what_may_change_something_is_audited_with_its_outcome(stage: Stage) -> None:
+    submit(stage)
+    stage.client(Scope.READ).post("/v1/applications/app-1/stop")
+    stage.client(None).post("/v1/applications/app-1/stop")
+    stage.client().get("/v1/applications")
+    with stage.client():  # its end waits for what is still to be written
+        pass
+    assert stage.engine.audited == [
+        ("the administer", "POST /v1/applications", "app-1", "done"),
+        ("the read", "POST /v1/applications/{application_id}/stop", "app-1", "refused"),
+    ]
+
+
+def test_quotas_are_set_and_shown(stage: Stage) -> None:
+    admin = stage.client()
+    put = admin.put("/v1/instances/team", json={"weight": 2, "quota": {"running": 3, "memory_bytes": "4g"}})
+    assert put.json()["quota"] == {"cores": None, "memory_bytes": 4 << 30, "running": 3, "waiting": None}
+    assert admin.get("/v1/instances/team").json()["weight"] == 2
+    assert admin.put("/v1/instances/bad name", json={}).status_code == 422
+    assert admin.delete("/v1/instances/team").status_code == 204
+    assert admin.get("/v1/instances/team").status_code == 404
+
+
+def test_readiness_ends_before_the_service_does(stage: Stage) -> None:
+    nobody = stage.client(None)
+    assert nobody.get("/health/ready").status_code == 200
+    stage.service.closing.set()
+    assert nobody.get("/health/ready").status_code == 503
+    assert nobody.get("/health/live").status_code == 200
+
+
+def test_metrics_count_routes_and_never_addresses(stage: Stage) -> None:
+    client = stage.client()
+    for number in range(3):
+        client.get(f"/v1/applications/none-{number}")
+    text = client.get("/metrics").text
+    assert (
+        'penstock_http_requests_total{method="GET",route="/v1/applications/{application_id}",status="404"} 3.0' in text
+    )
+    assert "none-1" not in text
+    assert 'penstock_applications{instance="default",state="running"} 2.0' in text
