@@ -12,6 +12,7 @@ from penstock import __version__
 from penstock.service import console, problems
 from penstock.service.auditor import Auditor
 from penstock.service.context import Service
+from penstock.service.dialects import router as dialects
 from penstock.service.guards import Guard, Limits, Seen
 from penstock.service.routes import (
     applications,
@@ -44,6 +45,7 @@ _ROUTERS = (
     tokens.router,
     audit.router,
     lab.router,
+    dialects.router,
     console.router,
 )
 

@@ -78,6 +78,17 @@ def of(body: Mapping[str, Any]) -> PenstockError:
     return kind(text, why=str(body.get("why") or ""), fix=str(body.get("fix") or ""))
 
 
+def of_validation(error: RequestValidationError) -> tuple[PenstockError, int]:
+    """What is wrong with a request, and the status. Never what was in it: that may be a secret."""
+    malformed = any(entry["type"] == "json_invalid" for entry in error.errors())
+    told = errors.InvalidInput(
+        "The body is not JSON" if malformed else "The request is not as it should be",
+        why="; ".join(f"{entry['at']}: {entry['problem']}" for entry in _findings(error)),
+        fix="/docs describes every request of this service",
+    )
+    return told, 400 if malformed else 422
+
+
 def install(app: FastAPI) -> None:
     """Make every error a client can make a problem body; what is a defect, `Guard` answers by `defect`."""
     app.add_exception_handler(PenstockError, _on_penstock_error)
@@ -96,14 +107,8 @@ async def _on_penstock_error(request: Request, error: Exception) -> JSONResponse
 
 async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101  registered for no other
-    found = [{"at": _place(entry["loc"]), "problem": str(entry["msg"])} for entry in error.errors()][:_SHOWN_ERRORS]
-    malformed = any(entry["type"] == "json_invalid" for entry in error.errors())
-    told = errors.InvalidInput(
-        "The body is not JSON" if malformed else "The request is not as it should be",
-        why="; ".join(f"{entry['at']}: {entry['problem']}" for entry in found),
-        fix="/docs describes every request of this service",
-    )
-    return problem(told, 400 if malformed else 422, request_id=_request_id(request), more={"errors": found})
+    told, status = of_validation(error)
+    return problem(told, status, request_id=_request_id(request), more={"errors": _findings(error)})
 
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
@@ -124,6 +129,10 @@ def defect(error: Exception, request_id: str) -> JSONResponse:
     """For what is no error of the client's: the trace is for the journal, and the request's id leads to it."""
     journal.defect(error, request_id)
     return problem(_DEFECT, 500, request_id=request_id)
+
+
+def _findings(error: RequestValidationError) -> list[dict[str, str]]:
+    return [{"at": _place(entry["loc"]), "problem": str(entry["msg"])} for entry in error.errors()][:_SHOWN_ERRORS]
 
 
 def _place(location: Sequence[Any]) -> str:

@@ -1,0 +1,48 @@
+"""Keys of a store that came with a request: compared with the lake's own, or kept where secrets are."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import replace
+
+from penstock.errors import InvalidInput
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.check import require_reachable
+from penstock.lake.registry import Lakes
+
+
+def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None) -> Lake:
+    """The lake itself where the keys are its own or none came; else one at the same place that refers to these keys.
+
+    They are tried before they are kept, in the private credentials file, so only keys that open the bucket stay there.
+    Raises `LakeError` where they do not, and `InvalidInput` for other keys of the embedded lake, which has one pair.
+    """
+    if keys is None or _same(keys, Lakes(home).credentials_of(lake)):
+        return lake
+    if lake.kind == "embedded":
+        raise InvalidInput(
+            f"The keys are not those of the lake “{lake.name}”",
+            why="it has one pair of its own, which applications are given without asking",
+            fix="leave the keys out",
+        )
+    require_reachable(lake, keys)
+    return Lakes(home).add(replace(lake, name=_name(lake, keys), kind="external"), keys)
+
+
+def _same(one: Credentials, other: Credentials) -> bool:
+    return all(
+        hmac.compare_digest((mine or "").encode(), (theirs or "").encode())
+        for mine, theirs in (
+            (one.access_key, other.access_key),
+            (one.secret_key, other.secret_key),
+            (one.session_token, other.session_token),
+        )
+    )
+
+
+def _name(lake: Lake, keys: Credentials) -> str:
+    """One for each pair of keys, so that a pair given again needs no second place; it tells nothing of them."""
+    digest = hashlib.sha256("\0".join([keys.access_key, keys.secret_key, keys.session_token or ""]).encode())
+    return f"{lake.name[:46]}.{digest.hexdigest()[:16]}"

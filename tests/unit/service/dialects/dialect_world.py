@@ -1,0 +1,79 @@
+"""The service over fakes, with one instance, one lake whose keys are `KEYS`, and callers by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from starlette.testclient import TestClient
+from tests.unit.service.fakes import BEGAN, FakeEngine, Stage
+
+from penstock.engine.application import Application
+from penstock.engine.instances import Instance
+from penstock.engine.paging import Page, Query
+from penstock.errors import NotFound
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.registry import Lakes
+from penstock.service.access import Scope
+
+AT = BEGAN
+KEYS = Credentials("OWN-ACCESS", "own-secret")
+
+
+class DialectEngine(FakeEngine):
+    """Pages by number, finds an application by the beginning of its id as the real one does, and remembers."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(known={"team": Instance("team"), "other": Instance("other")})
+        self.home = home
+        self.queries: list[Query] = []
+        self.stops: list[str] = []
+
+    def get(self, application_id: str) -> Application:
+        for known in self.applications.values():
+            if known.id.startswith(application_id):
+                return known
+        raise NotFound(f"There is no application “{application_id}”", fix="penstock apps lists them")
+
+    def become(self, application_id: str, **changes: object) -> None:
+        self.applications[application_id] = replace(self.get(application_id), **changes)  # type: ignore[arg-type]
+
+    def request_stop(self, application_id: str) -> Application:
+        self.stops.append(application_id)
+        return self.get(application_id)
+
+    def page(self, query: Query) -> Page:
+        self.queries.append(query)
+        found = [
+            known
+            for known in self.list()
+            if known.spec.instance in query.instances and (not query.states or known.state in query.states)
+        ]
+        begin = int(query.page or 0)
+        end = begin + query.limit
+        return Page(
+            found[begin:end],
+            next=str(end) if end < len(found) else None,
+            previous=str(max(begin - query.limit, 0)) if begin else None,
+        )
+
+    def lake(self, name: str | None = None) -> Lake:
+        return Lakes(self.home).get(name)
+
+
+class World(Stage):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.home = self.service.home
+        self.home.create()
+        self.lake = Lakes(self.home).add(Lake("lake", ("http://127.0.0.1:9",), "lake", "file:lake"), KEYS)
+        self.records = DialectEngine(self.home)
+        self.service.engine = self.records  # type: ignore[assignment]
+
+    def named(self, name: str = "submitter") -> TestClient:
+        """`reader` and `submitter` know the instance “team”, `administrator` all, and nobody else has a token."""
+        if name == "administrator":
+            return self.client(Scope.ADMINISTER)
+        scope = {"reader": Scope.READ, "submitter": Scope.SUBMIT}.get(name)
+        return self.client(scope, "team")
