@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import os
 import socket
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -28,8 +29,12 @@ from penstock.engine.outbox import Outbox
 from penstock.engine.paging import Page, Query
 from penstock.engine.records import Records
 from penstock.engine.rows import now
+from penstock.engine.webaddress import Reach
 from penstock.errors import InvalidInput
 from penstock.home import Home
+
+if TYPE_CHECKING:
+    from penstock.engine.webhooks import Webhooks
 
 BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
 _MOST_AUDIT = 1000
@@ -130,6 +135,12 @@ class Ledger:
     def cost(self, application: Application) -> Cost | None:
         """What its clusters cost until now; None where it had none."""
         return self._pricing.so_far(application, now())
+
+    def webhooks(self) -> Webhooks:
+        """To be run by a service. Raises `InvalidInput` where `$PENSTOCK_WEBHOOK_NETWORKS` is not understood."""
+        from penstock.engine.webhooks import Webhooks
+
+        return Webhooks(self._opened.outbox, self.home, Reach.parse(os.environ.get("PENSTOCK_WEBHOOK_NETWORKS", "")))
 
     def capacity(self) -> Capacity:
         """What may be promised to applications in all."""

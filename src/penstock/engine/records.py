@@ -61,9 +61,9 @@ class Records:
             instance = self.sharing.instance_in(connection, spec.instance, locked=True)
             added = connection.execute(
                 insert(_table)
-                .values(engine=self.owner, fingerprint=fingerprint, **given(application), **changing(application))
                 .on_conflict_do_nothing(index_elements=["engine", "instance", "idempotency_key"])
-                .returning(_table.c.id)
+                .returning(_table.c.id),
+                {"engine": self.owner, "fingerprint": fingerprint, **given(application), **changing(application)},
             ).one_or_none()
             if added is None:
                 first = self._with_key(connection, spec.instance, str(spec.idempotency_key), fingerprint)
@@ -263,14 +263,15 @@ class Records:
         detail: Mapping[str, Any] | None = None,
     ) -> None:
         connection.execute(
-            _events.insert().values(
-                application_id=application.id,
-                at=at,
-                event=event,
-                from_state=before.value if before else None,
-                to_state=application.state.value,
-                detail=dict(detail or {}),
-            )
+            _events.insert(),
+            {
+                "application_id": application.id,
+                "at": at,
+                "event": event,
+                "from_state": before.value if before else None,
+                "to_state": application.state.value,
+                "detail": dict(detail or {}),
+            },
         )
         if application.state is not before:
             outbox.put(connection, self.owner, application, before=before, at=at)

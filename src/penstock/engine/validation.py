@@ -13,11 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.clusters.plan import BUILT_IN
+from penstock.engine import retrying
 from penstock.engine.application import ApplicationSpec
+from penstock.engine.webaddress import checked_url
 from penstock.errors import InvalidInput, NotFound
 
 _REMOTE = re.compile(r"(s3a|https?)://")
 _SECRET_NAME = re.compile(r"(?i)(secret|password|passwd|token|private_?key|access_?key)")
+_KEY = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,254}")
+_MOST_PRIORITY = 100
+_MOST_WEBHOOKS = 5
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -29,6 +34,7 @@ def checked(spec: ApplicationSpec) -> ApplicationSpec:
     spec = _with_absolute_paths(spec)
     _check_size(spec)
     _check_environment(spec)
+    _check_service(spec)
     for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
         for path in paths:
             _require_file(path, option)
@@ -92,6 +98,22 @@ def _check_environment(spec: ApplicationSpec) -> None:
                 fix="put it into a file only you can read, and let the application read that file; "
                 "the lake's credentials reach it by themselves",
             )
+
+
+def _check_service(spec: ApplicationSpec) -> None:
+    """What only a queue and a service make use of."""
+    if not -_MOST_PRIORITY <= spec.priority <= _MOST_PRIORITY:
+        raise InvalidInput(f"priority must be from −{_MOST_PRIORITY} to {_MOST_PRIORITY}", fix="0 is usual")
+    if not 0 <= spec.retries <= retrying.MOST:
+        raise InvalidInput(f"retries must be from 0 to {retrying.MOST}", fix="0 is usual")
+    if len(spec.webhooks) > _MOST_WEBHOOKS:
+        raise InvalidInput(f"at most {_MOST_WEBHOOKS} webhooks can be told", fix="let one of them tell the others")
+    for url in spec.webhooks:
+        checked_url(url)
+    if spec.idempotency_key is not None and not _KEY.fullmatch(spec.idempotency_key):
+        raise InvalidInput(
+            "That cannot be an idempotency key", why="it has 1 to 255 printable ASCII characters", fix="use a UUID"
+        )
 
 
 def _require_file(path: str, what: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from engine_making import HANDLE, START, application
+from engine_making import HANDLE, START, after, application, spec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.engine import lifecycle
-from penstock.engine.application import Application, Reason, State
+from penstock.engine.application import Application, Cost, Reason, State
 from penstock.engine.lifecycle import (
     Admitted,
     ContextStarted,
@@ -27,6 +27,7 @@ from penstock.engine.lifecycle import (
     resume,
     step,
 )
+from penstock.engine.retrying import back_off
 
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
 LIMIT = Reason(lifecycle.TIME_LIMIT, "over")
@@ -79,10 +80,70 @@ def test_a_final_application_with_a_cluster_is_released_on_resumption(state: Sta
     assert resume(application(state, cluster=None)) == ()
 
 
+LOST = Reason(lifecycle.DRIVER_LOST, "lost")
+
+
+def failed(application: Application, reason: Reason, *, exit_code: int | None = None) -> Application:
+    """After its attempt has ended for that reason, and its artefacts are kept at a cost of 1."""
+    for event in (
+        DriverEnded(START, exit_code, reason),
+        Stopped(START, exit_code),
+        Kept(START, {"kept": True}, Cost(1.0, "USD")),
+    ):
+        application, _ = step(application, event)
+    return application
+
+
+def retrying(state: State = State.RUNNING, *, retries: int = 1) -> Application:
+    return application(state, spec=spec(retries=retries), admitted_at=START)
+
+
+def test_what_the_infrastructure_failed_waits_for_another_attempt_and_the_first_is_kept() -> None:
+    again = failed(retrying(), LOST)
+    assert (again.state, again.attempt, again.started_at, again.summary) == (State.WAITING, 2, None, None)
+    assert again.not_before == after(5)
+    assert [(one.number, one.reason, one.cost) for one in again.attempts] == [(1, LOST, Cost(1.0, "USD"))]
+    assert resume(again) == (Release(),)
+
+
+def test_the_next_attempt_is_admitted_only_when_nothing_is_left_of_the_one_before() -> None:
+    again = failed(retrying(), LOST)
+    assert step(again, Admitted(START, HANDLE)) == (again, ())
+    released, _ = step(again, Released(START))
+    started, instructions = step(released, Admitted(START, HANDLE))
+    assert (started.state, instructions) == (State.STARTING, (Launch(),))
+
+
+def test_attempts_come_to_an_end_and_their_costs_are_summed() -> None:
+    again, _ = step(failed(retrying(), LOST), Released(START))
+    second, _ = step(again, Admitted(START, HANDLE))
+    ended = failed(second, LOST)
+    assert (ended.state, ended.reason, ended.cost) == (State.FAILED, LOST, Cost(2.0, "USD"))
+
+
+@pytest.mark.parametrize("reason", [Reason("driver_failed", "1"), Reason("module_missing", "x"), LIMIT, STOP])
+def test_what_lies_in_the_application_itself_is_not_tried_again(reason: Reason) -> None:
+    assert failed(retrying(retries=5), reason, exit_code=1).state.final
+
+
+def test_a_stop_between_two_attempts_is_the_end() -> None:
+    ended, _ = step(failed(retrying(), LOST), EndRequested(START, STOP))
+    assert ended.state is State.STOPPED
+    assert resume(ended) == (Release(),)
+    assert len(ended.attempts) == 1
+
+
+def test_pauses_between_attempts_double_to_ten_minutes() -> None:
+    pauses = [back_off(attempt).total_seconds() for attempt in range(1, 12)]
+    assert pauses[:4] == [5, 10, 20, 40]
+    assert max(pauses) == pauses[-1] == 600
+
+
 @dataclass
 class World:
     """What really is, whatever the records say: the cluster of one application, as any backend has to keep it."""
 
+    admissions: int = 0
     launches: int = 0
     running: bool = False
     exit_code: int | None = None
@@ -105,6 +166,7 @@ class World:
             self.kept += 1
             return Kept(START, {"kept": True})
         self.exists = self.running = False
+        self.exit_code = None
         return Released(START)
 
 
@@ -113,7 +175,7 @@ class Lives(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.application: Application = application()
+        self.application: Application = application(spec=spec(retries=2))
         self.due: list[lifecycle.Instruction] = []
         self.world = World()
 
@@ -133,7 +195,11 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def admit(self) -> None:
+        before = self.application
         self.apply(Admitted(START, HANDLE))
+        if self.application != before:
+            assert not self.world.exists, "an attempt before the cluster of the last one was released"
+            self.world.admissions += 1
 
     @precondition(lambda self: not self.world.exists)
     @rule()
@@ -146,11 +212,11 @@ class Lives(RuleBasedStateMachine):
         self.apply(ContextStarted(START, "spark-1"))
 
     @precondition(lambda self: self.world.running)
-    @rule(code=st.sampled_from([0, 1, 137]), noticed=st.booleans())
-    def driver_ends(self, code: int, noticed: bool) -> None:
+    @rule(code=st.sampled_from([0, 1, 137]), noticed=st.booleans(), why=st.sampled_from(["driver_failed", "killed"]))
+    def driver_ends(self, code: int, noticed: bool, why: str) -> None:
         self.world.running, self.world.exit_code = False, code
         if noticed:
-            self.apply(DriverEnded(START, code, Reason("driver_failed", "x") if code else None))
+            self.apply(DriverEnded(START, code, Reason(why, "x") if code else None))
 
     @rule(reason=st.sampled_from([STOP, LIMIT]))
     def request_end(self, reason: Reason) -> None:
@@ -172,8 +238,9 @@ class Lives(RuleBasedStateMachine):
         self.due = list(resume(self.application))
 
     @invariant()
-    def there_is_one_driver_at_most(self) -> None:
-        assert self.world.launches <= 1
+    def there_is_one_driver_at_most_for_each_admission(self) -> None:
+        assert self.world.launches <= self.world.admissions <= self.application.spec.retries + 1
+        assert self.application.attempt == len(self.application.attempts) + 1
 
     @invariant()
     def whoever_sees_the_end_finds_the_logs(self) -> None:

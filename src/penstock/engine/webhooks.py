@@ -1,0 +1,121 @@
+"""Telling webhooks what changed: signed, retried with back-off, and never led into the network the engine is in.
+
+A delivery follows the Standard Webhooks specification: headers `webhook-id`, `webhook-timestamp` and
+`webhook-signature` (`v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`). It is delivered when the receiver
+answers 2xx within ten seconds. It may come twice, with the same id; the order of `timestamp` is that of the changes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import logging
+import os
+import secrets
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from penstock.engine.outbox import Delivery, Outbox
+from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.rows import now
+from penstock.engine.webaddress import Reach
+from penstock.engine.webcall import post
+from penstock.errors import InvalidInput, StateError
+from penstock.home import Home, write_atomically
+
+KEY_FILE = "webhooks.key"
+"""In the state directory: `whsec_` and base64, for receivers to check signatures with."""
+
+MOST_TRIES = 10
+
+_FIRST = timedelta(seconds=5)
+_LONGEST = timedelta(hours=1)
+_AT_ONCE = 8
+_LOOK_SECONDS = 1.0
+_PREFIX = "whsec_"
+
+_log = logging.getLogger(__name__)
+
+
+def sign(secret: bytes, delivery_id: str, at: datetime, body: bytes) -> dict[str, str]:
+    """The headers by which a receiver knows who sent `body`, and when. Pure."""
+    timestamp = str(int(at.timestamp()))
+    signed = b".".join((delivery_id.encode(), timestamp.encode(), body))
+    signature = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
+    return {"webhook-id": delivery_id, "webhook-timestamp": timestamp, "webhook-signature": f"v1,{signature}"}
+
+
+def next_try(tries: int, at: datetime) -> datetime | None:
+    """When to try again after that many failures: 5 s later, doubled each time to an hour; None: not any more."""
+    if tries >= MOST_TRIES:
+        return None
+    return at + min(_FIRST * (1 << (tries - 1)), _LONGEST)
+
+
+def signing_secret(home: Home) -> bytes:
+    """The home's own, made when first needed. Raises `StateError` where its file is damaged."""
+    file = home.root / KEY_FILE
+    if not file.exists():
+        made = _PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+        fresh = file.with_suffix(f".{secrets.token_hex(4)}")
+        write_atomically(fresh, made + "\n")
+        try:
+            os.link(fresh, file)  # of two processes at once, one wins and both read the same
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    try:
+        found = base64.b64decode(file.read_text(encoding="ascii").strip().removeprefix(_PREFIX), validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise StateError(
+            f"{file} is damaged", why="it holds no secret", fix=f"move it away (mv '{file}' '{file}.damaged')"
+        ) from error
+    return found
+
+
+class Webhooks:
+    """Delivers what the outbox holds. Any number of processes may do so at once: each takes its own."""
+
+    def __init__(self, outbox: Outbox, home: Home, reach: Reach) -> None:
+        self._outbox = outbox
+        self._home = home
+        self._reach = reach
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set, and what is under way has been answered."""
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="webhook") as pool:
+            while not stop.is_set():
+                if not self._deliver_due(pool):
+                    stop.wait(_LOOK_SECONDS)
+
+    def _deliver_due(self, pool: ThreadPoolExecutor) -> bool:
+        """Whether there was anything to do."""
+        try:
+            due = self._outbox.take(now(), limit=_AT_ONCE)
+            list(pool.map(self.deliver, due))
+        except (*CONNECTION_LOST, sa.exc.SQLAlchemyError, StateError) as error:
+            _log.warning("webhooks begin again: %s", error)
+            return False
+        return bool(due)
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Try once, and record how it went."""
+        body = json.dumps(delivery.body, separators=(",", ":")).encode()
+        at = now()
+        headers = sign(signing_secret(self._home), f"penstock-{delivery.id}", at, body)
+        try:
+            status = post(delivery.url, body, headers, self._reach)
+            problem = "" if 200 <= status < 300 else f"it answered {status}"
+        except (OSError, InvalidInput) as error:
+            problem = str(error) or type(error).__name__
+        if not problem:
+            self._outbox.delivered(delivery, at)
+        else:
+            self._outbox.failed(delivery, problem[:300], again_at=next_try(delivery.tries, at))

@@ -1,0 +1,113 @@
+"""An engine whose clusters are directories: everything of the engine is real but Spark.
+
+So a thousand applications go through the real records, queue, supervisors and dispatcher in minutes, and what was
+launched when, and how often, is in a file that no kill can take back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+from penstock.clusters.base import Capacity, ClusterBackend, Handle, Launch, Observation, Phase
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize
+from penstock.engine.engine import Engine
+from penstock.engine.supervisor import Supervisor
+from penstock.errors import StateError
+from penstock.home import Home, write_json
+
+SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
+ROOM = Capacity(cores=64, memory_bytes=256 << 30)
+
+
+def specification(home: Home, number: int, **more: object) -> ApplicationSpec:
+    """Of an application that passes every check of a submission."""
+    file = home.root / "application.py"
+    file.touch()
+    return ApplicationSpec(application=str(file), size=SIZE, name=f"load-{number}", **more)  # type: ignore[arg-type]
+
+
+def launches(home: Home) -> list[str]:
+    """The ids, in the order of their launches; one that was launched twice is there twice."""
+    log = home.root / "launches"
+    return log.read_text(encoding="ascii").split() if log.exists() else []
+
+
+class PretendedBackend(ClusterBackend):
+    name = "pretended"
+
+    def __init__(self, home: Home, *, capacity: Capacity = ROOM, seconds: float = 0.01) -> None:
+        self._home = home
+        self._capacity = capacity
+        self._seconds = seconds
+
+    def capacity(self) -> Capacity:
+        return self._capacity
+
+    def handle(self, application_id: str) -> Handle:
+        return {"backend": self.name, "application_id": application_id}
+
+    def launch(self, launch: Launch) -> None:
+        directory = self._directory(self.handle(launch.application_id))
+        if directory.exists():
+            return
+        directory.mkdir(parents=True)
+        descriptor = os.open(self._home.root / "launches", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(descriptor, f"{launch.application_id}\n".encode("ascii"))
+        os.close(descriptor)
+
+    def observe(self, handle: Handle) -> Observation:
+        try:
+            age = time.time() - self._directory(handle).stat().st_mtime
+        except FileNotFoundError:
+            return Observation(Phase.LOST, detail="there is no such directory")
+        return Observation(Phase.ENDED, exit_code=0) if age >= self._seconds else Observation(Phase.RUNNING)
+
+    def read(self, handle: Handle, name: str, start: int) -> bytes:
+        return b""
+
+    def private_file(self, handle: Handle, name: str) -> str | None:
+        return None
+
+    def web_interface(self, handle: Handle) -> tuple[str, int] | None:
+        return None
+
+    def stop(self, handle: Handle, *, grace_seconds: float) -> None:
+        pass
+
+    def collect(self, handle: Handle) -> Path:
+        # Not in the cluster's directory, whose time of change is when the application began.
+        directory = self._home.root / "collected" / str(handle["application_id"])
+        directory.mkdir(parents=True, exist_ok=True)
+        write_json(directory / "summary.json", {})
+        return directory
+
+    def release(self, handle: Handle) -> None:
+        shutil.rmtree(self._directory(handle), ignore_errors=True)
+
+    def _directory(self, handle: Handle) -> Path:
+        return self._home.applications / str(handle["application_id"])
+
+
+class PretendingEngine(Engine):
+    """Its supervisors are threads, so that a kill takes them along with the dispatcher."""
+
+    def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
+        super().__init__(home, backend or PretendedBackend(home))
+
+    def supervisor(self, application_id: str, *, cores_per_core: float = 2.0) -> Supervisor:
+        def prepare(application: Application) -> Launch:
+            return Launch(application.id, application.spec, {})
+
+        return Supervisor(self._records, self._backend, prepare=prepare, keep=lambda *_: {"pretended": True})
+
+    def detach(self, application_id: str) -> None:
+        threading.Thread(target=self._look_after, args=[application_id], daemon=True).start()
+
+    def _look_after(self, application_id: str) -> None:
+        with contextlib.suppress(StateError):  # somebody else does
+            self.supervise(application_id)

@@ -1,0 +1,169 @@
+"""Submissions through a one-slot instance while the engine is killed again and again: none lost or doubled, in order.
+
+    python tests/load/queue_under_kill.py HOME --submissions 1000 --kills 10
+
+Everything is real but Spark (`pretended.py`). A submission is sent again after a time-out, as a careful client would,
+with the same idempotency key; each is sent twice anyway. Prints one JSON object; ends with 1 where a claim is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pretended import PretendingEngine, launches, specification
+
+from penstock.engine.application import Application, State
+from penstock.engine.engine import Engine
+from penstock.engine.instances import Instance, Quota
+from penstock.home import Home
+
+ENGINE = Path(__file__).with_name("engine_process.py")
+_AT_ONCE = 4
+_PATIENCE_SECONDS = 60.0
+_AT_THE_SAME_TIME = timedelta(milliseconds=250)
+"""Two submissions so near to each other have no order: each takes a while to be recorded."""
+
+
+class Killed:
+    """An engine that is killed at random moments and started again at once."""
+
+    def __init__(self, home: Home, *, seconds: tuple[float, float]) -> None:
+        self._home = home
+        self._seconds = seconds
+        self._process = self._started()
+        self.kills = 0
+
+    def kill_at_random(self, times: int, over: threading.Event) -> None:
+        chance = random.Random(times)
+        while self.kills < times and not over.wait(chance.uniform(*self._seconds)):
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self.kills += 1
+            self._process = self._started()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, str(ENGINE), str(self._home.root)])
+
+
+def submit(engine: Engine, home: Home, count: int, instance: str) -> list[float]:
+    """Each twice, with its idempotency key; returns how long each took, in seconds."""
+
+    def one(number: int) -> list[float]:
+        took = []
+        for _ in range(2):
+            began = time.perf_counter()
+            engine.enqueue(specification(home, number, instance=instance, idempotency_key=f"load-{number}"))
+            took.append(time.perf_counter() - began)
+        return took
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return [seconds for pair in pool.map(one, range(count)) for seconds in pair]
+
+
+def wait_for_all(engine: Engine, instance: str, count: int) -> None:
+    """Until that many have ended; gives up when none has for a minute."""
+    ended, since = 0, time.monotonic()
+    while ended < count:
+        time.sleep(0.2)
+        states = engine.counts().get(instance, {})
+        now_ended = sum(number for state, number in states.items() if state.final)
+        if now_ended > ended:
+            ended, since = now_ended, time.monotonic()
+        elif time.monotonic() - since > _PATIENCE_SECONDS:
+            raise SystemExit(f"nothing has ended for {_PATIENCE_SECONDS:g} s: {dict(states)}")
+
+
+def broken(applications: Sequence[Application], launched: Sequence[str], count: int) -> list[str]:
+    """What of the claims does not hold, in words."""
+    found = []
+    if len(applications) != count:
+        found.append(f"{count} were submitted, {len(applications)} are recorded")
+    if unfinished := [one.id for one in applications if one.state is not State.FINISHED]:
+        found.append(f"not finished: {unfinished[:5]}")
+    if len(launched) != len(set(launched)):
+        found.append("launched twice: " + str(sorted(one for one in set(launched) if launched.count(one) > 1)[:5]))
+    if missing := {one.id for one in applications} - set(launched):
+        found.append(f"{len(missing)} were never launched")
+    if late := overtaken(applications, launched):
+        found.append(f"{late} were launched after one that was submitted later")
+    return found
+
+
+def overtaken(applications: Sequence[Application], launched: Sequence[str]) -> int:
+    submitted = {one.id: one.submitted_at for one in applications}
+    late, newest = 0, min(submitted.values())
+    for when in (submitted[one] for one in launched if one in submitted):
+        late += newest - when > _AT_THE_SAME_TIME
+        newest = max(newest, when)
+    return late
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
+
+
+def run(home: Home, *, submissions: int, kills: int, seconds: tuple[float, float]) -> Mapping[str, Any]:
+    home.create()
+    engine = PretendingEngine(home)
+    instance = engine.put_instance(Instance("one-slot", quota=Quota(running=1))).name
+    killed, over = Killed(home, seconds=seconds), threading.Event()
+    killer = threading.Thread(target=killed.kill_at_random, args=[kills, over])
+    try:
+        began = time.perf_counter()
+        killer.start()
+        took = submit(engine, home, submissions, instance)
+        submitted = time.perf_counter() - began
+        wait_for_all(engine, instance, submissions)
+        drained = time.perf_counter() - began
+    finally:
+        over.set()
+        killer.join()
+        killed.end()
+    found = [one for one in engine.list() if one.spec.instance == instance]
+    return {
+        "submissions": submissions,
+        "kills": killed.kills,
+        "submissions_per_second": round(len(took) / submitted, 1),
+        "p50_ms": round(quantile(took, 0.5) * 1000, 1),
+        "p99_ms": round(quantile(took, 0.99) * 1000, 1),
+        "longest_ms": round(max(took) * 1000, 1),
+        "drained_seconds": round(drained, 1),
+        "broken": broken(found, launches(home), submissions),
+    }
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("home", type=Path)
+    options.add_argument("--submissions", type=int, default=1000)
+    options.add_argument("--kills", type=int, default=10)
+    options.add_argument("--seconds-between-kills", type=float, nargs=2, default=(1.0, 6.0), metavar=("LEAST", "MOST"))
+    given = options.parse_args()
+    result = run(
+        Home(given.home.absolute()),
+        submissions=given.submissions,
+        kills=given.kills,
+        seconds=tuple(given.seconds_between_kills),
+    )
+    print(json.dumps(result, indent=2))
+    return 1 if result["broken"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

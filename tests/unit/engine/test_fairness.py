@@ -1,0 +1,198 @@
+"""Whose turn it is: fair between instances however the load comes, in order within one, and nobody starves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from engine_making import GIB, START, after, size
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.clusters.base import Capacity
+from penstock.engine import admission, fairness
+from penstock.engine.application import ClusterSize
+from penstock.engine.fairness import HALF_LIFE, LEAST_CHARGE, Holder, Scene, Used, Waiter, plan
+from penstock.engine.instances import Instance, Quota
+
+ONE_SLOT = Capacity(1, 16 * GIB)
+"""Room for one cluster of `size()`: its two cores, each promised twice, and not for two."""
+FOUR_SLOTS = Capacity(4, 64 * GIB)
+
+
+def waiter(name: str, instance: str = "a", *, at: float = 0, priority: int = 0, **more: object) -> Waiter:
+    return Waiter(name, instance, size(), after(at), priority, **more)  # type: ignore[arg-type]
+
+
+def queue_of(instance: str, count: int, *, at: float = 0) -> list[Waiter]:
+    return [waiter(f"{instance}{number}", instance, at=at + number) for number in range(count)]
+
+
+def starts(
+    waiting: Sequence[Waiter],
+    count: int,
+    *,
+    capacity: Capacity,
+    instances: Sequence[Instance] = (),
+    lasting: dict[str, float] | None = None,
+) -> list[str]:
+    """The instances of the first `count` that start on a machine where a cluster lasts so many seconds (60)."""
+    left, holding, used, now, started = list(waiting), [], {}, 0.0, []
+    named = {instance.name: instance for instance in instances}
+    while len(started) < count:
+        scene = Scene(after(now), capacity, left, [holder for holder, _ in holding], named, used)
+        chosen = plan(scene).start
+        if chosen is not None:
+            one = next(one for one in left if one.id == chosen)
+            left.remove(one)
+            started.append(one.instance)
+            ends = now + (lasting or {}).get(one.instance, 60.0)
+            holding.append((Holder(one.instance, one.size, after(now)), ends))
+            continue
+        holding.sort(key=lambda pair: pair[1])
+        holder, now = holding.pop(0)
+        before = used.get(holder.instance, Used())
+        used[holder.instance] = before.plus(holder.size, since=holder.since, at=after(now))
+    return started
+
+
+def test_who_submits_a_thousand_first_does_not_get_the_machine() -> None:
+    waiting = [*queue_of("many", 50), *queue_of("few", 3, at=1000)]
+    assert starts(waiting, 7, capacity=ONE_SLOT) == ["many", "few", "many", "few", "many", "few", "many"]
+
+
+def test_twice_the_weight_is_twice_the_share() -> None:
+    waiting = [*queue_of("a", 50), *queue_of("b", 50)]
+    for capacity in (ONE_SLOT, FOUR_SLOTS):
+        shares = Counter(starts(waiting, 30, capacity=capacity, instances=[Instance("a", weight=2.0)]))
+        assert abs(shares["a"] - 20) <= 1
+
+
+def test_it_is_time_on_the_machine_that_is_shared_not_turns() -> None:
+    """Three clusters of a minute for one of three."""
+    waiting = [*queue_of("long", 40), *queue_of("short", 40)]
+    shares = Counter(starts(waiting, 24, capacity=ONE_SLOT, lasting={"long": 180, "short": 60}))
+    assert abs(shares["short"] - 3 * shares["long"]) <= 3
+
+
+def test_a_crowd_of_instants_is_not_free() -> None:
+    used = Used().plus(size(), since=START, at=START)
+    assert used.core_seconds == admission.promised(size()).cores * LEAST_CHARGE.total_seconds()
+
+
+def test_use_is_forgotten_by_halves() -> None:
+    used = Used(8.0, 4.0, START).faded(START + 2 * HALF_LIFE)
+    assert (used.core_seconds, used.byte_seconds) == (2.0, 1.0)
+
+
+def test_within_an_instance_priority_comes_first_and_then_order() -> None:
+    waiting = [
+        waiter("late", at=2),
+        waiter("urgent", at=3, priority=10),
+        waiter("early", at=1),
+        waiter("low", priority=-1),
+    ]
+    places = plan(Scene(START, ONE_SLOT, waiting)).places
+    assert [place.id for place in places] == ["urgent", "early", "late", "low"]
+    assert [place.position for place in places] == [1, 2, 3, 4]
+
+
+def test_nobody_takes_a_share_of_others_by_a_high_priority() -> None:
+    waiting = [waiter("mine", "greedy", at=1, priority=100), waiter("his", "modest", at=2)]
+    held = [Holder("greedy", size(), START)]
+    assert plan(Scene(after(9), FOUR_SLOTS, waiting, held)).start == "his"
+
+
+def test_a_large_cluster_is_not_overtaken_for_ever() -> None:
+    large = Waiter("large", "a", size(3), after(1))
+    held = [Holder("b", size(), START)]
+    found = plan(Scene(after(9), Capacity(2, 64 * GIB), [large, waiter("small", "a", at=2)], held))
+    assert found.start is None
+    assert [(place.id, place.reason and place.reason.code) for place in found.places] == [
+        ("large", "cores"),
+        ("small", "queue"),
+    ]
+
+
+def test_an_instance_at_its_quota_holds_up_nobody_else() -> None:
+    for quota in (Quota(running=1), Quota(cores=3), Quota(memory_bytes=3 * GIB)):
+        held = [Holder("full", size(), START)]
+        waiting = [waiter("first", "full"), waiter("second", "other", at=1)]
+        instances = {"full": Instance("full", quota=quota)}
+        found = plan(Scene(after(9), FOUR_SLOTS, waiting, held, instances))
+        assert found.start == "second"
+        place = found.place("first")
+        assert place is not None
+        assert place.reason is not None
+        assert (place.position, place.reason.code) == (2, "quota")
+
+
+def test_the_next_attempt_waits_for_its_time_and_holds_up_nobody() -> None:
+    waiting = [waiter("again", not_before=after(60)), waiter("fresh", at=5)]
+    found = plan(Scene(after(10), FOUR_SLOTS, waiting))
+    assert found.start == "fresh"
+    assert plan(Scene(after(60), FOUR_SLOTS, waiting)).start == "again"
+    later = found.place("again")
+    assert later is not None
+    assert later.reason is not None
+    assert later.reason.message == "its next attempt may begin at 09:01:00 UTC"
+
+
+def test_what_could_never_start_is_refused_and_holds_up_nobody() -> None:
+    found = plan(Scene(START, ONE_SLOT, [Waiter("huge", "a", size(100), START), waiter("small", at=1)]))
+    assert found.start == "small"
+    assert found.refused["huge"].code == "too_large"
+    assert found.place("huge") is None
+
+
+sizes = st.builds(lambda executors, gib: size(executors, memory=gib * GIB), st.integers(1, 4), st.integers(1, 8))
+crowds = st.lists(
+    st.tuples(st.sampled_from("abc"), sizes, st.integers(0, 100), st.integers(-2, 2)), min_size=1, max_size=25
+)
+quotas = st.builds(
+    Quota, running=st.one_of(st.none(), st.integers(1, 3)), cores=st.one_of(st.none(), st.integers(5, 12))
+)
+
+
+@given(crowds, st.lists(quotas, min_size=3, max_size=3), st.integers(3, 16))
+def test_whatever_comes_everybody_starts_and_no_promise_is_broken(
+    crowd: list[tuple[str, ClusterSize, int, int]], bounds: list[Quota], cores: int
+) -> None:
+    capacity = Capacity(cores, 64 * GIB)
+    instances = {name: Instance(name, quota=quota) for name, quota in zip("abc", bounds, strict=True)}
+    waiting = [Waiter(f"{n}", name, wanted, after(at), rank) for n, (name, wanted, at, rank) in enumerate(crowd)]
+    holding: list[Holder] = []
+    for step in range(4 * len(crowd)):
+        scene = Scene(after(200 + step), capacity, waiting, holding, instances)
+        found = plan(scene)
+        refused = set(found.refused)
+        assert sorted(place.id for place in found.places) == sorted({one.id for one in waiting} - refused)
+        assert [place.position for place in found.places] == list(range(1, len(found.places) + 1))
+        assert all(place.reason is not None for place in found.places[1:])
+        if found.start is not None:
+            one = next(one for one in waiting if one.id == found.start)
+            holding.append(Holder(one.instance, one.size, scene.at))
+            assert admission.room(one.size, [other.size for other in holding[:-1]], capacity) is None
+            most = instances[one.instance].quota.running
+            assert most is None or sum(other.instance == one.instance for other in holding) <= most
+        elif holding:
+            holding.pop(0)
+        waiting = [one for one in waiting if one.id not in {found.start, *refused}]
+    too_large_for_quota = [
+        one
+        for one in waiting
+        if fairness.beyond_quota(instances[one.instance], fairness.use("", holding=(), waiting=0), one.size)
+    ]
+    # Only what its instance may never hold, and what waits behind it, is left; a submission refuses such.
+    assert {one.instance for one in waiting} <= {one.instance for one in too_large_for_quota}
+
+
+def test_a_thousand_waiting_are_planned_in_less_than_their_poll() -> None:
+    import time
+
+    waiting = [waiter(f"{number}", f"instance-{number % 20}", at=number) for number in range(1000)]
+    began = time.process_time()
+    found = plan(Scene(after(5000), FOUR_SLOTS, waiting))
+    assert len(found.places) == 1000
+    assert timedelta(seconds=time.process_time() - began) < timedelta(seconds=1)
