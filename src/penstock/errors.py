@@ -6,6 +6,9 @@ user's to fix and is shown without a stack trace; any other exception that escap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class PenstockError(Exception):
     """A problem the user can fix.
@@ -121,3 +124,10 @@ class QuotaExceeded(PenstockError):
 
     exit_code = 14
     code = "quota_exceeded"
+
+
+def from_problem(body: Mapping[str, Any]) -> PenstockError:
+    """The error a service answered with, as the class its code names; of a newer release's, the base class."""
+    kinds = {kind.code: kind for kind in PenstockError.__subclasses__()}
+    kind = kinds.get(str(body.get("code")), PenstockError)
+    return kind(str(body.get("problem", "")), why=str(body.get("why", "")), fix=str(body.get("fix", "")))

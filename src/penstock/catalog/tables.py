@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -55,6 +55,12 @@ class Table:
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "statistics": self.statistics}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Table:
+        """The inverse of `as_json`; fields of a newer release are ignored."""
+        known = {part.name: value[part.name] for part in fields(Table)}
+        return Table(**{**known, "columns": tuple(Column(**column) for column in value["columns"])})
 
 
 def matches(pattern: str | None, database: str, name: str) -> bool:

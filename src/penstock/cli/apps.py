@@ -14,13 +14,12 @@ from penstock.cli import options
 from penstock.cli.console import STYLES, closing_line, count, duration, lake_line, moment, size, skipped_line, took
 from penstock.cli.run import submit_and_follow
 from penstock.cli.sql import run_again
-from penstock.cli.statements import is_statements
+from penstock.cli.target import Target, target
 from penstock.engine.application import Application, State
-from penstock.engine.engine import Engine
 from penstock.engine.lakeuse import LakeUse
 from penstock.engine.skipped import Skipped
+from penstock.engine.statements import is_statements
 from penstock.errors import InvalidInput
-from penstock.home import Home
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, the beginning of one, or “last”.")]
 
@@ -140,8 +139,8 @@ def rerun(
     submit_and_follow(engine, spec, detach=detach, as_json=as_json)
 
 
-def _engine() -> Engine:
-    engine = Engine(Home.default())
+def _engine() -> Target:
+    engine = target()
     engine.reconcile()
     return engine
 

@@ -11,18 +11,17 @@ from typing import Any
 
 from penstock.cli.console import closing_line
 from penstock.cli.progress import Display, Output
+from penstock.cli.target import Attendant, Target
 from penstock.clusters.base import Observation
 from penstock.engine.application import Application, Reason, State
-from penstock.engine.engine import Engine
 from penstock.engine.lifecycle import STOPPED_BY_USER
-from penstock.engine.supervisor import Supervisor
 
 TIMED_OUT = 124
 INTERRUPTED = 130
 _FAILED = 1
 
 
-def drive(engine: Engine, application: Application, display: Display, output: Output) -> Application:
+def drive(engine: Target, application: Application, display: Display, output: Output) -> Application:
     """Supervise to the end. Ctrl-C (or a hang-up, or a termination) stops it; once more does so without patience."""
     supervisor = engine.supervisor(application.id)
     others_looked_after = False
@@ -44,7 +43,7 @@ def drive(engine: Engine, application: Application, display: Display, output: Ou
 
 
 @contextlib.contextmanager
-def _interruptible(supervisor: Supervisor, display: Display) -> Iterator[None]:
+def _interruptible(supervisor: Attendant, display: Display) -> Iterator[None]:
     asked = False
 
     def on_signal(number: int, _: FrameType | None) -> None:

@@ -12,9 +12,8 @@ import typer
 from penstock.cli import options, statements
 from penstock.cli.console import count, share
 from penstock.cli.results import Result
-from penstock.engine.engine import Engine
+from penstock.cli.target import target
 from penstock.errors import InvalidInput
-from penstock.home import Home
 
 app = typer.Typer(
     help="Skipping indexes: files of a table that a query cannot need are not read.",
@@ -47,25 +46,26 @@ def build(
     as_json: options.Json = False,
 ) -> None:
     """Build the index of a table's files, in place of the one there was, and say which columns it covers and why."""
-    target = table_in_sql(table)
+    place = table_in_sql(table)
     wanted = "".join(
         f" {word} ({', '.join(map(quoted, names))})"
         for word, names in (("COLUMNS", parts(columns)), ("KINDS", parts(kinds)))
         if names
     )
+    engine = target()
     size = options.cluster_size(
+        engine.usual_size(),
         driver_cores=None,
         driver_memory=driver_memory,
         executors=executors,
         executor_cores=executor_cores,
         executor_memory=executor_memory,
     )
-    engine = Engine(Home.default())
     spec = statements.application(engine, lake, size, name=f"index {table}")
     change, covered = statements.answers(
         engine,
         spec,
-        f"BUILD SKIPPING INDEX ON {target}{wanted};\nSHOW SKIPPING INDEX ON {target}",
+        f"BUILD SKIPPING INDEX ON {place}{wanted};\nSHOW SKIPPING INDEX ON {place}",
         problem=f"The index of {table} was not built",
         fix="the former index, if there was one, is as it was: put right what is named above and build again",
     )
@@ -109,9 +109,9 @@ def advise(
 
     Reads a sample of the columns that they ask for.
     """
-    engine = Engine(Home.default())
+    engine = target()
     settings = options.layout_settings(object_size)
-    spec = statements.application(engine, lake, options.usual_size(), name=f"index {table}", settings=settings)
+    spec = statements.application(engine, lake, engine.usual_size(), name=f"index {table}", settings=settings)
     (answer,) = statements.answers(
         engine,
         spec,
@@ -153,8 +153,8 @@ def table_in_sql(text: str) -> str:
 
 def _run(table: str, lake: str | None, statement: str, *, problem: str) -> Sequence[Result]:
     """On a cluster of the usual size: the work is a listing, and footers of what is new."""
-    engine = Engine(Home.default())
-    spec = statements.application(engine, lake, options.usual_size(), name=f"index {table}")
+    engine = target()
+    spec = statements.application(engine, lake, engine.usual_size(), name=f"index {table}")
     text = f"{statement} {table_in_sql(table)}"
     fix = f"penstock index build {table} makes an index; penstock tables lists the tables"
     return statements.answers(engine, spec, text, problem=f"The index of {table} {problem}", fix=fix)

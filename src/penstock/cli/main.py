@@ -9,14 +9,15 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from penstock import __version__
-from penstock.errors import PenstockError
+from penstock.cli.server import SERVER_VARIABLE, choose, server
+from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
 
 DEFECT_EXIT_CODE = 70
@@ -33,6 +34,8 @@ class _Command:
     panel: str
     passes_arguments: bool = False
     hidden: bool = False
+    remote: bool = False
+    """Whether it works through a service, too."""
 
     def load(self, name: str) -> Any:
         found = getattr(importlib.import_module(f"penstock.cli.{self.module}"), self.attribute)
@@ -47,19 +50,23 @@ class _Command:
 
 _RUN, _DATA, _HERE = "Applications", "Data", "This machine"
 _COMMANDS = {
-    "run": _Command("run", "run", "Run a Spark application on a cluster of its own.", _RUN, passes_arguments=True),
-    "sql": _Command("sql", "sql", "Run SQL statements on a cluster of their own.", _RUN),
-    "apps": _Command("apps", "apps", "List applications, the newest first.", _RUN),
-    "show": _Command("apps", "show", "Show all that is known of an application.", _RUN),
-    "logs": _Command("apps", "logs", "Show what an application's processes wrote.", _RUN),
-    "stop": _Command("apps", "stop", "End an application.", _RUN),
+    "run": _Command(
+        "run", "run", "Run a Spark application on a cluster of its own.", _RUN, passes_arguments=True, remote=True
+    ),
+    "sql": _Command("sql", "sql", "Run SQL statements on a cluster of their own.", _RUN, remote=True),
+    "apps": _Command("apps", "apps", "List applications, the newest first.", _RUN, remote=True),
+    "show": _Command("apps", "show", "Show all that is known of an application.", _RUN, remote=True),
+    "logs": _Command("apps", "logs", "Show what an application's processes wrote.", _RUN, remote=True),
+    "stop": _Command("apps", "stop", "End an application.", _RUN, remote=True),
     "session": _Command("session", "app", "Clusters for interactive work over Spark Connect.", _RUN),
-    "rerun": _Command("apps", "rerun", "Run an application again, as a new one.", _RUN),
+    "rerun": _Command("apps", "rerun", "Run an application again, as a new one.", _RUN, remote=True),
     "lake": _Command("lake", "app", "Object stores: start the embedded one, add others, check them.", _DATA),
-    "tables": _Command("tables", "app", "The catalog's tables.", _DATA),
+    "tables": _Command("tables", "app", "The catalog's tables.", _DATA, remote=True),
     # `penstock table rewrite T` reads better than `penstock tables rewrite T`; both are right.
-    "table": _Command("tables", "app", "The catalog's tables.", _DATA, hidden=True),
-    "index": _Command("index", "app", "Skipping indexes: files that a query cannot need are not read.", _DATA),
+    "table": _Command("tables", "app", "The catalog's tables.", _DATA, hidden=True, remote=True),
+    "index": _Command(
+        "index", "app", "Skipping indexes: files that a query cannot need are not read.", _DATA, remote=True
+    ),
     "cache": _Command("cache", "app", "What this machine keeps of the lake, near its clusters.", _DATA),
     "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA),
     "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),
@@ -68,6 +75,7 @@ _COMMANDS = {
     "status": _Command("machine", "status", "Show what runs here.", _HERE),
     "wipe": _Command("machine", "wipe", "Remove everything Penstock keeps on this machine.", _HERE),
     "serve": _Command("serve", "serve", "Serve the REST API and the console.", _HERE),
+    "token": _Command("token", "app", "Who may use the service.", _HERE, remote=True),
     "demo": _Command("demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),
 }
 
@@ -77,8 +85,19 @@ class _OnDemand(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and (wanted := _COMMANDS.get(args[0])):
+            if server() and not wanted.remote and "--help" not in args:
+                raise _only_here(args[0])
             self.commands[args[0]] = wanted.load(args[0])
         return super().resolve_command(ctx, args)
+
+
+def _only_here(name: str) -> InvalidInput:
+    """Rather than to do to this machine what was meant for another."""
+    return InvalidInput(
+        f"penstock {name} works on this machine only",
+        why=f"a service is named, by --server or {SERVER_VARIABLE}: {server()}",
+        fix=f"on the service's machine: penstock {name}; for this one, unset {SERVER_VARIABLE}",
+    )
 
 
 _app = typer.Typer(cls=_OnDemand, no_args_is_help=True, add_completion=True, rich_markup_mode="markdown")
@@ -90,11 +109,25 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _choose_server(url: str | None) -> None:
+    if url:
+        choose(url)
+
+
 @_app.callback()
 def _penstock(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
     ] = False,
+    server: Annotated[
+        Optional[str],  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+        typer.Option(
+            metavar="URL",
+            envvar=SERVER_VARIABLE,
+            help="Let a service do it: its address (penstock serve).",
+            callback=_choose_server,
+        ),
+    ] = None,
 ) -> None:
     """Apache Spark applications, each on its own throw-away cluster, over one shared data lake."""
 

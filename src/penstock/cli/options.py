@@ -8,7 +8,6 @@ from typing import Annotated, Optional
 
 import typer
 
-from penstock.clusters import machine
 from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
 from penstock.profiles import values
@@ -37,6 +36,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def cluster_size(
+    usual: ClusterSize,
     *,
     driver_cores: int | None,
     driver_memory: str | None,
@@ -44,8 +44,7 @@ def cluster_size(
     executor_cores: int | None,
     executor_memory: str | None,
 ) -> ClusterSize:
-    """What was asked for, and `usual_size` for the rest."""
-    usual = usual_size()
+    """What was asked for, and the `usual` for the rest."""
     return ClusterSize(
         driver=ProcessSize(
             usual.driver.cores if driver_cores is None else driver_cores,
@@ -57,11 +56,6 @@ def cluster_size(
         ),
         executors=usual.executors if executors is None else executors,
     )
-
-
-def usual_size() -> ClusterSize:
-    """The machine's default, for work of which nobody says how large it is."""
-    return machine.default_size(machine.capacity())
 
 
 def memory(text: str | None, option: str) -> int | None:

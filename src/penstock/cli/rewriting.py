@@ -10,9 +10,8 @@ import typer
 
 from penstock.cli import index, options, statements
 from penstock.cli.console import count, size
-from penstock.engine.engine import Engine
+from penstock.cli.target import target
 from penstock.errors import InvalidInput
-from penstock.home import Home
 
 _Names = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 
@@ -43,11 +42,12 @@ def rewrite(
     Readers see the table as it was, or whole in its new layout. Nothing may write to it meanwhile.
     """
     statement = in_sql(table, into, advised=advised, partition_by=partition_by or (), range_by=range_by or ())
-    engine = Engine(Home.default())
+    engine = target()
     spec = statements.application(
         engine,
         lake,
         options.cluster_size(
+            engine.usual_size(),
             driver_cores=None,
             driver_memory=driver_memory,
             executors=executors,

@@ -11,9 +11,8 @@ import typer
 
 from penstock.cli import foreground, options
 from penstock.cli.progress import Output, display
+from penstock.cli.target import Target, target
 from penstock.engine.application import ApplicationSpec
-from penstock.engine.engine import Engine
-from penstock.home import Home
 
 Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 
@@ -47,10 +46,12 @@ def run(
     times. The exit code is the application's own: 128+n for signal n, 124 when its time limit is over, 130 when it was
     stopped. Ctrl-C stops it.
     """
+    engine = target()
     spec = ApplicationSpec(
         application=application,
         arguments=tuple(arguments or ()),
         size=options.cluster_size(
+            engine.usual_size(),
             driver_cores=driver_cores,
             driver_memory=driver_memory,
             executors=executors,
@@ -69,10 +70,10 @@ def run(
         tags=tuple(tag or ()),
         time_limit_seconds=options.seconds(time_limit, "--time-limit"),
     )
-    submit_and_follow(Engine(Home.default()), spec, detach=detach, as_json=as_json)
+    submit_and_follow(engine, spec, detach=detach, as_json=as_json)
 
 
-def submit_and_follow(engine: Engine, spec: ApplicationSpec, *, detach: bool, as_json: bool) -> None:
+def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as_json: bool) -> None:
     """What `run` and `rerun` have in common; ends the command with the application's exit code."""
     submitted = engine.submit(spec)
     for warning in engine.warnings(spec):

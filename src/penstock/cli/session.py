@@ -45,6 +45,7 @@ def start(
     engine = Engine(Home.default())
     sessions = Sessions(engine)
     size = options.cluster_size(
+        engine.usual_size(),
         driver_cores=driver_cores,
         driver_memory=driver_memory,
         executors=executors,

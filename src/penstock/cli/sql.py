@@ -10,10 +10,10 @@ import typer
 
 from penstock.cli import foreground, options, statements
 from penstock.cli.results import FORMATS, write
+from penstock.cli.target import Target, target
 from penstock.engine.application import Application, ApplicationSpec
-from penstock.engine.engine import Engine
+from penstock.engine.statements import limit_of
 from penstock.errors import InvalidInput, NotFound
-from penstock.home import Home
 
 
 def sql(
@@ -39,8 +39,9 @@ def sql(
     if output_format not in FORMATS:
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")
     given = _statements(text, file)
-    engine = Engine(Home.default())
+    engine = target()
     size = options.cluster_size(
+        engine.usual_size(),
         driver_cores=None,
         driver_memory=driver_memory,
         executors=executors,
@@ -51,14 +52,14 @@ def sql(
     _run(engine, spec, given, output_format=output_format)
 
 
-def run_again(engine: Engine, before: Application, *, output_format: str) -> NoReturn:
+def run_again(engine: Target, before: Application, *, output_format: str) -> NoReturn:
     """Run the statements of an earlier application and print what they answer now. Raises as `statements.kept`."""
     _run(engine, before.spec, statements.kept(engine, before), output_format=output_format)
 
 
-def _run(engine: Engine, spec: ApplicationSpec, text: str, *, output_format: str) -> NoReturn:
+def _run(engine: Target, spec: ApplicationSpec, text: str, *, output_format: str) -> NoReturn:
     ran = statements.run(engine, spec, text, errors=sys.stderr.buffer)
-    write(ran.results, output_format, sys.stdout, limit=statements.limit_of(spec))
+    write(ran.results, output_format, sys.stdout, limit=limit_of(spec))
     ended = ran.application
     # A statement that fails has already said so, in better words than the driver's exit code.
     quiet = ended.exit_code == 1 or (not sys.stderr.isatty() and ended.reason is None)

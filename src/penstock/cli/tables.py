@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from penstock.cli import rewriting
 from penstock.cli.console import plain_console
+from penstock.cli.server import server
 from penstock.home import Home
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def list_tables(
     as_json: JsonOption = False,
 ) -> None:
     """List tables and views. `list` itself may be left out: penstock tables 'store_*'."""
-    found = _metastore().tables(pattern)
+    found = _tables(pattern)
     if as_json:
         typer.echo(json.dumps([table.as_json() for table in found], indent=2))
     elif found:
@@ -61,11 +62,30 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one table: where it is, its columns, and which statistics the optimizer has of it."""
-    table = _metastore().table(name)
+    table = _table(name)
     if as_json:
         typer.echo(json.dumps(table.as_json(), indent=2))
     else:
         _print_table(table)
+
+
+def _tables(pattern: str | None) -> list[Table]:
+    if url := server():
+        from penstock.catalog.tables import Table
+        from penstock.client.client import Client
+
+        params = {} if pattern is None else {"pattern": pattern}
+        return [Table.from_json(item) for item in Client(url).get("/v1/tables", **params)["items"]]
+    return _metastore().tables(pattern)
+
+
+def _table(name: str) -> Table:
+    if url := server():
+        from penstock.catalog.tables import Table
+        from penstock.client.client import Client
+
+        return Table.from_json(Client(url).get(f"/v1/tables/{name}"))
+    return _metastore().table(name)
 
 
 def _metastore() -> Metastore:

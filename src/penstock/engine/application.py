@@ -217,6 +217,31 @@ class Application:
             "spec": self.spec.to_json(),
         }
 
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Application:
+        """The inverse of `to_json`, as far as that tells; fields of a newer release are ignored."""
+        return Application(
+            id=value["id"],
+            spec=ApplicationSpec.from_json(value["spec"]),
+            state=State(value["state"]),
+            submitted_at=datetime.fromisoformat(value["submitted_at"]),
+            reason=Reason(**value["reason"]) if value["reason"] else None,
+            started_at=_moment(value["started_at"]),
+            ended_at=_moment(value["ended_at"]),
+            spark_application_id=value["spark_application_id"],
+            exit_code=value["exit_code"],
+            summary=value["summary"],
+            attempt=value["attempt"],
+            attempts=tuple(map(Attempt.from_json, value["attempts"])),
+            admitted_at=_moment(value["admitted_at"]),
+            not_before=_moment(value["not_before"]),
+            cost=Cost(**value["cost"]) if value["cost"] else None,
+        )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
 
 def _iso(at: datetime | None) -> str | None:
     return at.isoformat() if at else None

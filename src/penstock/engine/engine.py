@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import jvm
+from penstock.clusters import jvm, machine
 from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
 from penstock.engine import admission, fairness, validation
-from penstock.engine.application import Application, ApplicationSpec, State
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.artefacts import Archive, checked_name, is_of_attempt, keep_artefacts, of_attempt
 from penstock.engine.identifiers import new_id
 from penstock.engine.instances import Use
@@ -139,6 +139,10 @@ class Engine(Ledger):
             restore=self._database.up,
             cores_per_core=cores_per_core,
         )
+
+    def usual_size(self) -> ClusterSize:
+        """Of an application of which nobody says how large it is."""
+        return machine.default_size(self.capacity())
 
     def detach(self, application_id: str) -> None:
         """Have a process of its own look after the application; it outlives this one."""

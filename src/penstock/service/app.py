@@ -25,6 +25,7 @@ from penstock.service.routes import (
     logs,
     metrics,
     self_,
+    statements,
     tokens,
 )
 
@@ -39,6 +40,7 @@ _ROUTERS = (
     self_.router,
     applications.router,
     logs.router,
+    statements.router,
     files.router,
     instances.router,
     data.router,

@@ -70,14 +70,6 @@ def problem(
     return JSONResponse(body, status, headers=extra, media_type=MEDIA_TYPE)
 
 
-def of(body: Mapping[str, Any]) -> PenstockError:
-    """The error a client raises for a problem body: of the class its code names."""
-    kinds = {kind.code: kind for kind in _STATUS}
-    kind = kinds.get(str(body.get("code")), PenstockError)
-    text = str(body.get("problem") or body.get("title") or "The service refused")
-    return kind(text, why=str(body.get("why") or ""), fix=str(body.get("fix") or ""))
-
-
 def of_validation(error: RequestValidationError) -> tuple[PenstockError, int]:
     """What is wrong with a request, and the status. Never what was in it: that may be a secret."""
     malformed = any(entry["type"] == "json_invalid" for entry in error.errors())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from penstock.cli import index, statements
+from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
 
 CHANGE = {"files": 144, "read": 12, "obsolete": 3, "unreadable": 0, "unsettled": 0}
@@ -29,6 +30,12 @@ def result(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"columns": [{"name": name} for name in names], "rows": [list(row.values()) for row in rows]}
 
 
+def some_target() -> SimpleNamespace:
+    """A target of which only the size and the lake are asked."""
+    size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 1 << 30), 1)
+    return SimpleNamespace(lake=lambda name: SimpleNamespace(name=name), usual_size=lambda: size)
+
+
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that were run; they answer as those of an indexed table do."""
@@ -40,7 +47,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return [result(found[statement.split()[0]]) for statement in text.split(";\n")]
 
     monkeypatch.setattr(statements, "answers", answers)
-    monkeypatch.setattr(index, "Engine", lambda _: SimpleNamespace(lake=lambda name: SimpleNamespace(name=name)))
+    monkeypatch.setattr(index, "target", some_target)
     return texts
 
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import index, main, rewriting, statements, tables
+from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
 
 DONE = {
@@ -32,6 +33,12 @@ ADVICE = [
 ]
 
 
+def some_target() -> SimpleNamespace:
+    """A target of which only the size and the lake are asked."""
+    size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 1 << 30), 1)
+    return SimpleNamespace(lake=lambda name: SimpleNamespace(name=name), usual_size=lambda: size)
+
+
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
     """The statements that were run, with the settings of their applications."""
@@ -45,7 +52,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
 
     monkeypatch.setattr(statements, "answers", answers)
     for module in (index, rewriting):
-        monkeypatch.setattr(module, "Engine", lambda _: SimpleNamespace(lake=lambda name: SimpleNamespace(name=name)))
+        monkeypatch.setattr(module, "target", some_target)
     return texts
 
 

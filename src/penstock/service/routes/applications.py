@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Response
 
-from penstock.clusters import machine
 from penstock.engine import paging
 from penstock.engine.application import Application, State
 from penstock.service import views
@@ -40,8 +39,7 @@ def create(
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, Any]:
     """It waits for room and starts by itself; `warnings` tell what in its settings likely is not what was meant."""
-    usual = machine.default_size(machine.capacity(service.home))
-    spec = body.spec(usual, idempotency_key=checked_key(idempotency_key))
+    spec = body.spec(service.engine.usual_size(), idempotency_key=checked_key(idempotency_key))
     accepted = submit(service, caller, spec)
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
     return {**views.application(service, accepted), "warnings": list(service.engine.warnings(spec))}

@@ -21,6 +21,9 @@ from penstock.service.models import Name
 
 router = APIRouter(prefix="/v1/files", tags=["files"])
 
+UPLOADS = "penstock/uploads/"
+"""Below it in the lake."""
+
 MOST_BYTES = 2 << 30
 _SILENCE_SECONDS = 30.0
 _FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,199}$"
@@ -95,7 +98,7 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes:
 
 
 def _key(digest: str, name: str) -> str:
-    return f"penstock/uploads/{digest}/{name}"
+    return f"{UPLOADS}{digest}/{name}"
 
 
 def _told(service: Service, lake: str | None, key: str) -> dict[str, Any]:

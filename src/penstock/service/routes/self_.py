@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import APIRouter
 
 from penstock import __version__
-from penstock.clusters import machine
 from penstock.service.access import Reader, Scope
 from penstock.service.context import ServiceOf
 
@@ -16,7 +15,7 @@ router = APIRouter(prefix="/v1/self", tags=["self"])
 
 @router.get("", summary="The caller's name, scopes and instances, and what this service has")
 def show(service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    capacity = machine.capacity(service.home)
+    capacity = service.engine.capacity()
     return {
         "name": caller.name,
         "scopes": [scope.value for scope in Scope if caller.may_anywhere(scope)],

@@ -1,0 +1,1 @@
+"""A client of the service, for Python programs and for the command line."""

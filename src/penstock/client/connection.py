@@ -1,0 +1,211 @@
+"""Talking to a Penstock service over HTTP: where it is, with which token, what is repeated, and its errors as ours."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from penstock import __version__
+from penstock.errors import InvalidInput, PenstockError, ServiceError, Unauthenticated, from_problem
+from penstock.home import Home
+from penstock.service.firsttoken import first_token_file
+
+SERVER_VARIABLE = "PENSTOCK_SERVER"
+TOKEN_FILE_VARIABLE = "PENSTOCK_TOKEN_FILE"  # noqa: S105  names a file
+CA_FILE_VARIABLE = "PENSTOCK_CA_FILE"
+LOG_START_HEADER = "Penstock-Log-Start"
+
+_ATTEMPTS = 4
+_PAUSE_SECONDS = 0.25
+_BUSY = frozenset({502, 503, 504})
+
+
+def connect(
+    url: str | None,
+    *,
+    token: str | None = None,
+    token_file: str | Path | None = None,
+    ca_file: str | Path | None = None,
+    timeout_seconds: float = 30.0,
+) -> Connection:
+    """See `Client`."""
+    address = (url or os.environ.get(SERVER_VARIABLE) or "").rstrip("/")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+        raise InvalidInput(
+            f"“{address}” is no address of a service" if address else "There is no address of a service",
+            fix=f"https://HOST:PORT, by --server or {SERVER_VARIABLE}",
+        )
+    here = _is_here(parts.hostname)
+    if parts.scheme == "http" and not here:
+        raise InvalidInput(
+            f"The token would cross the network in the open to {parts.hostname}",
+            why="the address begins with http",
+            fix=f"https://{parts.netloc}; the service needs --tls-cert and --tls-key, or a proxy that has TLS",
+        )
+    secret = token or _token(token_file, here=here)
+    authorities = ca_file or os.environ.get(CA_FILE_VARIABLE)
+    return Connection(
+        httpx.Client(
+            base_url=address,
+            headers={"Authorization": f"Bearer {secret}", "User-Agent": f"penstock/{__version__}"},
+            timeout=httpx.Timeout(timeout_seconds, connect=10.0),
+            verify=_context(Path(authorities)) if authorities else True,
+            # A proxy of the environment is not for this machine, and a redirect would take the token elsewhere.
+            trust_env=not here,
+            follow_redirects=False,
+        ),
+        address,
+    )
+
+
+class Connection:
+    """One service. Raises the service's errors as the classes of `penstock.errors` they are, and `ServiceError` where
+    there is no answer."""
+
+    def __init__(self, client: httpx.Client, address: str) -> None:
+        self._client = client
+        self._address = address
+
+    def close(self) -> None:
+        self._client.close()
+
+    def json(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
+        repeatable: bool = False,
+    ) -> Any:
+        """What it answers; None for nothing. GET, and what is `repeatable`, is asked again where no answer comes."""
+        options: dict[str, Any] = {"params": params, "json": json, "headers": headers}
+        if timeout_seconds is not None:
+            options["timeout"] = timeout_seconds
+        response = self._asked(method, path, options, repeatable=repeatable or method == "GET")
+        return response.json() if response.content else None
+
+    def content(self, path: str, *, params: Mapping[str, Any]) -> bytes:
+        return self._asked("GET", path, {"params": params}, repeatable=True).content
+
+    def put_file(self, path: str, file: Path, *, params: Mapping[str, Any]) -> Any:
+        with file.open("rb") as content:
+            # Pieces of a file may wait for the lake.
+            options = {"content": content, "params": params, "timeout": httpx.Timeout(300.0, connect=10.0)}
+            return self._asked("PUT", path, options, repeatable=False).json()
+
+    def follow(self, path: str, *, start: int, tail: int | None) -> Iterator[bytes]:
+        broken = 0
+        while True:
+            params = {"follow": "true", **({"start": start} if tail is None else {"tail": tail})}
+            try:
+                with self._stream(path, params) as response:
+                    start, tail = int(response.headers.get(LOG_START_HEADER, start)), None
+                    for piece in response.iter_bytes():
+                        start, broken = start + len(piece), 0
+                        yield piece
+            except httpx.TransportError as error:
+                broken += 1
+                if broken >= _ATTEMPTS:
+                    raise self._no_answer(error) from error
+                time.sleep(_PAUSE_SECONDS * 2**broken)
+            else:
+                return
+
+    @contextlib.contextmanager
+    def _stream(self, path: str, params: Mapping[str, Any]) -> Iterator[httpx.Response]:
+        # A log may be silent for as long as it likes.
+        timeout = httpx.Timeout(30.0, read=None)
+        with self._client.stream("GET", quote(path), params=params, timeout=timeout) as response:
+            if response.is_error:
+                response.read()
+                raise _error_of(response)
+            yield response
+
+    def _asked(self, method: str, path: str, options: Mapping[str, Any], *, repeatable: bool) -> httpx.Response:
+        for attempt in range(1, _ATTEMPTS + 1):
+            last = attempt == _ATTEMPTS or not repeatable
+            try:
+                response = self._client.request(method, quote(path), **options)
+            except httpx.TransportError as error:
+                # What was never sent can always be sent again.
+                if (last and not isinstance(error, httpx.ConnectError)) or attempt == _ATTEMPTS:
+                    raise self._no_answer(error) from error
+            else:
+                if not response.is_error:
+                    return response
+                if last or response.status_code not in _BUSY:
+                    raise _error_of(response)
+            time.sleep(_PAUSE_SECONDS * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _no_answer(self, error: Exception) -> ServiceError:
+        return ServiceError(
+            f"The service at {self._address} does not answer",
+            why=str(error) or type(error).__name__,
+            fix=f"curl {self._address}/health/ready; penstock serve starts one",
+        )
+
+
+def _error_of(response: httpx.Response) -> PenstockError:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or "problem" not in body:
+        return ServiceError(
+            f"What answers at {response.url.host} is no service of Penstock",
+            why=f"it answered {response.status_code} {response.reason_phrase}",
+            fix="check the address, and proxies on the way",
+        )
+    return from_problem(body)
+
+
+def _token(file: str | Path | None, *, here: bool) -> str:
+    named = file or os.environ.get(TOKEN_FILE_VARIABLE)
+    path = Path(named).expanduser() if named else first_token_file(Home.default()) if here else None
+    if path is None:
+        raise Unauthenticated(
+            "There is no token",
+            why=f"{TOKEN_FILE_VARIABLE} names no file",
+            fix="write the token into a file of mode 600",
+        )
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise Unauthenticated(
+            f"There is no token in {path}",
+            why=getattr(error, "strerror", "") or "it is not text",
+            fix=f"penstock token create NAME --output FILE makes one; {TOKEN_FILE_VARIABLE} names the file",
+        ) from error
+    if not text or any(character <= " " for character in text):
+        raise Unauthenticated(f"{path} holds no token", fix="one line, as penstock token create printed it")
+    return text
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _context(authorities: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=str(authorities))
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(f"{authorities} holds no certificate", why=str(error), fix="a PEM file") from error
