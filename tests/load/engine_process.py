@@ -1,4 +1,4 @@
-"""One engine at work, to be killed: `python tests/load/engine_process.py HOME`."""
+"""One engine at work, to be killed: `python -m tests.load.engine_process HOME`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from pretended import PretendingEngine
+from tests.load.pretended import PretendingEngine
 
 from penstock.engine.dispatcher import Dispatcher
 from penstock.home import Home

@@ -1,6 +1,6 @@
 """Submissions through a one-slot instance while the engine is killed again and again: none lost or doubled, in order.
 
-    python tests/load/queue_under_kill.py HOME --submissions 1000 --kills 10
+    python -m tests.load.queue_under_kill HOME --submissions 1000 --kills 10
 
 Everything is real but Spark (`pretended.py`). A submission is sent again after a time-out, as a careful client would,
 with the same idempotency key; each is sent twice anyway. Prints one JSON object; ends with 1 where a claim is broken.
@@ -22,14 +22,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pretended import PretendingEngine, launches, specification
+from tests.load.pretended import PretendingEngine, launches, specification
 
 from penstock.engine.application import Application, State
 from penstock.engine.engine import Engine
 from penstock.engine.instances import Instance, Quota
 from penstock.home import Home
 
-ENGINE = Path(__file__).with_name("engine_process.py")
+ROOT = Path(__file__).parents[2]
 _AT_ONCE = 4
 _PATIENCE_SECONDS = 60.0
 _AT_THE_SAME_TIME = timedelta(milliseconds=250)
@@ -58,7 +58,8 @@ class Killed:
         self._process.wait()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, str(ENGINE), str(self._home.root)])
+        command = [sys.executable, "-m", "tests.load.engine_process", str(self._home.root)]
+        return subprocess.Popen(command, cwd=ROOT)
 
 
 def submit(engine: Engine, home: Home, count: int, instance: str) -> list[float]:

@@ -38,15 +38,15 @@ class Listing:
         with self._engine.connect() as connection:
             rows = connection.execute(statement.order_by(*order).limit(query.limit + 1)).all()
         more = len(rows) > query.limit
-        items = [application_of(row) for row in rows[: query.limit]]
+        shown = list(rows[: query.limit])
         if backwards:
-            items.reverse()
+            shown.reverse()
         # Whoever came from somewhere can go back there.
         has_next, has_previous = (True, more) if backwards else (more, cursor is not None)
         return Page(
-            items,
-            next=_cursor(query.sort, items[-1], backwards=False) if has_next and items else None,
-            previous=_cursor(query.sort, items[0], backwards=True) if has_previous and items else None,
+            [application_of(row) for row in shown],
+            next=_cursor(query.sort, shown[-1], backwards=False) if has_next and shown else None,
+            previous=_cursor(query.sort, shown[0], backwards=True) if has_previous and shown else None,
         )
 
     def search(
@@ -112,9 +112,7 @@ def _literal(column: str, key: str) -> sa.ColumnElement[Any]:
     return sa.literal(key) if column == "name" else sa.cast(sa.literal(key), sa.DateTime(timezone=True))
 
 
-def _cursor(sort: str, application: Application, *, backwards: bool) -> str:
-    column = sort.removeprefix("-")
-    if column == "name":
-        return Cursor(sort, application.spec.name, application.id, backwards).text()
-    at: datetime | None = getattr(application, column)
-    return Cursor(sort, at.isoformat() if at else NEVER, application.id, backwards).text()
+def _cursor(sort: str, row: sa.Row[Any], *, backwards: bool) -> str:
+    key: datetime | str | None = row._mapping[sort.removeprefix("-")]
+    text = key.isoformat() if isinstance(key, datetime) else key
+    return Cursor(sort, NEVER if text is None else text, row.id, backwards).text()

@@ -1,0 +1,268 @@
+"""The engine of a service on a real PostgreSQL, with clusters that are directories: queue, pages, attempts, audit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+from tests.load.pretended import SIZE, PretendedBackend, PretendingEngine, launches, specification
+from tests.load.queue_under_kill import run
+
+from penstock.catalog.database import Database
+from penstock.clusters.base import Capacity, Handle, Observation, Phase
+from penstock.engine import admission, retrying
+from penstock.engine.application import Application, State
+from penstock.engine.dispatcher import Dispatcher
+from penstock.engine.instances import Instance, Quota, Use
+from penstock.engine.paging import Interval, Query
+from penstock.engine.rows import now
+from penstock.errors import Conflict, InvalidInput, NotFound, QuotaExceeded
+from penstock.home import Home
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def home(records_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """An engine's own, over the database of all."""
+    address = Database(records_home).up()
+    monkeypatch.setenv(
+        "PENSTOCK_DATABASE_URL",
+        f"postgresql://{address.user}:{address.password}@{address.host}:{address.port}/{address.dbname}",
+    )
+    home = Home(tmp_path)
+    home.create()
+    return home
+
+
+@pytest.fixture
+def engine(home: Home) -> PretendingEngine:
+    return PretendingEngine(home)
+
+
+@contextmanager
+def dispatched_by(*engines: PretendingEngine) -> Iterator[None]:
+    stop = threading.Event()
+    threads = [threading.Thread(target=Dispatcher(engine).run, args=[stop]) for engine in engines]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def ended(engine: PretendingEngine, application: Application) -> Application:
+    deadline = time.monotonic() + 30
+    while not (found := engine.get(application.id)).state.final or found.cluster is not None:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+    return found
+
+
+def test_two_engines_on_one_database_launch_every_application_once(home: Home, engine: PretendingEngine) -> None:
+    submitted = [engine.enqueue(specification(home, number)) for number in range(12)]
+    with dispatched_by(engine, PretendingEngine(home)):
+        assert {ended(engine, one).state for one in submitted} == {State.FINISHED}
+    assert sorted(launches(home)) == sorted(one.id for one in submitted)
+
+
+def test_none_is_lost_or_doubled_or_overtaken_while_the_engine_is_killed(home: Home) -> None:
+    result = run(home, submissions=25, kills=2, seconds=(0.6, 1.0))
+    assert (result["broken"], result["kills"]) == ([], 2)
+
+
+def test_what_waits_for_a_dispatcher_is_left_to_it_and_needs_no_process(home: Home, engine: PretendingEngine) -> None:
+    application = engine.enqueue(specification(home, 1))
+    assert list(engine.unsupervised()) == []
+    assert engine.request_stop(application.id).state is State.STOPPED
+    assert launches(home) == []
+
+
+def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None:
+    promised = admission.promised(SIZE)
+    engine = PretendingEngine(home, PretendedBackend(home, capacity=Capacity(1, promised.memory_bytes), seconds=60))
+    with dispatched_by(engine):
+        first = engine.enqueue(specification(home, 1))
+        deadline = time.monotonic() + 10
+        while engine.get(first.id).state is not State.RUNNING:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        second, third = (engine.enqueue(specification(home, number, priority=number)) for number in (2, 3))
+        places = engine.queue()
+        assert [(place.id, place.position, place.reason and place.reason.code) for place in places] == [
+            (third.id, 1, "memory"),
+            (second.id, 2, "queue"),
+        ]
+        assert engine.use("default") == Use(1, 2, promised.cores, promised.memory_bytes)
+        for application in (second, third):
+            engine.request_stop(application.id)
+        engine.request_stop(first.id)
+        assert ended(engine, first).state is State.STOPPED
+
+
+class Lossy(PretendedBackend):
+    """Loses the first cluster of every application."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(home)
+        self.released: set[object] = set()
+
+    def observe(self, handle: Handle) -> Observation:
+        if handle["application_id"] in self.released:
+            return super().observe(handle)
+        return Observation(Phase.LOST, detail="for the test")
+
+    def release(self, handle: Handle) -> None:
+        super().release(handle)
+        self.released.add(handle["application_id"])
+
+
+def test_an_attempt_that_was_lost_is_followed_by_another(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying, "_FIRST", timedelta(seconds=0.1))
+    engine = PretendingEngine(home, Lossy(home))
+    application = engine.enqueue(specification(home, 1, retries=1))
+    without = engine.enqueue(specification(home, 2))
+    with dispatched_by(engine):
+        found, failed = ended(engine, application), ended(engine, without)
+    assert (found.state, found.attempt) == (State.FINISHED, 2)
+    assert [one.reason.code for one in found.attempts] == ["driver_lost"]
+    assert (failed.state, failed.attempts) == (State.FAILED, ())
+    assert launches(home).count(application.id) == 2
+
+
+def test_a_full_queue_refuses_and_many_at_once_do_not_slip_through(home: Home, engine: PretendingEngine) -> None:
+    engine.put_instance(Instance("small", quota=Quota(waiting=3)))
+
+    def submit(number: int) -> bool:
+        try:
+            engine.enqueue(specification(home, number, instance="small"))
+        except QuotaExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(submit, range(12))) == 3
+
+
+def test_a_cluster_larger_than_its_instance_may_be_is_refused_at_once(home: Home, engine: PretendingEngine) -> None:
+    engine.put_instance(Instance("tiny", quota=Quota(cores=1)))
+    with pytest.raises(QuotaExceeded, match="larger than the instance"):
+        engine.enqueue(specification(home, 1, instance="tiny"))
+    with pytest.raises(NotFound):
+        engine.enqueue(specification(home, 1, instance="nowhere"))
+
+
+def test_a_key_is_one_application_of_its_instance_and_no_other(home: Home, engine: PretendingEngine) -> None:
+    engine.put_instance(Instance("other"))
+    asked = specification(home, 1, idempotency_key="k")
+    first = engine.enqueue(asked)
+    Path(asked.application).unlink()
+    assert engine.enqueue(asked).id == first.id
+    with pytest.raises(Conflict, match="belongs to another"):
+        engine.enqueue(replace(asked, arguments=("more",)))
+    assert engine.enqueue(specification(home, 1, idempotency_key="k", instance="other")).id != first.id
+
+
+def test_an_instance_goes_when_nothing_of_it_runs_and_the_default_stays(home: Home, engine: PretendingEngine) -> None:
+    made = engine.put_instance(Instance("made", 2.0, Quota(running=1), {"defaults": {"a": 1}}))
+    assert engine.instance("made") == made
+    application = engine.enqueue(specification(home, 1, instance="made"))
+    with pytest.raises(Conflict):
+        engine.delete_instance("made")
+    engine.request_stop(application.id)
+    engine.delete_instance("made")
+    with pytest.raises(NotFound):
+        engine.instance("made")
+    with pytest.raises(Conflict):
+        engine.delete_instance("default")
+    assert [instance.name for instance in engine.instances()] == ["default"]
+
+
+@pytest.mark.parametrize("sort", ["submitted_at", "-submitted_at", "name", "-name", "ended_at", "-started_at"])
+def test_pages_there_and_back_hold_everything_once(home: Home, engine: PretendingEngine, sort: str) -> None:
+    for number in range(7):
+        application = engine.enqueue(replace(specification(home, number), name=f"{number % 3}"))
+        if number % 2:
+            engine.request_stop(application.id)
+    page = engine.page(Query(sort=sort, limit=3))
+    assert page.previous is None
+    pages = [page]
+    while page.next:
+        page = engine.page(Query(sort=sort, limit=3, page=page.next))
+        pages.append(page)
+    forwards = [[one.id for one in page.items] for page in pages]
+    assert [len(ids) for ids in forwards] == [3, 3, 1]
+    assert len({one for ids in forwards for one in ids}) == 7
+    backwards = [forwards[-1]]
+    while page.previous:
+        page = engine.page(Query(sort=sort, limit=3, page=page.previous))
+        backwards.append([one.id for one in page.items])
+    assert backwards[::-1] == forwards
+
+
+def test_what_is_submitted_meanwhile_moves_nobody_to_another_page(home: Home, engine: PretendingEngine) -> None:
+    before = [engine.enqueue(specification(home, number)).id for number in range(4)]
+    first = engine.page(Query(limit=2))
+    engine.enqueue(specification(home, 9))
+    second = engine.page(Query(limit=2, page=first.next))
+    assert [one.id for one in (*first.items, *second.items)] == before[::-1]
+
+
+def test_filters_go_together(home: Home, engine: PretendingEngine) -> None:
+    engine.put_instance(Instance("b"))
+    began = now()
+    for number, (instance, tags) in enumerate([("default", ("x", "y")), ("b", ("x",)), ("b", ("x", "y"))]):
+        engine.enqueue(specification(home, number, instance=instance, tags=tags))
+
+    def names(**query: object) -> list[str]:
+        return [one.spec.name for one in engine.page(Query(sort="name", **query)).items]  # type: ignore[arg-type]
+
+    assert names(tags=("x", "y"), instances=("b",)) == ["load-2"]
+    assert names(states=(State.ACCEPTED,), name="load-1") == ["load-1"]
+    assert names(submitted=Interval(before=began)) == []
+    assert names(submitted=Interval(after=began)) == ["load-0", "load-1", "load-2"]
+    assert names(ended=Interval(after=began)) == []
+    assert engine.counts() == {"default": {State.ACCEPTED: 1}, "b": {State.ACCEPTED: 2}}
+    with pytest.raises(InvalidInput):
+        engine.page(Query(page="nonsense"))
+
+
+def test_the_audit_can_only_be_added_to(records_home: Home, engine: PretendingEngine) -> None:
+    engine.audit("token:a", "application.submit", subject="app-1", instance="default", detail={"name": "x"})
+    engine.audit("token:b", "application.stop", subject="app-1", outcome="refused", address="127.0.0.1")
+    page = engine.audit_page(limit=1)
+    assert [(entry.actor, entry.outcome) for entry in page.items] == [("token:b", "refused")]
+    assert [entry.actor for entry in engine.audit_page(before=page.next).items] == ["token:a"]
+    for statement in ("UPDATE audit SET actor = 'nobody'", "DELETE FROM audit"):
+        with pytest.raises(DBAPIError, match="only added to"), Database(records_home).engine().begin() as connection:
+            connection.execute(sa.text(statement))
+
+
+def test_every_change_of_state_is_to_be_told_once_for_each_webhook(home: Home, engine: PretendingEngine) -> None:
+    urls = ("https://a.example/", "https://b.example/")
+    application = engine.enqueue(specification(home, 1, webhooks=urls))
+    with dispatched_by(engine):
+        ended(engine, application)
+    told = engine.deliveries(application.id)
+    states = ["accepted", "starting", "running", "stopping", "finished"]
+    assert [(one["url"], one["state"]) for one in told] == [(url, state) for state in states for url in urls]
+    assert all(one["tries"] == 0 and one["due_at"] for one in told)
+
+
+def test_a_change_is_heard_of(home: Home, engine: PretendingEngine) -> None:
+    with engine.changes() as changes:
+        assert changes.wait(0.01) == set()
+        application = engine.enqueue(specification(home, 1))
+        assert changes.wait(2) == {application.id}
