@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from penstock.engine.engine import Engine
 from penstock.engine.records import CONNECTION_LOST
@@ -24,7 +24,6 @@ _START_SECONDS = 30.0
 """For so long a supervising process may take to begin; before, it is not started again."""
 
 _PAUSE_SECONDS = 1.0
-_LEAVE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -76,22 +75,3 @@ class Dispatcher:
         # What cannot be started now (no process to be had) is found again by the next patrol.
         with contextlib.suppress(OSError):
             self._start(application_id)
-
-
-@contextlib.contextmanager
-def attending(engine: Engine) -> Iterator[None]:
-    """Within, what waits is started, what nobody looks after is adopted, and webhooks are told: a service's own work.
-
-    Leaving it stops none of the applications. Raises `InvalidInput` where the environment says something impossible.
-    """
-    stop = threading.Event()
-    work = {"dispatcher": Dispatcher(engine).run, "webhooks": engine.webhooks().run}
-    threads = [threading.Thread(target=run, args=[stop], name=name, daemon=True) for name, run in work.items()]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(_LEAVE_SECONDS)

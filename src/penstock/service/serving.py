@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -16,6 +17,7 @@ from penstock.catalog.database import Database
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.engine import Engine
 from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.webhooks import Webhooks
 from penstock.home import Home, write_atomically
 from penstock.service import journal
 from penstock.service.access import EVERY_INSTANCE, Scope
@@ -39,8 +41,9 @@ def serve(home: Home, listening: Listening, *, log_level: str) -> None:
     made = _ensure_first_token(home, tokens)
     journal.open_journal(log_level)
     service = Service(home, Engine(home), tokens)
+    beside = partial(_beside, webhooks=service.engine.webhooks())
     config = uvicorn.Config(
-        create_app(service, journal=journal.request, beside=_beside),
+        create_app(service, journal=journal.request, beside=beside),
         host=listening.host,
         port=listening.port,
         http=PatientProtocol,
@@ -73,11 +76,12 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _beside(service: Service) -> AsyncIterator[None]:
+async def _beside(service: Service, webhooks: Webhooks) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     workers = [
         threading.Thread(target=_hear, args=[service, loop], name="news", daemon=True),
         threading.Thread(target=Dispatcher(service.engine).run, args=[service.closing], name="dispatcher", daemon=True),
+        threading.Thread(target=webhooks.run, args=[service.closing], name="webhooks", daemon=True),
     ]
     for worker in workers:
         worker.start()
