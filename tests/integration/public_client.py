@@ -1,0 +1,74 @@
+"""What a user of IBM's public Python client does from submission to the end. Run by that client's own Python.
+
+The service and the token come from the environment, as the client documents it. Prints what it was told, as JSON.
+"""
+
+import json
+import sys
+import time
+
+from iaesdk import IbmAnalyticsEngineApiV3
+from iaesdk.ibm_analytics_engine_api_v3 import (
+    Application,
+    ApplicationGetResponse,
+    ApplicationGetStateResponse,
+    ApplicationsPager,
+    Instance,
+)
+
+FINAL = {"finished", "failed", "stopped", "auto_terminated", "ops_terminated"}
+
+
+def main(instance: str, details: dict) -> None:
+    client = IbmAnalyticsEngineApiV3.new_instance()
+    told = {"statuses": {}}
+
+    def call(name: str, operation, **arguments):
+        answer = operation(instance_id=instance, **arguments)
+        told["statuses"][name] = answer.get_status_code()
+        return answer.get_result()
+
+    Instance.from_dict(call("instance", client.get_instance))
+    call("instance_state", client.get_instance_state)
+    call("replace_defaults", client.replace_instance_default_configs, body={"spark.driver.cores": "1"})
+    told["defaults"] = call(
+        "update_defaults", client.update_instance_default_configs, body={"spark.sql.shuffle.partitions": "3"}
+    )
+    told["runtime"] = call("replace_runtime", client.replace_instance_default_runtime, spark_version="3.4")
+    call("runtime", client.get_instance_default_runtime)
+    told["logs"] = call("replace_logs", client.replace_log_forwarding_config, enabled=True, tags=["nightly"])
+    call("logs", client.get_log_forwarding_config)
+
+    submitted = call("create", client.create_application, application_details=details)
+    told["id"] = submitted["id"]
+    while True:
+        state = call("state", client.get_application_state, application_id=submitted["id"])
+        if state["state"] in FINAL:
+            break
+        told["consumption"] = call("consumption", client.get_current_resource_consumption)
+        time.sleep(0.5)
+    ApplicationGetStateResponse.from_dict(state)
+    told["state"] = state
+    told["application"] = call("show", client.get_application, application_id=submitted["id"])
+    ApplicationGetResponse.from_dict(told["application"])
+    told["limits"] = call("limits", client.get_resource_consumption_limits)
+
+    call("stop", client.delete_application, application_id=submitted["id"])
+    call("stop_again", client.delete_application, application_id=submitted["id"])
+    second = client.create_application(instance_id=instance, application_details=details).get_result()
+    client.delete_application(instance_id=instance, application_id=second["id"])
+    told["second"] = second["id"]
+
+    pager = ApplicationsPager(
+        client=client, instance_id=instance, limit=1, submission_time_interval="BEGINNING,CURRENT"
+    )
+    told["listed"] = [Application.from_dict(entry).id for entry in pager.get_all()]
+    try:
+        client.get_application(instance_id=instance, application_id="app-that-is-none")
+    except Exception as error:
+        told["error"] = [type(error).__name__, error.status_code, error.message]
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.load(sys.stdin))

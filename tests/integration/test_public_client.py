@@ -1,0 +1,155 @@
+"""IBM's public Python client, unchanged, drives a job from its submission to its logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.engine.engine import Engine
+from penstock.home import Home
+from penstock.lake.registry import Lakes
+
+pytestmark = pytest.mark.integration
+
+CLIENT = "iaesdk==3.3.0"
+# Its build needs a setuptools that knows pkg_resources, which cannot be said in a lock file of ours.
+BUILD = "setuptools<70"
+
+APPLICATION = b"""
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+spark.range(1000).write.mode("overwrite").parquet(sys.argv[1])
+print("rows", spark.read.parquet(sys.argv[1]).count(), spark.conf.get("spark.sql.shuffle.partitions"))
+spark.stop()
+"""
+
+
+@dataclass(frozen=True)
+class Served:
+    url: str
+    token: str
+    home: Home
+
+
+@pytest.fixture(scope="module")
+def client_python(request: pytest.FixtureRequest) -> Path:
+    """The Python of an environment that has the client; made once, kept in pytest's cache."""
+    directory = Path(request.config.cache.mkdir("iaesdk-3.3.0"))  # type: ignore[union-attr]
+    python = directory / "bin" / "python"
+    if not _has_client(python):
+        subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        for packages in ([BUILD, "wheel"], ["--no-build-isolation", CLIENT]):
+            made = subprocess.run([*pip, *packages], check=False, capture_output=True, text=True)
+            if made.returncode:
+                pytest.skip(f"{CLIENT} cannot be installed: {made.stderr.strip().splitlines()[-1:]}")
+    return python
+
+
+def _has_client(python: Path) -> bool:
+    return python.exists() and not subprocess.run([python, "-c", "import iaesdk"], check=False).returncode
+
+
+@pytest.fixture(scope="module")
+def served(shared_home: Home) -> Iterator[Served]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(port)],
+        env={**os.environ, "PENSTOCK_HOME": str(shared_home.root)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 60
+        while not _ready(url):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        yield Served(url, (shared_home.root / "service" / "admin.token").read_text("utf-8").strip(), shared_home)
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def _ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def drive(python: Path, served: Served, details: dict[str, Any]) -> dict[str, Any]:
+    run = subprocess.run(
+        [python, Path(__file__).with_name("public_client.py"), "default"],
+        input=json.dumps(details),
+        env={
+            "IBM_ANALYTICS_ENGINE_API_URL": served.url,
+            "IBM_ANALYTICS_ENGINE_API_AUTH_TYPE": "bearerToken",
+            "IBM_ANALYTICS_ENGINE_API_BEARER_TOKEN": served.token,
+        },
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    told: dict[str, Any] = json.loads(run.stdout)
+    return told
+
+
+def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: Path, served: Served) -> None:
+    engine = Engine(served.home)
+    lake = engine.lake()
+    engine.store(lake.name).put("applications/count.py", APPLICATION)
+    keys = Lakes(served.home).credentials_of(lake)
+    details = {
+        "application": f"cos://{lake.bucket}.mystore/applications/count.py",
+        "runtime": {"spark_version": "3.4"},
+        "arguments": [f"cos://{lake.bucket}.mystore/from-the-public-client"],
+        "conf": {
+            "spark.app.name": "count",
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "ae.spark.executor.count": 1,
+            "spark.hadoop.fs.cos.mystore.endpoint": lake.endpoints[0],
+            "spark.hadoop.fs.cos.mystore.access.key": keys.access_key,
+            "spark.hadoop.fs.cos.mystore.secret.key": keys.secret_key,
+        },
+    }
+    told = drive(client_python, served, details)
+
+    assert told["application"]["state"] == "finished", told["application"]
+    assert told["statuses"]["create"] == 202
+    assert told["statuses"]["stop"] == told["statuses"]["stop_again"] == 204
+    assert {status for name, status in told["statuses"].items() if not name.startswith(("create", "stop"))} == {200}
+    assert told["state"]["start_time"] < told["state"]["end_time"]
+    assert told["application"]["application_details"]["application"] == f"{lake.root}/applications/count.py"
+    assert told["defaults"] == {"spark.driver.cores": "1", "spark.sql.shuffle.partitions": "3"}
+    assert told["listed"][:2] == [told["second"], told["id"]]
+    assert told["error"][:2] == ["ApiException", 404]
+
+    logs = httpx.get(
+        f"{served.url}/v1/applications/{told['id']}/logs/driver.out",
+        headers={"Authorization": f"Bearer {served.token}"},
+    )
+    assert logs.text == "rows 1000 3\n"
+    kept = [engine.artefact(told["id"], name) for name in engine.artefacts(told["id"])]
+    assert kept
+    assert not [text for text in kept if keys.secret_key.encode() in text]
+    assert keys.secret_key not in json.dumps(told) + str(engine.get(told["id"])) + str(list(engine.events(told["id"])))
