@@ -52,7 +52,7 @@ def start(
         executor_cores=executor_cores,
         executor_memory=executor_memory,
     )
-    session = sessions.submit(
+    submitted = engine.submit(
         Wanted(
             size=size,
             name=name,
@@ -62,16 +62,17 @@ def start(
             settings=options.pairs(conf, "--conf"),
             tags=tuple(tag or ()),
             time_limit_seconds=options.seconds(time_limit, "--time-limit"),
-        )
+        ).specification()
     )
-    engine.detach(session.id)
+    engine.detach(submitted.id)
     if detach:
+        session = sessions.get(submitted.id)
         typer.echo(json.dumps(session.to_json()) if as_json else session.id)
         return
     try:
-        session = sessions.wait(session.id)
+        session = sessions.wait(submitted.id)
     except KeyboardInterrupt:
-        print(f" {session.id} goes on starting: penstock session stop {session.id}", file=sys.stderr)
+        print(f" {submitted.id} goes on starting: penstock session stop {submitted.id}", file=sys.stderr)
         raise
     address = sessions.address(session.id)
     if as_json:

@@ -109,9 +109,7 @@ class Keeper:
 
         def in_child() -> None:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != keeper:  # it died before the line above
-                os._exit(1)
+            tie_to(keeper)
 
         with (self.artefacts / out).open("ab") as stdout, (self.artefacts / err).open("ab") as stderr:
             return subprocess.Popen(
@@ -224,6 +222,13 @@ class Keeper:
         except OSError:
             return False
         return True
+
+
+def tie_to(parent: int) -> None:
+    """In a child that was just forked: not to outlive its parent, however that ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
 
 
 def members(application_id: str, *, but: int | None = None) -> list[int]:

@@ -10,6 +10,7 @@ from penstock.clusters import archives, jvm, machine, pagecache
 from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec, State
 from penstock.engine.engine import Engine
+from penstock.engine.history import History
 from penstock.engine.preparation import Preparation
 from penstock.errors import PenstockError
 from penstock.home import Home
@@ -63,6 +64,8 @@ class Installation:
                 yield f"{application.id} stopped"
             for application_id in self._engine.reconcile():
                 self._engine.wait(application_id)
+        for lake in History(self._engine).stop_all():
+            yield f"history server of {lake} stopped"
         if EmbeddedLake(self._home).down():
             yield "embedded lake stopped"
         if self._database.down():

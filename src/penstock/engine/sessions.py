@@ -117,7 +117,6 @@ def is_session(spec: ApplicationSpec) -> bool:
 class Applications(Protocol):
     """What sessions need of the engine."""
 
-    def submit(self, spec: ApplicationSpec) -> Application: ...
     def get(self, application_id: str) -> Application: ...
     def list(
         self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
@@ -126,12 +125,10 @@ class Applications(Protocol):
 
 
 class Sessions:
+    """Those of an engine, which starts and ends them as it does any application: see `Wanted.specification`."""
+
     def __init__(self, applications: Applications) -> None:
         self._applications = applications
-
-    def submit(self, wanted: Wanted) -> Session:
-        """Record it as an application, still to be looked after; raises what `Engine.submit` does."""
-        return self._session(self._applications.submit(wanted.specification()))
 
     def get(self, session_id: str) -> Session:
         """`NotFound` where there is no such application, or it is no session."""

@@ -20,13 +20,16 @@ from penstock.service.routes import (
     data,
     files,
     health,
+    history,
     instances,
     lab,
     logs,
     metrics,
     self_,
+    sessions,
     statements,
     tokens,
+    ui,
 )
 
 _ABOUT = """Apache Spark applications, each on its own throw-away cluster, over one shared data lake.
@@ -47,6 +50,9 @@ _ROUTERS = (
     tokens.router,
     audit.router,
     lab.router,
+    sessions.router,
+    ui.router,
+    history.router,
     dialects.router,
     console.router,
 )

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, C
 
 from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.engine.sessions import IDLE_SECONDS, Wanted
 from penstock.profiles import values
 from penstock.service.access import Scope
 
@@ -152,3 +153,35 @@ class QuotaBody(_Body):
 class InstanceBody(_Body):
     weight: float = Field(default=1.0, gt=0, le=1000, description="Its share against the others' where all want more.")
     quota: QuotaBody = QuotaBody()
+
+
+class SessionBody(_Body):
+    """What is left out has the default `penstock session start` has."""
+
+    name: Name = "session"
+    size: SizeBody = SizeBody()
+    idle_seconds: Seconds = Field(
+        default=IDLE_SECONDS, description='It ends when nobody has used it for so long: seconds, or text such as "30m".'
+    )
+    profile: Name = "sql"
+    lake: Name | None = None
+    settings: dict[Name, Text] = Field(default_factory=dict, max_length=_MOST_PARTS)
+    tags: list[Name] = Field(default_factory=list, max_length=100)
+    time_limit_seconds: Seconds | None = Field(default=None, description='Seconds, or text such as "8h".')
+    instance: Name = "default"
+    priority: int = Field(default=0, ge=-100, le=100)
+
+    def wanted(self, usual: ClusterSize) -> Wanted:
+        """With `usual` for what of the size was not asked for."""
+        return Wanted(
+            size=self.size.over(usual),
+            name=self.name,
+            idle_seconds=self.idle_seconds,
+            profile=self.profile,
+            lake=self.lake,
+            settings=self.settings,
+            tags=tuple(self.tags),
+            time_limit_seconds=self.time_limit_seconds,
+            instance=self.instance,
+            priority=self.priority,
+        )

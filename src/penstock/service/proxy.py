@@ -11,11 +11,11 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from enum import Enum
+from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
 import httpx
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import StreamingResponse
 from starlette.background import BackgroundTask
 
@@ -151,14 +151,22 @@ def _chosen(headers: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    app.state.proxy = Proxy()
+async def closing_proxy(app: FastAPI) -> AsyncIterator[None]:
+    """The lifespan of routers that show Spark's pages."""
     try:
         yield
     finally:
-        await app.state.proxy.close()
+        if isinstance(made := getattr(app.state, "proxy", None), Proxy):
+            await made.close()
 
 
-def proxying_router(*, tags: list[str | Enum]) -> APIRouter:
-    """A router whose pages come from Spark: its application has a `Proxy` while it runs."""
-    return APIRouter(tags=tags, lifespan=_lifespan)
+def _proxy(request: Request) -> Proxy:
+    state = request.app.state
+    if not hasattr(state, "proxy"):
+        state.proxy = Proxy()
+    made: Proxy = state.proxy
+    return made
+
+
+ProxyOf = Annotated[Proxy, Depends(_proxy)]
+"""The application's one proxy, made when it is first needed."""

@@ -34,11 +34,15 @@ BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 class FakeEngine:
     """`logs` maps (application id, name) to its bytes; an application not yet ended may get more."""
 
+    home: Home = field(default_factory=Home.default)
     applications: dict[str, Application] = field(default_factory=dict)
     logs: dict[tuple[str, str], bytes] = field(default_factory=dict)
     known: dict[str, Instance] = field(default_factory=lambda: {"default": Instance()})
     audited: list[tuple[str, str, str, str]] = field(default_factory=list)
     seen: Observation | None = None
+    private: dict[str, str] = field(default_factory=dict)
+    """By application: its one private file, whatever its name."""
+    interfaces: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def enqueue(self, spec: ApplicationSpec) -> Application:
         self.instance(spec.instance)
@@ -89,6 +93,12 @@ class FakeEngine:
 
     def observe(self, application: Application) -> Observation | None:
         return None if application.state.final else self.seen
+
+    def private_file(self, application: Application, name: str) -> str | None:
+        return self.private.get(application.id)
+
+    def web_interface(self, application: Application) -> tuple[str, int] | None:
+        return self.interfaces.get(application.id)
 
     def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
         if (application_id, name) not in self.logs:
@@ -185,7 +195,7 @@ class Stage:
     """A service over fakes, and clients of it."""
 
     def __init__(self, root: Path, *, limits: Limits | None = None) -> None:
-        self.engine = FakeEngine()
+        self.engine = FakeEngine(Home(root))
         self.tokens = FakeTokens()
         self.service = Service(Home(root), cast(Engine, self.engine), cast(TokenStore, self.tokens))
         self.app = create_app(self.service, limits=limits)

@@ -1,0 +1,74 @@
+"""`/v1/sessions`: clusters for interactive work over Spark Connect."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from penstock.clusters import machine
+from penstock.engine.sessions import Session, Sessions
+from penstock.errors import NotFound
+from penstock.service import guards
+from penstock.service.access import Caller, Reader, Scope, Submitter
+from penstock.service.context import Service, ServiceOf
+from penstock.service.models import SessionBody
+from penstock.service.submission import visible
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+
+@router.post("", status_code=202, summary="Start a session")
+def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: Response) -> dict[str, Any]:
+    """A session is an application, too: it waits for room, and `/v1/applications/{id}` has its logs and its end.
+
+    It has an address once it listens; `GET …/{id}/address` has the token.
+    """
+    caller.require(Scope.SUBMIT, body.instance)
+    wanted = body.wanted(machine.default_size(machine.capacity(service.home)))
+    accepted = service.engine.enqueue(wanted.specification())
+    guards.note(application_id=accepted.id)
+    response.headers["Location"] = f"{router.prefix}/{accepted.id}"
+    return Sessions(service.engine).get(accepted.id).to_json()
+
+
+@router.get("", summary="List sessions, the newest first")
+def listing(
+    service: ServiceOf,
+    caller: Reader,
+    ended: Annotated[bool, Query(description="Those that have ended, too.")] = False,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+) -> dict[str, Any]:
+    found = Sessions(service.engine).list(ended=ended, limit=limit)
+    return {"items": [session.to_json() for session in found if caller.sees(session.application.spec.instance)]}
+
+
+@router.get("/{session_id}", summary="One session")
+def show(session_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    return _visible(service, caller, session_id, Scope.READ).to_json()
+
+
+@router.get("/{session_id}/address", summary="Where a Spark Connect client reaches it, token included")
+def address(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str, str]:
+    """Whoever has the address runs code on the cluster, so it takes what starting one takes.
+
+    It is on the loopback of the service's machine: from elsewhere, through `ssh -L PORT:localhost:PORT`.
+    """
+    found = _visible(service, caller, session_id, Scope.SUBMIT)
+    return {"address": Sessions(service.engine).address(found.id)}
+
+
+@router.post("/{session_id}/stop", status_code=202, summary="End it")
+def stop(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str, Any]:
+    """Returns at once, and may be repeated."""
+    found = _visible(service, caller, session_id, Scope.SUBMIT)
+    service.engine.request_stop(found.id)
+    return Sessions(service.engine).get(found.id).to_json()
+
+
+def _visible(service: Service, caller: Caller, session_id: str, scope: Scope) -> Session:
+    application = visible(service, caller, session_id, scope)
+    try:
+        return Sessions(service.engine).get(application.id)
+    except NotFound as error:
+        raise NotFound(error.problem, fix="GET /v1/sessions lists them") from None

@@ -1,0 +1,55 @@
+"""`/v1/applications/{id}/ui/`: Spark's own pages of a running application."""
+
+from __future__ import annotations
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, StreamingResponse
+
+from penstock.engine.application import Application, State
+from penstock.errors import NotFound
+from penstock.service.access import Caller, Reader, Scope
+from penstock.service.context import Service, ServiceOf
+from penstock.service.proxy import ProxyOf, Upstream, closing_proxy
+from penstock.service.submission import visible
+
+router = APIRouter(prefix="/v1/applications/{application_id}/ui", tags=["spark"], lifespan=closing_proxy)
+
+_ENDING_WORK = "kill"
+"""In the addresses by which Spark's pages end jobs and stages, with GET. Looked for anywhere in them: Spark's server takes
+`kill;x` for the same."""
+
+
+@router.get("", include_in_schema=False)
+def without_slash(application_id: str, _: Reader) -> RedirectResponse:
+    return RedirectResponse(f"/v1/applications/{application_id}/ui/")
+
+
+@router.get("/{path:path}", response_class=StreamingResponse, summary="The live Spark UI")
+async def page(
+    application_id: str, path: str, request: Request, *, service: ServiceOf, caller: Reader, proxy: ProxyOf
+) -> StreamingResponse:
+    """While the application runs, and where `spark.ui.enabled` is true. Ending a job or a stage there takes the scope
+    submit. What it was like remains in the history server: `/v1/spark-history/{lake}/`."""
+    scope = Scope.SUBMIT if _ENDING_WORK in path.lower() else Scope.READ
+    upstream = await to_thread.run_sync(_upstream, service, caller, application_id, scope)
+    return await proxy.show(request, upstream)
+
+
+def _upstream(service: Service, caller: Caller, application_id: str, scope: Scope) -> Upstream:
+    found = visible(service, caller, application_id, scope)
+    address = service.engine.web_interface(found)
+    if address is None:
+        raise _none(found)
+    return Upstream(*address, prefix=f"/v1/applications/{application_id}/ui")
+
+
+def _none(application: Application) -> NotFound:
+    if application.state.final:
+        log = f"history/{application.spark_application_id}/" if application.spark_application_id else ""
+        why, fix = "it has ended", f"/v1/spark-history/{application.spec.lake}/{log} shows what is kept of it"
+    elif application.state is not State.RUNNING:
+        why, fix = f"it is {application.state.value}", "look again when it runs"
+    else:
+        why, fix = "its setting spark.ui.enabled is false", "submit it with spark.ui.enabled=true"
+    return NotFound(f"{application.id} has no web interface", why=why, fix=fix)

@@ -1,0 +1,141 @@
+"""`/v1/applications/{id}/ui/` and the history server's pages: who sees them, and of what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.unit.service.fakes import Stage
+
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.engine.history import History
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.registry import Lakes
+from penstock.service.access import Scope
+from penstock.service.proxy import Proxy
+
+SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
+
+
+class Page(httpx.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"<p>a page of Spark's</p>"
+
+
+class Spark:
+    """Answers every request, and remembers them; `unknown` answers so many with 404 first."""
+
+    def __init__(self) -> None:
+        self.asked: list[httpx.Request] = []
+        self.unknown = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        self.unknown -= 1
+        return httpx.Response(404 if self.unknown >= 0 else 200, stream=Page())
+
+
+@pytest.fixture
+def spark() -> Spark:
+    return Spark()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, spark: Spark) -> Stage:
+    stage = Stage(tmp_path)
+    stage.app.state.proxy = Proxy(httpx.MockTransport(spark))
+    return stage
+
+
+def running(stage: Stage, *, interface: bool = True) -> str:
+    application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", SIZE, "a", lake="embedded"))
+    stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
+    if interface:
+        stage.engine.interfaces[application.id] = ("127.0.0.1", 40404)
+    return application.id
+
+
+def test_who_sees_an_application_sees_its_pages(stage: Stage, spark: Spark) -> None:
+    application_id = running(stage)
+    path = f"/v1/applications/{application_id}/ui/stages/?id=1"
+    assert stage.client(Scope.READ).get(path).text == "<p>a page of Spark's</p>"
+    assert str(spark.asked[0].url) == "http://127.0.0.1:40404/stages/?id=1"
+    assert stage.client(Scope.READ, "another").get(path).status_code == 404
+    assert stage.client(None).get(path).status_code == 401
+    assert len(spark.asked) == 1
+
+
+def test_ending_a_job_from_its_page_takes_the_right_to_submit(stage: Stage, spark: Spark) -> None:
+    path = f"/v1/applications/{running(stage)}/ui/jobs/job/kill/?id=1"
+    assert stage.client(Scope.READ).get(path).status_code == 403
+    assert spark.asked == []
+    assert stage.client(Scope.SUBMIT).get(path).status_code == 200
+
+
+@pytest.mark.parametrize("spelling", ["%6bill", "kill;a=b", "Kill", "/kill/"])
+def test_no_other_spelling_gets_around_it(stage: Stage, spark: Spark, spelling: str) -> None:
+    path = f"/v1/applications/{running(stage)}/ui/jobs/job/{spelling}/?id=1"
+    assert stage.client(Scope.READ).get(path).status_code == 403
+    assert spark.asked == []
+
+
+def test_an_application_without_pages_says_how_to_have_them(stage: Stage) -> None:
+    answer = stage.client(Scope.READ).get(f"/v1/applications/{running(stage, interface=False)}/ui/")
+    assert answer.status_code == 404
+    assert "spark.ui.enabled=true" in answer.json()["fix"]
+
+
+def test_of_an_application_that_has_ended_the_history_is_named(stage: Stage) -> None:
+    application_id = running(stage, interface=False)
+    ended = replace(stage.engine.get(application_id), state=State.FINISHED, spark_application_id="penstock-1-2")
+    stage.engine.applications[application_id] = ended
+    answer = stage.client(Scope.READ).get(f"/v1/applications/{application_id}/ui/")
+    assert "/v1/spark-history/embedded/history/penstock-1-2/" in answer.json()["fix"]
+
+
+@pytest.fixture
+def history(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lake, and a history server over it that listens."""
+    Lakes(stage.service.home).add(
+        Lake("lake", ("http://127.0.0.1:9",), "bucket", "file:lake"), Credentials("access", "secret")
+    )
+    monkeypatch.setattr(History, "look", lambda *_: ("127.0.0.1", 18080))
+
+
+@pytest.mark.usefixtures("history")
+def test_the_history_of_all_instances_takes_the_right_to_read_all(stage: Stage, spark: Spark) -> None:
+    path = "/v1/spark-history/lake/history/penstock-1-2/jobs/"
+    assert stage.client(Scope.READ).get(path).status_code == 200
+    assert spark.asked[0].headers["x-forwarded-context"] == "/v1/spark-history/lake"
+    assert stage.client(Scope.ADMINISTER, "one").get(path).status_code == 403
+
+
+@pytest.mark.usefixtures("history")
+def test_the_log_of_a_moment_ago_is_waited_for(stage: Stage, spark: Spark) -> None:
+    spark.unknown = 1
+    assert stage.client(Scope.READ).get("/v1/spark-history/lake/history/penstock-1-2/").status_code == 200
+    assert len(spark.asked) == 2
+
+
+@pytest.mark.usefixtures("history")
+def test_a_file_that_is_not_there_is_not_waited_for(stage: Stage, spark: Spark) -> None:
+    spark.unknown = 1
+    assert stage.client(Scope.READ).get("/v1/spark-history/lake/static/none.js").status_code == 404
+
+
+@pytest.mark.parametrize("lake", ["no-lake", "..", "%2e%2e"])
+@pytest.mark.usefixtures("history")
+def test_what_is_no_lake_has_no_history(stage: Stage, spark: Spark, lake: str) -> None:
+    assert stage.client(Scope.READ).get(f"/v1/spark-history/{lake}/").status_code in (400, 404)
+    assert spark.asked == []
+
+
+@pytest.mark.usefixtures("history")
+def test_a_history_server_that_was_never_started_does_not_run(stage: Stage) -> None:
+    shown = stage.client(Scope.READ).get("/v1/history").json()
+    assert (shown["running"], shown["url"]) == (False, "/v1/spark-history/lake/")
+    assert stage.client(Scope.READ).delete("/v1/history").status_code == 403
+    assert stage.client(Scope.SUBMIT).delete("/v1/history").json()["running"] is False
