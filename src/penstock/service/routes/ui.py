@@ -16,8 +16,8 @@ from penstock.service.submission import visible
 router = APIRouter(prefix="/v1/applications/{application_id}/ui", tags=["spark"], lifespan=closing_proxy)
 
 _ENDING_WORK = "kill"
-"""In the addresses by which Spark's pages end jobs and stages, with GET. Looked for anywhere in them: Spark's server takes
-`kill;x` for the same."""
+"""In the addresses by which Spark's pages end jobs and stages, with GET. Looked for anywhere in them: to Spark's server
+`kill;x` is the same."""
 
 
 @router.get("", include_in_schema=False)
