@@ -76,6 +76,7 @@ _COMMANDS = {
     "wipe": _Command("machine", "wipe", "Remove everything Penstock keeps on this machine.", _HERE),
     "serve": _Command("serve", "serve", "Serve the REST API and the console.", _HERE),
     "token": _Command("token", "app", "Who may use the service.", _HERE, remote=True),
+    "records": _Command("records", "app", "Keep a copy of the engine's records, and bring it back.", _HERE),
     "demo": _Command("demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),
 }
 

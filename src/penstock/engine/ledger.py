@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -34,6 +35,7 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 
 if TYPE_CHECKING:
+    from penstock.engine.backup import Contents
     from penstock.engine.webhooks import Webhooks
 
 BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
@@ -44,6 +46,7 @@ _MOST_AUDIT = 1000
 class Opened:
     """The parts of the records, over one pool of connections."""
 
+    database: sa.Engine
     records: Records
     listing: Listing
     outbox: Outbox
@@ -51,7 +54,9 @@ class Opened:
 
     @staticmethod
     def over(engine: sa.Engine, owner: str) -> Opened:
-        return Opened(Records(engine, owner), Listing(engine, owner), Outbox(engine, owner), AuditLog(engine, owner))
+        return Opened(
+            engine, Records(engine, owner), Listing(engine, owner), Outbox(engine, owner), AuditLog(engine, owner)
+        )
 
 
 class Ledger:
@@ -193,3 +198,15 @@ class Ledger:
         if not 1 <= limit <= _MOST_AUDIT:
             raise InvalidInput(f"limit must be from 1 to {_MOST_AUDIT}", fix="limit=100")
         return self._opened.audit.page(limit=limit, before=before)
+
+    def backup(self, path: Path) -> Contents:
+        """Write all records of the database to a file, as they are at one moment. Raises `InvalidInput`."""
+        from penstock.engine import backup
+
+        return backup.write(self._opened.database, self._records.owner, path)
+
+    def restore(self, path: Path, *, replace: bool = False) -> Contents:
+        """Make the records what they were when the file was written. See `backup.read` for what it raises."""
+        from penstock.engine import backup
+
+        return backup.read(self._opened.database, self._records.owner, path, replace=replace)

@@ -121,9 +121,9 @@ def ensure(engine: sa.Engine) -> None:
         if _version(connection) == HEAD:
             return
     with engine.begin() as connection:
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+        hold_migrations(connection)
         if _version(connection) != HEAD:
-            _migrate(connection)
+            migrate(connection)
 
 
 def _version(connection: sa.Connection) -> str | None:
@@ -133,8 +133,17 @@ def _version(connection: sa.Connection) -> str | None:
     return version
 
 
-def _migrate(connection: sa.Connection) -> None:
-    # A third of a second, spent once per release.
+def hold_migrations(connection: sa.Connection) -> None:
+    """Nobody else migrates until the end of the transaction."""
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+
+
+def migrate(connection: sa.Connection, version: str = "head") -> None:
+    """Bring the records up to that version, in the connection's transaction.
+
+    Raises `StateError` where they, or the version, are of a newer release. Takes a third of a second, spent once per
+    release.
+    """
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
@@ -143,7 +152,7 @@ def _migrate(connection: sa.Connection) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
     try:
-        command.upgrade(config, "head")
+        command.upgrade(config, version)
     except CommandError as error:
         raise StateError(
             "The engine's records were made by a newer Penstock",

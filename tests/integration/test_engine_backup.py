@@ -1,0 +1,140 @@
+"""Backup and restore of the records, on a real PostgreSQL with databases of their own."""
+
+from __future__ import annotations
+
+import json
+import uuid
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from tests.load.pretended import PretendingEngine, specification
+
+from penstock.catalog.database import Database
+from penstock.engine import backup, schema
+from penstock.engine.application import State
+from penstock.engine.instances import Instance, Quota
+from penstock.errors import Conflict, InvalidInput
+from penstock.home import Home
+
+pytestmark = pytest.mark.integration
+
+
+class Elsewhere(PretendingEngine):
+    """An engine with a database of its own on the server of all."""
+
+    def __init__(self, home: Home, server: Home) -> None:
+        super().__init__(home)
+        home.create()
+        name = f"records_{uuid.uuid4().hex[:8]}"
+        everything = Database(server).engine("postgres")
+        with everything.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(sa.text(f"CREATE DATABASE {name}"))
+        everything.dispose()
+        self._database.engine = lambda _="": Database(server).engine(name)  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def engines(records_home: Home, tmp_path: Path) -> Iterator[tuple[Elsewhere, Elsewhere]]:
+    made = Elsewhere(Home(tmp_path / "a"), records_home), Elsewhere(Home(tmp_path / "b"), records_home)
+    yield made
+    for engine in made:
+        engine._opened.database.dispose()
+
+
+def filled(engine: Elsewhere) -> None:
+    engine.put_instance(Instance("v", 2.0, Quota(running=1), {"k": ["\\", "\t", "\n", None]}))
+    for number in range(3):
+        application = engine.enqueue(
+            specification(engine.home, number, instance="v", arguments=("ß\t\\N",), webhooks=("https://a.example/",))
+        )
+    engine.request_stop(application.id)
+    engine.audit("token:a", "test", detail={"x": 1})
+
+
+def known(engine: Elsewhere) -> object:
+    applications = engine.list()
+    return (
+        applications,
+        [list(engine.events(one.id)) for one in applications],
+        [list(engine.deliveries(one.id)) for one in applications],
+        engine.instances(),
+        engine.audit_page(),
+    )
+
+
+def test_what_comes_back_elsewhere_is_what_was_there_and_goes_on(
+    engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
+) -> None:
+    first, second = engines
+    filled(first)
+    file = tmp_path / "records.zip"
+    assert first.backup(file).applications == 3
+    assert file.stat().st_mode & 0o777 == 0o600
+    second.restore(file)
+    assert known(second) == known(first)
+    later = second.enqueue(specification(second.home, 9, instance="v"))
+    second.audit("token:a", "later")
+    assert [event["event"] for event in second.events(later.id)] == ["Submitted"]
+    with pytest.raises(sa.exc.DBAPIError, match="final"), second._opened.database.begin() as connection:
+        connection.execute(sa.text("UPDATE applications SET state = 'running' WHERE state = 'stopped'"))
+
+
+def test_records_are_only_replaced_when_that_is_meant(engines: tuple[Elsewhere, Elsewhere], tmp_path: Path) -> None:
+    first, second = engines
+    filled(first)
+    first.backup(tmp_path / "records.zip")
+    kept = second.enqueue(specification(second.home, 1))
+    with pytest.raises(Conflict):
+        second.restore(tmp_path / "records.zip")
+    assert [one.id for one in second.list()] == [kept.id]
+    second.restore(tmp_path / "records.zip", replace=True)
+    assert known(second) == known(first)
+
+
+def test_an_archive_of_the_first_release_comes_back_migrated(
+    engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
+) -> None:
+    first, second = engines
+    database = first._database.engine("")
+    with database.begin() as connection:
+        schema.migrate(connection, "0001")
+        connection.execute(
+            sa.text(
+                "INSERT INTO applications (id, engine, state, name, tags, spec, submitted_at)"
+                " VALUES ('app-1', 'old', 'stopped', 'n', '[]', :spec, now())"
+            ),
+            {"spec": json.dumps(specification(first.home, 1).to_json())},
+        )
+    columns = [column["name"] for column in sa.inspect(database).get_columns("applications")]
+    with pytest.MonkeyPatch.context() as patch, zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        patch.setattr(backup, "HEAD", "0001")
+        table = sa.Table("applications", sa.MetaData(), *(sa.Column(name) for name in columns))
+        patch.setattr(backup.schema, "metadata", table.metadata)
+        backup._copy_out(database, "old", archive)
+    second.restore(tmp_path / "x.zip")
+    (application,) = second.list()
+    assert (application.id, application.state, application.attempt) == ("app-1", State.STOPPED, 1)
+
+
+def test_what_is_no_backup_changes_nothing(engines: tuple[Elsewhere, Elsewhere], tmp_path: Path) -> None:
+    engine, _ = engines
+    filled(engine)
+    before = known(engine)
+    file = tmp_path / "records.zip"
+    engine.backup(file)
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        engine.backup(file)
+    (tmp_path / "text").write_text("no archive")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("manifest.json", "{}")
+    with zipfile.ZipFile(file) as whole, zipfile.ZipFile(tmp_path / "damaged.zip", "w") as archive:
+        for name in whole.namelist():
+            content = whole.read(name)
+            archive.writestr(name, content.replace(b"\t", b" ") if name == "applications.copy" else content)
+    for name in ("text", "other.zip", "damaged.zip", "absent"):
+        with pytest.raises(InvalidInput, match="not a backup"):
+            engine.restore(tmp_path / name, replace=True)
+    assert known(engine) == before
