@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from world import EVIL, GIB, applications
+from world import EVIL, GIB, ago, applications
 
 
 def tables() -> list[dict[str, Any]]:

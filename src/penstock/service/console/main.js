@@ -96,7 +96,7 @@ function drawNavigation() {
       h("div", {}, button("Find", find, { kind: "quiet small", key: "/" }), button("Keys", help, { kind: "quiet small", key: "?" })),
       scheme,
       self?.authenticated ? h("div", { class: "who" }, h("span", {}, self.name), button("Sign out", signOut, { kind: "quiet small" })) : null,
-      self?.version ? h("small", {}, `Penstock ${self.version}`) : null));
+      h("small", {}, h("a", { href: "docs" }, "The API"), self?.version ? ` of Penstock ${self.version}` : "")));
 }
 
 const leavingPage = new AbortController();

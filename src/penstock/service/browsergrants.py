@@ -1,0 +1,103 @@
+"""Pages that a browser opens by their address, where it sends no token: each is granted by itself, for an hour.
+
+A Spark UI, the history server and the lab's reports are whole pages of their own. The cookie that opens one is sent for
+that page's path alone, and is worth nothing anywhere else: cookies do not know ports, so one for the whole API would be
+shown to every other server on this machine that the same browser visits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from penstock.errors import InvalidInput
+from penstock.service.access import Caller
+from penstock.service.tokens import Token
+
+LASTS = timedelta(hours=1)
+COOKIE = "penstock_access_"
+
+_MOST_GRANTS = 10_000
+_PAGES = (
+    re.compile(r"/v1/applications/[A-Za-z0-9-]{1,64}/ui/"),
+    re.compile(r"/v1/spark-history/"),
+    re.compile(r"/v1/lab/reports/[A-Za-z0-9][A-Za-z0-9._-]{0,200}"),
+)
+
+
+@dataclass(frozen=True)
+class Grant:
+    """`cookie` and `secret` are the cookie's name and value."""
+
+    cookie: str
+    secret: str
+    path: str
+
+
+@dataclass(frozen=True)
+class _Held:
+    path: str
+    token_id: str
+    secret_hash: str
+    ends_at: datetime
+
+
+class BrowserGrants:
+    """Kept by this process alone: after a restart a page is simply opened again. `token` finds one by its id.
+
+    A grant ends with the token it was asked for with: by expiry, revocation and rotation alike.
+    """
+
+    def __init__(self, token: Callable[[str], Token | None], clock: Callable[[], datetime]) -> None:
+        self._token = token
+        self._clock = clock
+        self._held: dict[str, _Held] = {}
+        self._turn = threading.Lock()
+
+    def grant(self, caller: Caller, path: str) -> Grant:
+        """For all below `path`. Raises `InvalidInput` where that is no such page."""
+        if not any(page.fullmatch(path) for page in _PAGES):
+            raise InvalidInput(
+                f"Access to {path[:200]} cannot be granted to a browser",
+                why="only a Spark UI, the history server and a lab report are opened by their address",
+                fix="send the token with the request instead",
+            )
+        token = self._token(caller.token_id)
+        secret = secrets.token_urlsafe(32)
+        now = self._clock()
+        with self._turn:
+            self._forget(now)
+            self._held[secret] = _Held(path, caller.token_id, token.secret_hash if token else "", now + LASTS)
+        return Grant(COOKIE + hashlib.sha256(path.encode()).hexdigest()[:12], secret, path)
+
+    def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
+        """Who may open `path`, by the cookies that came with the request."""
+        for name, secret in cookies.items():
+            held = self._held.get(secret) if name.startswith(COOKIE) else None
+            if held is not None and _below(path, held.path) and (found := self._valid(held)) is not None:
+                return found
+        return None
+
+    def _valid(self, held: _Held) -> Caller | None:
+        now = self._clock()
+        token = self._token(held.token_id)
+        if held.ends_at <= now or token is None or token.secret_hash != held.secret_hash:
+            return None
+        if token.expires_at is not None and token.expires_at <= now:
+            return None
+        return Caller(token.id, token.name, token.grants)
+
+    def _forget(self, now: datetime) -> None:
+        """What has ended; and the oldest, where there are too many."""
+        self._held = {secret: held for secret, held in self._held.items() if held.ends_at > now}
+        while len(self._held) >= _MOST_GRANTS:
+            del self._held[next(iter(self._held))]
+
+
+def _below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root if root.endswith("/") else root + "/")

@@ -1,0 +1,179 @@
+"""What happens, told as it happens to any number of pages: one look at the engine serves all that listen.
+
+Who reads too slowly, or listens for long, is let go, and comes back: its page then asks for everything anew. So nobody
+can hold more than a few events in memory here, nobody keeps an old view, and a revoked token ends what it opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from anyio import to_thread
+
+Instances = frozenset[str] | None
+"""Those a listener sees; None for all."""
+
+HEARTBEAT = b": \n\n"
+
+_LOOK_SECONDS = 1.0
+_LEAST_PAUSE_SECONDS = 0.1
+_HEARTBEAT_SECONDS = 15.0
+_LONGEST_SECONDS = 900.0
+_MOST_WAITING_EVENTS = 512
+
+
+@dataclass(frozen=True)
+class Event:
+    """`instance` is whose it is: others do not hear of it."""
+
+    kind: str
+    instance: str
+    data: Mapping[str, Any]
+
+
+class Source(Protocol):
+    """What there is to tell. Every method may block, and is called by one thread at a time."""
+
+    def application(self, application_id: str) -> Event | None:
+        """As it is now; None where it is no more."""
+
+    def progress(self) -> Iterable[Event]:
+        """The last snapshot, with `id` and `updated_ms`, of each application that runs."""
+
+    def queue(self, instances: Instances) -> Mapping[str, Any]:
+        """The waiting queue as those who see these instances see it."""
+
+
+@dataclass(eq=False)
+class _Listener:
+    instances: Instances
+    waiting: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(_MOST_WAITING_EVENTS))
+
+    def hear(self, written: bytes) -> None:
+        try:
+            self.waiting.put_nowait(written)
+        except asyncio.QueueFull:
+            self.let_go()
+
+    def let_go(self) -> None:
+        while not self.waiting.empty():
+            self.waiting.get_nowait()
+        self.waiting.put_nowait(None)
+
+
+class Feed:
+    """Of one event loop. Looks at the engine only while somebody listens."""
+
+    def __init__(self, source: Source, *, closing: Callable[[], bool]) -> None:
+        self._source = source
+        self._closing = closing
+        self._listeners: set[_Listener] = set()
+        self._changed: set[str] = set()
+        self._woken = asyncio.Event()
+        self._progress: dict[str, Event] = {}
+        self._queues: dict[Instances, bytes] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
+
+    def tell(self, application_id: str) -> None:
+        """An application changed. Called on the event loop."""
+        if self._listeners:
+            self._changed.add(application_id)
+            self._woken.set()
+
+    def tell_all(self) -> None:
+        """Nobody knows what changed: all come back and ask for everything. Called on the event loop."""
+        for listener in self._listeners:
+            listener.let_go()
+
+    async def listen(self, instances: Instances) -> AsyncIterator[bytes]:
+        """Server-sent events `application`, `progress` and `queue`, until the service lets go."""
+        listener = _Listener(instances)
+        if (queue := self._queues.get(instances)) is not None:
+            listener.hear(queue)
+        for event in self._progress.values():
+            if _sees(instances, event):
+                listener.hear(_written(event.kind, event.data))
+        self._listeners.add(listener)
+        self._woken.set()
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._look())
+        ends_at = time.monotonic() + _LONGEST_SECONDS
+        try:
+            yield HEARTBEAT
+            while time.monotonic() < ends_at:
+                try:
+                    written = await asyncio.wait_for(listener.waiting.get(), _HEARTBEAT_SECONDS)
+                except (TimeoutError, asyncio.TimeoutError):
+                    written = HEARTBEAT
+                if written is None:
+                    return
+                yield written
+        finally:
+            self._listeners.discard(listener)
+
+    async def _look(self) -> None:
+        try:
+            while self._listeners and not self._closing():
+                self._woken.clear()
+                changed, self._changed = self._changed, set()
+                await self._tell_of(changed)
+                # Changes that come in a burst are told together.
+                await asyncio.sleep(_LEAST_PAUSE_SECONDS)
+                with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), _LOOK_SECONDS)
+        finally:
+            # Also where a look failed: the pages come back, and are told what is wrong.
+            self._looking = None
+            self._progress.clear()
+            self._queues.clear()
+            self.tell_all()
+
+    async def _tell_of(self, changed: set[str]) -> None:
+        views = {listener.instances for listener in self._listeners}
+        applications, progress, queues = await to_thread.run_sync(self._seen, changed, views)
+        for event in applications:
+            self._tell(event)
+        for event in progress:
+            before = self._progress.get(event.data["id"])
+            if before is None or before.data.get("updated_ms") != event.data.get("updated_ms"):
+                self._tell(event)
+        self._progress = {event.data["id"]: event for event in progress}
+        for instances, data in queues.items():
+            written = _written("queue", data)
+            if self._queues.get(instances) != written:
+                for listener in self._listeners:
+                    if listener.instances == instances:
+                        listener.hear(written)
+            self._queues[instances] = written
+
+    def _seen(
+        self, changed: set[str], views: set[Instances]
+    ) -> tuple[list[Event], list[Event], dict[Instances, Mapping[str, Any]]]:
+        found = (self._source.application(application_id) for application_id in sorted(changed))
+        queues = {instances: self._source.queue(instances) for instances in views}
+        return [event for event in found if event is not None], list(self._source.progress()), queues
+
+    def _tell(self, event: Event) -> None:
+        written = _written(event.kind, event.data)
+        for listener in self._listeners:
+            if _sees(listener.instances, event):
+                listener.hear(written)
+
+
+def _sees(instances: Instances, event: Event) -> bool:
+    return instances is None or event.instance in instances
+
+
+def _written(kind: str, data: Mapping[str, Any]) -> bytes:
+    # JSON has no line ends of its own when written like this, so that one `data:` holds it whole.
+    return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()

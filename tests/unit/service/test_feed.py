@@ -1,0 +1,158 @@
+"""Pages hear of what they may see, soon, once, and never keep more here than a few events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from penstock.service import feed
+from penstock.service.feed import HEARTBEAT, Event, Feed, Instances
+
+
+class World:
+    """The engine as the feed sees it."""
+
+    def __init__(self) -> None:
+        self.instances = {"a1": "science", "b1": "pipelines"}
+        self.running: dict[str, int] = {}
+        self.waiting = ["a1"]
+        self.looks = 0
+        self.closed = False
+        self.broken = False
+
+    def application(self, application_id: str) -> Event | None:
+        if application_id not in self.instances:
+            return None
+        return Event("application", self.instances[application_id], {"id": application_id})
+
+    def progress(self) -> Iterable[Event]:
+        self.looks += 1
+        if self.broken:
+            raise RuntimeError("the database is away")
+        return [
+            Event("progress", self.instances[one], {"id": one, "updated_ms": at}) for one, at in self.running.items()
+        ]
+
+    def queue(self, instances: Instances) -> Mapping[str, Any]:
+        return {"items": [one for one in self.waiting if instances is None or self.instances[one] in instances]}
+
+
+def within(work: Callable[[World, Feed], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World()
+        told = Feed(world, closing=lambda: world.closed)
+        await asyncio.wait_for(work(world, told), 10)
+
+    asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(feed, "_LEAST_PAUSE_SECONDS", 0.001)
+
+
+async def heard(stream: AsyncIterator[bytes], number: int) -> list[tuple[str, Any]]:
+    found = []
+    async for written in stream:
+        if written != HEARTBEAT:
+            kind, data = written.decode().split("\n")[:2]
+            found.append((kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+        if len(found) == number:
+            break
+    return found
+
+
+def test_a_page_hears_of_a_change_and_of_the_queue() -> None:
+    async def work(world: World, told: Feed) -> None:
+        stream = told.listen(None)
+        assert await heard(stream, 1) == [("queue", {"items": ["a1"]})]
+        told.tell("b1")
+        assert await heard(stream, 1) == [("application", {"id": "b1"})]
+
+    within(work)
+
+
+def test_a_page_hears_nothing_of_instances_it_does_not_see() -> None:
+    async def work(world: World, told: Feed) -> None:
+        world.running = {"a1": 1}
+        stream = told.listen(frozenset({"pipelines"}))
+        assert await heard(stream, 1) == [("queue", {"items": []})]
+        told.tell("a1")
+        told.tell("b1")
+        assert await heard(stream, 1) == [("application", {"id": "b1"})]
+
+    within(work)
+
+
+def test_progress_is_told_when_there_is_some_and_to_who_comes_later_at_once() -> None:
+    async def work(world: World, told: Feed) -> None:
+        world.running = {"b1": 1}
+        early = told.listen(None)
+        assert {kind for kind, _ in await heard(early, 2)} == {"queue", "progress"}
+        late = told.listen(None)
+        assert ("progress", {"id": "b1", "updated_ms": 1}) in await heard(late, 2)
+        world.running = {"b1": 2}
+        assert await heard(early, 1) == [("progress", {"id": "b1", "updated_ms": 2})]
+
+    within(work)
+
+
+def test_all_listeners_cost_one_look_and_none_costs_nothing() -> None:
+    async def work(world: World, told: Feed) -> None:
+        streams = [told.listen(None) for _ in range(50)]
+        for stream in streams:
+            await heard(stream, 1)
+        assert world.looks <= 3
+        for stream in streams:
+            await stream.aclose()  # type: ignore[attr-defined]
+        await asyncio.sleep(0.1)
+        looks = world.looks
+        await asyncio.sleep(0.1)
+        assert (world.looks, told.listeners) == (looks, 0)
+
+    within(work)
+
+
+def test_who_does_not_read_is_let_go_with_nothing_kept() -> None:
+    async def work(world: World, told: Feed) -> None:
+        stream = told.listen(None)
+        await heard(stream, 1)
+        for number in range(2 * feed._MOST_WAITING_EVENTS):
+            world.running = {"b1": number}
+            await told._tell_of(set())
+        assert len([written async for written in stream]) < feed._MOST_WAITING_EVENTS
+
+    within(work)
+
+
+@pytest.mark.parametrize("why", ["closing", "broken", "all"])
+def test_pages_are_let_go_where_the_feed_cannot_go_on(why: str) -> None:
+    async def work(world: World, told: Feed) -> None:
+        stream = told.listen(None)
+        await heard(stream, 1)
+        if why == "all":
+            told.tell_all()
+        else:
+            setattr(world, "closed" if why == "closing" else "broken", True)
+        assert await heard(stream, 1) == []
+        world.closed = world.broken = False
+        assert await heard(told.listen(None), 1) == [("queue", {"items": ["a1"]})], "and may come back"
+
+    with contextlib.suppress(RuntimeError):
+        within(work)
+
+
+def test_a_page_comes_back_before_it_could_outlive_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(world: World, told: Feed) -> None:
+        monkeypatch.setattr(feed, "_LONGEST_SECONDS", 0.05)
+        monkeypatch.setattr(feed, "_HEARTBEAT_SECONDS", 0.02)
+        written = [written async for written in told.listen(None)]
+        assert written.count(HEARTBEAT) >= 2
+
+    within(work)
