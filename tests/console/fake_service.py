@@ -81,7 +81,7 @@ class FakeService:
     def _page(self, query: Any) -> Any:
         wanted = set(query.getlist("state"))
         found = [item for item in self.applications.values() if not wanted or item["state"] in wanted]
-        found = [item for item in found if query.get("name", "") in item["spec"]["name"]]
+        found = [item for item in found if query.get("search", "") in item["spec"]["name"]]
         found = [item for item in found if "tag" not in query or query["tag"] in item["spec"]["tags"]]
         found.sort(key=lambda item: item["submitted_at"], reverse=True)
         start, limit = int(query.get("page", 0)), int(query.get("limit", 50))

@@ -81,6 +81,9 @@ def _conditions(query: Query) -> list[sa.ColumnElement[bool]]:
         found.append(_table.c.instance.in_(query.instances))
     if query.name is not None:
         found.append(_table.c.name == query.name)
+    if query.search is not None:
+        parts = (column.icontains(query.search, autoescape=True) for column in (_table.c.name, _table.c.id))
+        found.append(sa.or_(*parts))
     if query.tags:
         found.append(_table.c.tags.contains(list(query.tags)))
     for column, interval in (

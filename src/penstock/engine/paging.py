@@ -34,7 +34,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class Query:
-    """Of several states, instances: any of them; of several tags: all. `name` is exact.
+    """Of several states, instances: any of them; of several tags: all. `name` is exact; `search` is
+    a part of the name or of the id, in any case.
 
     An interval with a bound leaves out what has no such time (yet). `page` is a `Page`'s `next` or `previous`; it
     belongs to the sort it was made with.
@@ -44,6 +45,7 @@ class Query:
     tags: tuple[str, ...] = ()
     instances: tuple[str, ...] = ()
     name: str | None = None
+    search: str | None = None
     submitted: Interval = Interval()
     started: Interval = Interval()
     ended: Interval = Interval()

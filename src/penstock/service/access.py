@@ -101,7 +101,7 @@ def presented(header: str) -> str | None:
 def _by_grant(request: Request) -> Caller:
     """What a browser opens by address carries no token: it may have been granted that one path."""
     grants = request.app.state.service.browser_grants
-    if grants is not None and request.method in ("GET", "HEAD"):
+    if request.method in ("GET", "HEAD"):
         found: Caller | None = grants.caller(request.url.path, request.cookies)
         if found is not None:
             return found

@@ -17,6 +17,8 @@ from penstock.service.guards import Guard, Limits, Seen
 from penstock.service.routes import (
     applications,
     audit,
+    browseraccess,
+    changes,
     data,
     files,
     health,
@@ -49,6 +51,8 @@ _ROUTERS = (
     data.router,
     tokens.router,
     audit.router,
+    changes.router,
+    browseraccess.router,
     lab.router,
     sessions.router,
     ui.router,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, NotFound
 from penstock.service.access import Caller
 from penstock.service.tokens import Token
 
@@ -48,12 +48,13 @@ class _Held:
 
 
 class BrowserGrants:
-    """Kept by this process alone: after a restart a page is simply opened again. `token` finds one by its id.
+    """Kept by this process alone: after a restart a page is simply opened again. `token` finds one by its id, or raises
+    `NotFound`.
 
     A grant ends with the token it was asked for with: by expiry, revocation and rotation alike.
     """
 
-    def __init__(self, token: Callable[[str], Token | None], clock: Callable[[], datetime]) -> None:
+    def __init__(self, token: Callable[[str], Token], clock: Callable[[], datetime]) -> None:
         self._token = token
         self._clock = clock
         self._held: dict[str, _Held] = {}
@@ -67,12 +68,12 @@ class BrowserGrants:
                 why="only a Spark UI, the history server and a lab report are opened by their address",
                 fix="send the token with the request instead",
             )
-        token = self._token(caller.token_id)
+        secret_hash = self._token(caller.token_id).secret_hash
         secret = secrets.token_urlsafe(32)
         now = self._clock()
         with self._turn:
             self._forget(now)
-            self._held[secret] = _Held(path, caller.token_id, token.secret_hash if token else "", now + LASTS)
+            self._held[secret] = _Held(path, caller.token_id, secret_hash, now + LASTS)
         return Grant(COOKIE + hashlib.sha256(path.encode()).hexdigest()[:12], secret, path)
 
     def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
@@ -85,8 +86,11 @@ class BrowserGrants:
 
     def _valid(self, held: _Held) -> Caller | None:
         now = self._clock()
-        token = self._token(held.token_id)
-        if held.ends_at <= now or token is None or token.secret_hash != held.secret_hash:
+        try:
+            token = self._token(held.token_id)
+        except NotFound:
+            return None
+        if held.ends_at <= now or token.secret_hash != held.secret_hash:
             return None
         if token.expires_at is not None and token.expires_at <= now:
             return None

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
 from penstock.engine.engine import Engine
+from penstock.engine.rows import now
 from penstock.home import Home
+from penstock.service.browsergrants import BrowserGrants
+from penstock.service.feed import Feed
+from penstock.service.happenings import Happenings
 from penstock.service.metrics import Counts, Metrics
 from penstock.service.news import News
 from penstock.service.tails import Tails
 
 if TYPE_CHECKING:
-    from penstock.service.access import Caller
     from penstock.service.tokenstore import TokenStore
-
-
-class BrowserGrants(Protocol):
-    def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
-        """Who was granted to open that path in a browser."""
 
 
 @dataclass
@@ -32,13 +29,24 @@ class Service:
     home: Home
     engine: Engine
     tokens: TokenStore
-    browser_grants: BrowserGrants | None = None
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.tails = Tails(_Logs(self.engine), closing=self.closing.is_set)
         self.news = News(self.engine.get, closing=self.closing)
         self.metrics = Metrics(self._counts)
+        self.feed = Feed(Happenings(self), closing=self.closing.is_set)
+        self.browser_grants = BrowserGrants(self.tokens.get, now)
+
+    def tell(self, application_id: str) -> None:
+        """An application changed. Called on the event loop."""
+        self.news.tell(application_id)
+        self.feed.tell(application_id)
+
+    def tell_all(self) -> None:
+        """Any may have changed. Called on the event loop."""
+        self.news.tell_all()
+        self.feed.tell_all()
 
     def _counts(self) -> Counts:
         found = self.engine.counts()

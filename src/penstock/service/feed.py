@@ -23,6 +23,8 @@ HEARTBEAT = b": \n\n"
 
 _LOOK_SECONDS = 1.0
 _LEAST_PAUSE_SECONDS = 0.1
+_QUEUE_SECONDS = (1.0, 5.0)
+"""The queue is worked out anew at most, and at least, so often: it is of the length it has."""
 _HEARTBEAT_SECONDS = 15.0
 _LONGEST_SECONDS = 900.0
 _MOST_WAITING_EVENTS = 512
@@ -78,6 +80,8 @@ class Feed:
         self._woken = asyncio.Event()
         self._progress: dict[str, Event] = {}
         self._queues: dict[Instances, bytes] = {}
+        self._queued_at = 0.0
+        self._queue_changed = True
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -139,8 +143,7 @@ class Feed:
             self.tell_all()
 
     async def _tell_of(self, changed: set[str]) -> None:
-        views = {listener.instances for listener in self._listeners}
-        applications, progress, queues = await to_thread.run_sync(self._seen, changed, views)
+        applications, progress, queues = await to_thread.run_sync(self._seen, changed, self._queues_due(changed))
         for event in applications:
             self._tell(event)
         for event in progress:
@@ -155,6 +158,17 @@ class Feed:
                     if listener.instances == instances:
                         listener.hear(written)
             self._queues[instances] = written
+
+    def _queues_due(self, changed: set[str]) -> set[Instances]:
+        """Whose view of the queue to work out now."""
+        views = {listener.instances for listener in self._listeners}
+        self._queue_changed |= bool(changed)
+        age = time.monotonic() - self._queued_at
+        at_most, at_least = _QUEUE_SECONDS
+        if age < (at_most if self._queue_changed else at_least):
+            return views - self._queues.keys()
+        self._queue_changed, self._queued_at = False, time.monotonic()
+        return views
 
     def _seen(
         self, changed: set[str], views: set[Instances]

@@ -100,12 +100,12 @@ def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:
     while not service.closing.is_set():
         with contextlib.suppress(*CONNECTION_LOST), service.engine.changes() as changes:
             # What happened while nobody listened.
-            loop.call_soon_threadsafe(service.news.tell_all)
+            loop.call_soon_threadsafe(service.tell_all)
             while not service.closing.is_set():
                 for application_id in changes.wait(_HEAR_SECONDS):
-                    loop.call_soon_threadsafe(service.news.tell, application_id)
+                    loop.call_soon_threadsafe(service.tell, application_id)
         service.closing.wait(_HEAR_SECONDS)
-    loop.call_soon_threadsafe(service.news.tell_all)
+    loop.call_soon_threadsafe(service.tell_all)
 
 
 def _ensure_first_token(home: Home, tokens: TokenStore) -> str | None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from penstock.engine.application import Application
-from penstock.service.context import Service
+from penstock.engine import admission
+from penstock.engine.application import Application, State
+
+if TYPE_CHECKING:
+    from penstock.service.context import Service
+
+_QUEUED = (State.ACCEPTED, State.WAITING)
 
 
 def application(service: Service, found: Application) -> dict[str, Any]:
@@ -16,4 +23,38 @@ def application(service: Service, found: Application) -> dict[str, Any]:
         "priority": found.spec.priority,
         "progress": dict(seen.progress) if seen is not None and seen.progress is not None else None,
         "ui": f"/v1/applications/{found.id}/ui/" if seen is not None and seen.ui_url else None,
+    }
+
+
+def queue(service: Service, sees: Callable[[str], bool], instance: str | None = None) -> dict[str, Any]:
+    """Who waits in all instances or in one, as far as the caller `sees` their instances; what there is, and its use."""
+    waiting = {found.id: found for found in service.engine.list(states=_QUEUED)}
+    items = []
+    for place in service.engine.queue(instance):
+        # What was admitted between the two looks waits no more.
+        if (found := waiting.get(place.id)) is None or not sees(place.instance):
+            continue
+        items.append(
+            {
+                "id": place.id,
+                "name": found.spec.name,
+                "instance": place.instance,
+                "priority": found.spec.priority,
+                "position": place.position,
+                "submitted_at": found.submitted_at.isoformat(),
+                "reason": asdict(place.reason) if place.reason else None,
+                **asdict(admission.promised(found.spec.size)),
+            }
+        )
+    capacity = service.engine.capacity()
+    used = [service.engine.use(found.name) for found in service.engine.instances()]
+    return {
+        "items": items,
+        "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},
+        "used": {
+            "cores": sum(use.cores for use in used),
+            "memory_bytes": sum(use.memory_bytes for use in used),
+            "running": sum(use.running for use in used),
+            "waiting": sum(use.waiting for use in used),
+        },
     }

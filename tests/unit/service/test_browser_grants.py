@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, NotFound
 from penstock.service.access import Caller, Scope
 from penstock.service.browsergrants import LASTS, BrowserGrants, Grant
 from penstock.service.tokens import Token
@@ -21,7 +21,12 @@ class World:
     def __init__(self) -> None:
         self.now = START
         self.token: Token | None = Token("a1", "ada", {"*": Scope.READ}, "hash", START)
-        self.grants = BrowserGrants(lambda token_id: self.token if token_id == "a1" else None, lambda: self.now)
+        self.grants = BrowserGrants(self._find, lambda: self.now)
+
+    def _find(self, token_id: str) -> Token:
+        if self.token is None or token_id != self.token.id:
+            raise NotFound("There is no such token")
+        return self.token
 
     def opens(self, path: str, granted: Grant) -> bool:
         return self.grants.caller(path, {"other": "x", granted.cookie: granted.secret}) == ADA

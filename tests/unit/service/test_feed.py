@@ -55,6 +55,7 @@ def within(work: Callable[[World, Feed], Awaitable[None]]) -> None:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(feed, "_LEAST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(feed, "_QUEUE_SECONDS", (0.01, 0.1))
 
 
 async def heard(stream: AsyncIterator[bytes], number: int) -> list[tuple[str, Any]]:
@@ -99,6 +100,17 @@ def test_progress_is_told_when_there_is_some_and_to_who_comes_later_at_once() ->
         assert ("progress", {"id": "b1", "updated_ms": 1}) in await heard(late, 2)
         world.running = {"b1": 2}
         assert await heard(early, 1) == [("progress", {"id": "b1", "updated_ms": 2})]
+
+    within(work)
+
+
+def test_a_page_hears_of_the_queue_when_it_changes_and_not_when_it_does_not() -> None:
+    async def work(world: World, told: Feed) -> None:
+        stream = told.listen(None)
+        await heard(stream, 1)
+        await asyncio.sleep(0.3)
+        world.waiting = []
+        assert await heard(stream, 1) == [("queue", {"items": []})]
 
     within(work)
 

@@ -54,6 +54,7 @@ def page(
     tag: Annotated[list[Name] | None, Query(description="With all of these tags.")] = None,
     instance: Annotated[list[Name] | None, Query(description="Of one of these instances.")] = None,
     name: Annotated[Name | None, Query(description="Of exactly this name.")] = None,
+    search: Annotated[Name | None, Query(description="With this in their name or id, in any case.")] = None,
     submitted_after: Annotated[datetime | None, Query(description="This moment included.")] = None,
     submitted_before: Annotated[datetime | None, Query(description="This moment excluded.")] = None,
     sort: Annotated[str, Query(description="submitted_at, started_at, ended_at or name; - before it: descending.")] = (
@@ -72,6 +73,7 @@ def page(
             tags=tuple(tag or ()),
             instances=tuple(sorted(wanted or ())),
             name=name,
+            search=search,
             submitted=paging.Interval(_utc(submitted_after), _utc(submitted_before)),
             sort=sort,
             limit=limit,

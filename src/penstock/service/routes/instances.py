@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
-from penstock.engine import admission, instances
-from penstock.engine.application import State
+from penstock.engine import instances
 from penstock.engine.instances import Instance, Quota
 from penstock.errors import NotFound
+from penstock.service import views
 from penstock.service.access import Administrator, Caller, Reader, Scope
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import InstanceBody
@@ -18,8 +18,6 @@ from penstock.service.models import InstanceBody
 router = APIRouter(prefix="/v1", tags=["instances"])
 
 InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
-
-_QUEUED = (State.ACCEPTED, State.WAITING)
 
 
 @router.get("/instances", summary="The instances, with what each may have and has")
@@ -50,45 +48,13 @@ def delete(name: InstanceName, service: ServiceOf, caller: Administrator) -> Non
 
 @router.get("/instances/{name}/queue", summary="Who waits in one instance")
 def queue_of(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    return _queue(service, caller, _visible(service, caller, name).name)
+    return views.queue(service, caller.sees, _visible(service, caller, name).name)
 
 
 @router.get("/queue", summary="Who waits, in the order in which they would start, and why")
 def queue(service: ServiceOf, caller: Reader) -> dict[str, Any]:
     """Positions are those in the whole queue. Of other instances than the caller's own nothing else is told."""
-    return _queue(service, caller, None)
-
-
-def _queue(service: Service, caller: Caller, instance: str | None) -> dict[str, Any]:
-    waiting = {found.id: found for found in service.engine.list(states=_QUEUED)}
-    items = []
-    for place in service.engine.queue(instance):
-        # What was admitted between the two looks waits no more.
-        if (found := waiting.get(place.id)) is None or not caller.sees(place.instance):
-            continue
-        items.append(
-            {
-                "id": place.id,
-                "name": found.spec.name,
-                "instance": place.instance,
-                "priority": found.spec.priority,
-                "position": place.position,
-                "submitted_at": found.submitted_at.isoformat(),
-                "reason": asdict(place.reason) if place.reason else None,
-                **asdict(admission.promised(found.spec.size)),
-            }
-        )
-    capacity = service.engine.capacity()
-    used = [service.engine.use(found.name) for found in service.engine.instances()]
-    return {
-        "items": items,
-        "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},
-        "used": {
-            "cores": sum(use.cores for use in used),
-            "memory_bytes": sum(use.memory_bytes for use in used),
-            "running": sum(use.running for use in used),
-        },
-    }
+    return views.queue(service, caller.sees)
 
 
 def _visible(service: Service, caller: Caller, name: str) -> Instance:

@@ -16,7 +16,7 @@ const FILTERS = {
 };
 
 export default async function applications(view, { signal, keys, go, may, live, query }) {
-  const filter = { state: query.get("state") in FILTERS ? query.get("state") : "all", name: "", tag: query.get("tag") ?? "", instance: query.get("instance") ?? "" };
+  const filter = { state: query.get("state") in FILTERS ? query.get("state") : "all", search: "", tag: query.get("tag") ?? "", instance: query.get("instance") ?? "" };
   let items = [];
   let next = null;
   const overview = h("div");
@@ -26,7 +26,7 @@ export default async function applications(view, { signal, keys, go, may, live, 
 
   const chips = h("div", { class: "chips", role: "group", "aria-label": "State" }, Object.entries(FILTERS).map(([name, [title]]) =>
     button(title, () => choose({ state: name }), { "data-filter": name, kind: "chip", "aria-pressed": String(name === filter.state) })));
-  const search = h("input", { type: "search", placeholder: "Name", "aria-label": "Filter by name", oninput: debounced(() => choose({ name: search.value.trim() })) });
+  const search = h("input", { type: "search", placeholder: "Name or id", "aria-label": "Filter by name or id", oninput: debounced(() => choose({ search: search.value.trim() })) });
   const scopes = h("div", { class: "chips" });
   fill(view,
     head("Applications", may("submit") ? button("Run an application", () => go("run"), { kind: "primary", key: "n" }) : null),
@@ -44,7 +44,7 @@ export default async function applications(view, { signal, keys, go, may, live, 
   let asked = 0;
   async function load(from = null) {
     const mine = ++asked;
-    const parameters = { state: FILTERS[filter.state][1], name: filter.name, tag: filter.tag, instance: filter.instance, limit: PAGE, page: from };
+    const parameters = { state: FILTERS[filter.state][1], search: filter.search, tag: filter.tag, instance: filter.instance, limit: PAGE, page: from };
     try {
       const page = await get("v1/applications", parameters, signal);
       if (mine !== asked) return;
@@ -61,16 +61,16 @@ export default async function applications(view, { signal, keys, go, may, live, 
   function draw() {
     keyed(body, items.map((item) => ({ ...item, progress: live.progress.get(item.id) ?? item.progress })), (item) => item.id, (item) => row(item, choose));
     fill(more, next ? button("Show more", () => load(next)) : null);
-    const filtered = filter.state !== "all" || filter.name || filter.tag || filter.instance;
+    const filtered = filter.state !== "all" || filter.search || filter.tag || filter.instance;
     whole.hidden = items.length === 0;
     fill(empty, items.length ? null : filtered
-      ? nothing("No application fits", "Nothing that was submitted has this state and name.", button("Show all", () => { search.value = ""; choose({ state: "all", name: "", tag: "", instance: "" }); }))
+      ? nothing("No application fits", "Nothing that was submitted has this state and name.", button("Show all", () => { search.value = ""; choose({ state: "all", search: "", tag: "", instance: "" }); }))
       : nothing("No applications yet", "Each runs on a cluster of its own, which is gone when it ends; its logs and figures stay.",
         may("submit") ? button("Run an application", () => go("run"), { kind: "primary" }) : null));
   }
 
   const fits = (item) => (!FILTERS[filter.state][1].length || FILTERS[filter.state][1].includes(item.state))
-    && (!filter.name || item.spec.name.includes(filter.name)) && (!filter.tag || item.spec.tags.includes(filter.tag))
+    && (!filter.search || `${item.spec.name} ${item.id}`.toLowerCase().includes(filter.search.toLowerCase())) && (!filter.tag || item.spec.tags.includes(filter.tag))
     && (!filter.instance || (item.spec.instance ?? "default") === filter.instance);
 
   live.on("application", signal, (item) => {

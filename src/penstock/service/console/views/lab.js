@@ -6,7 +6,7 @@ import * as format from "../format.js";
 import { attempt, badge, head, nothing, table } from "../parts.js";
 import { rows } from "../rows.js";
 
-const OUTCOMES = { ok: "finished", failed: "failed", wrong: "failed", unfinished: "waiting" };
+const OUTCOMES = { ok: "finished", failed: "failed", wrong: "failed", running: "running", interrupted: "stopped" };
 
 export default async function lab(view, { signal, keys }) {
   const { items } = await get("v1/lab/reports", {}, signal);

@@ -6,7 +6,6 @@ import * as format from "../format.js";
 import { button, confirm, copyable, dialog, field, head, table } from "../parts.js";
 
 const SCOPES = { read: "see applications, logs, tables", submit: "run and stop applications", administer: "change instances and tokens" };
-const DAY = 86400;
 
 export default async function tokens(view, { signal, keys }) {
   const { whole, body } = table("Tokens", [["Name"], ["May"], ["Instances"], ["Made", "wide"], ["Used", "wide"], ["Ends"], [""]]);
@@ -18,8 +17,8 @@ export default async function tokens(view, { signal, keys }) {
   keys.view("Access", { c: ["make a token", create] });
   await load();
   const { items } = await get("v1/audit", { limit: 100 }, signal);
-  keyed(audit.body, items, (one) => one.id, (one) => h("tr", {}, h("td", { class: "when", title: format.moment(one.at) }, format.ago(one.at)), h("td", {}, one.actor),
-    h("td", {}, one.action), h("td", {}, h("code", {}, one.subject ?? "")), h("td", { class: "wide" }, one.outcome ?? "")));
+  fill(audit.body, items.map((one) => h("tr", {}, h("td", { class: "when", title: format.moment(one.at) }, format.ago(one.at)), h("td", {}, one.actor),
+    h("td", {}, one.action), h("td", {}, h("code", {}, one.subject)), h("td", { class: "wide" }, one.outcome))));
 }
 
 function row(one, load) {
@@ -48,8 +47,7 @@ function make(load) {
     action: "Make it",
     submit: async (form) => {
       const instances = form.get("instances").split(",").map((name) => name.trim()).filter(Boolean);
-      const expires = new Date(Date.now() + Number(form.get("days")) * DAY * 1000).toISOString();
-      once(await post("v1/tokens", { name: form.get("name"), scopes: form.getAll("scope"), instances: instances.length ? instances : null, expires_at: expires }));
+      once(await post("v1/tokens", { name: form.get("name"), scopes: form.getAll("scope"), instances: instances.length ? instances : null, expires_in: `${form.get("days")}d` }));
       await load();
     },
   });

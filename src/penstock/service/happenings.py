@@ -1,0 +1,40 @@
+"""The engine as the feed sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.application import State
+from penstock.errors import NotFound
+from penstock.service import views
+from penstock.service.feed import Event, Instances
+
+if TYPE_CHECKING:
+    from penstock.service.context import Service
+
+
+_MOST_QUEUED = 200
+"""Told of the queue each time it changes: more than a page shows, less than would slow it down."""
+
+
+class Happenings:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def application(self, application_id: str) -> Event | None:
+        try:
+            found = self._service.engine.get(application_id)
+        except NotFound:
+            return None
+        return Event("application", found.spec.instance, views.application(self._service, found))
+
+    def progress(self) -> Iterable[Event]:
+        for found in self._service.engine.list(states=[State.RUNNING]):
+            seen = self._service.engine.observe(found)
+            if seen is not None and seen.progress is not None:
+                yield Event("progress", found.spec.instance, {**seen.progress, "id": found.id})
+
+    def queue(self, instances: Instances) -> Mapping[str, Any]:
+        seen = views.queue(self._service, lambda name: instances is None or name in instances)
+        return {**seen, "items": seen["items"][:_MOST_QUEUED]}

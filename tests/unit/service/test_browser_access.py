@@ -1,0 +1,62 @@
+"""Over HTTP: a page of its own is opened by a cookie that is good for nothing else."""
+
+from __future__ import annotations
+
+from http.cookies import Morsel, SimpleCookie
+from pathlib import Path
+
+import pytest
+from fakes import Stage
+
+from penstock.service.access import Scope
+
+REPORT = "/v1/lab/reports/20261121-101500-tpcds-penstock-4f2a"
+
+
+def cookie(header: str) -> Morsel[str]:
+    (found,) = SimpleCookie(header).values()
+    return found
+
+
+def test_the_cookie_is_for_one_path_and_out_of_reach_of_scripts(tmp_path: Path) -> None:
+    answer = Stage(tmp_path).client(Scope.READ).post("/v1/browser-access", json={"path": REPORT})
+    assert (answer.status_code, answer.content) == (204, b"")
+    found = cookie(answer.headers["set-cookie"])
+    assert found["path"] == REPORT
+    assert found["httponly"] is True
+    assert found["samesite"] == "strict"
+    assert 0 < int(found["max-age"]) <= 3600
+
+
+def test_the_cookie_is_sent_by_tls_alone_where_there_is_tls(tmp_path: Path) -> None:
+    client = Stage(tmp_path).client(Scope.READ)
+    client.base_url = client.base_url.copy_with(scheme="https")
+    assert cookie(client.post("/v1/browser-access", json={"path": REPORT}).headers["set-cookie"])["secure"] is True
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "opens"),
+    [
+        ("GET", REPORT, True),
+        ("GET", "/v1/self", False),
+        ("GET", "/v1/applications", False),
+        ("POST", "/v1/applications", False),
+    ],
+)
+def test_the_cookie_opens_its_page_and_no_other(tmp_path: Path, method: str, address: str, opens: bool) -> None:
+    stage = Stage(tmp_path)
+    found = cookie(
+        stage.client(Scope.ADMINISTER).post("/v1/browser-access", json={"path": REPORT}).headers["set-cookie"]
+    )
+    answer = stage.client(None).request(method, address, headers={"Cookie": f"{found.key}={found.value}"})
+    # The report itself was never measured here.
+    assert answer.status_code == (404 if opens else 401)
+
+
+def test_nobody_is_granted_anything_without_a_token(tmp_path: Path) -> None:
+    assert Stage(tmp_path).client(None).post("/v1/browser-access", json={"path": REPORT}).status_code == 401
+
+
+def test_the_api_itself_cannot_be_granted(tmp_path: Path) -> None:
+    answer = Stage(tmp_path).client(Scope.ADMINISTER).post("/v1/browser-access", json={"path": "/v1/"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")

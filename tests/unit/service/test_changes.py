@@ -1,0 +1,32 @@
+"""The stream of changes over HTTP."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fakes import Stage
+
+from penstock.engine.application import ApplicationSpec
+from penstock.service.access import Scope
+from penstock.service.happenings import Happenings
+
+
+def test_the_stream_is_one_of_events_and_ends_with_the_service(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    client = stage.client(Scope.READ)
+    stage.service.closing.set()
+    answer = client.get("/v1/changes")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["cache-control"] == "no-store"
+    assert stage.service.feed.listeners == 0
+
+
+def test_an_application_is_told_as_it_is_listed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
+    told = Happenings(stage.service).application("app-1")
+    assert told is not None
+    assert told.instance == "default"
+    assert json.loads(json.dumps(told.data)) == stage.client(Scope.READ).get("/v1/applications/app-1").json()
+    assert Happenings(stage.service).application("gone") is None
