@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -64,15 +65,17 @@ def serve(home: Home, listening: Listening, *, log_level: str) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Tells streams and readiness of the end when it is asked for, not when it has come."""
+    """Tells streams and readiness of the end when it is asked for, not when it has come. Returns then: uvicorn's own sends
+    itself the signal again, and nothing behind it would happen."""
 
     def __init__(self, config: uvicorn.Config, closing: threading.Event) -> None:
         super().__init__(config)
         self._closing = closing
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, sig: int, _: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
         self._closing.set()
-        super().handle_exit(sig, frame)
 
 
 @asynccontextmanager

@@ -60,7 +60,10 @@ class Tails:
         key = (application_id, name)
         while not self._closing():
             tail = self._tails.get(key)
-            piece = (tail.after(start) if tail is not None else b"") or await self._piece(key, start)
+            if tail is not None and tail.end <= start:
+                piece = b""  # as far as anybody has seen
+            else:
+                piece = (tail.after(start) if tail is not None else b"") or await self._piece(key, start)
             if piece:
                 start += len(piece)
                 yield piece
@@ -73,8 +76,10 @@ class Tails:
             if await self._complete(key):
                 # It may have grown between the two looks.
                 return bool(await self._piece(key, position))
-            tail = self._tails.setdefault(key, _Tail(position))
-            tail.start(self._look(key, tail))
+            # Others may have come while that was asked.
+            if (tail := self._tails.get(key)) is None:
+                tail = self._tails[key] = _Tail(position)
+                tail.start(self._look(key, tail))
         tail.readers += 1
         try:
             return await tail.grown(position, self._closing)
@@ -99,8 +104,10 @@ class Tails:
                             tail.append(piece)
                         return
                 await asyncio.sleep(_LOOK_SECONDS)
+        except Exception as error:
+            tail.problem = error  # the readers' own, each of them
         finally:
-            self._tails.pop(key, None)
+            del self._tails[key]
             tail.finish()
 
     async def _piece(self, key: Key, start: int) -> bytes:
@@ -116,6 +123,7 @@ class _Tail:
     def __init__(self, end: int) -> None:
         self.end = end
         self.readers = 0
+        self.problem: Exception | None = None
         self._window = bytearray()
         self._changed = asyncio.Event()
         self._finished = False
@@ -144,6 +152,8 @@ class _Tail:
 
     async def grown(self, position: int, closing: Callable[[], bool]) -> bool:
         while self.end <= position:
+            if self.problem is not None:
+                raise self.problem
             if self._finished or closing():
                 return False
             changed = self._changed

@@ -1,0 +1,110 @@
+"""What no request gets past: size, depth, slowness, control characters; and what every answer carries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.service.fakes import Stage
+
+from penstock.service import guards
+from penstock.service.guards import Guard, Limits, Seen
+
+ADDRESS = "/v1/applications"
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(stage: Stage) -> None:
+    answer = stage.client().post(ADDRESS, content=b"x" * ((1 << 20) + 1))
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+
+
+def test_a_body_without_a_length_is_counted_as_it_comes(tmp_path: Path) -> None:
+    client = Stage(tmp_path, limits=Limits(body_bytes=100)).client()
+    assert client.post(ADDRESS, content=iter([b"x" * 60, b"x" * 60])).status_code == 413
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'])
+def test_a_body_that_is_nested_too_deeply_reaches_no_parser(stage: Stage, opening: str) -> None:
+    answer = stage.client().post(ADDRESS, content=opening * 50_000, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "nested too deeply" in answer.json()["problem"]
+
+
+@given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_too_deep_is_what_the_value_itself_is(value: Any) -> None:
+    def depth(part: Any) -> int:
+        if isinstance(part, (list, dict)):
+            return 1 + max(map(depth, part.values() if isinstance(part, dict) else part), default=0)
+        return 0
+
+    for most in range(6):
+        assert (guards.nesting(json.dumps(value).encode(), most) > most) == (depth(value) > most)
+
+
+def test_brackets_in_strings_are_no_nesting() -> None:
+    assert guards.nesting(json.dumps({"a": "[{" * 1000 + '"\\'}).encode(), 5) <= 5
+
+
+@pytest.mark.parametrize("address", ["/v1/applications/a%00b", "/v1/applications/a%0ab", "/v1/tables?pattern=%00"])
+def test_control_characters_in_an_address_are_refused(stage: Stage, address: str) -> None:
+    assert stage.client().get(address).status_code == 400
+
+
+def test_every_answer_has_an_id_and_allows_a_browser_nothing(stage: Stage) -> None:
+    answer = stage.client().get("/v1/nothing")
+    assert answer.status_code == 404
+    assert len(answer.headers["x-request-id"]) == 16
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.json()["instance"].endswith(answer.headers["x-request-id"])
+
+
+def test_a_defect_is_told_by_its_requests_id_and_nothing_else(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    stage.engine.counts = None  # type: ignore[assignment, method-assign]
+    answer = stage.client().get("/metrics")
+    assert answer.status_code == 500
+    assert "Traceback" not in answer.text
+    assert "NoneType" not in answer.text
+    assert any(record.exc_info for record in caplog.records)
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for() -> None:
+    sent = asyncio.run(_asked(Limits(body_seconds=0.05), receive_after=5.0))
+    assert sent[0]["status"] == 408
+
+
+def test_a_client_that_stops_reading_is_hung_up_on() -> None:
+    seen: list[Seen] = []
+    asyncio.run(_asked(Limits(send_seconds=0.05), receive_after=0.0, stuck=True, seen=seen))
+    assert [answered.status for answered in seen] == [499]
+
+
+async def _asked(
+    limits: Limits, *, receive_after: float, stuck: bool = False, seen: list[Seen] | None = None
+) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+
+    async def app(_scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(3):
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(receive_after)
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if stuck and message["type"] == "http.response.body":
+            await asyncio.sleep(10)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
+    tell = (seen if seen is not None else []).append
+    await asyncio.wait_for(Guard(app, limits=limits, tell=tell)(scope, receive, send), 5)
+    return sent

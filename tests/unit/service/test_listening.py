@@ -1,0 +1,51 @@
+"""The service refuses to be reached from outside in the open, or without anybody who may use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import InvalidInput, MissingRequirement
+from penstock.service.listening import Listening, refuse_unsafe
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> tuple[Path, Path]:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    for path in (certificate, key):
+        path.write_text("-")
+        path.chmod(0o600)
+    return certificate, key
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
+def test_this_machine_alone_needs_neither_tls_nor_tokens(host: str) -> None:
+    refuse_unsafe(Listening(host), has_tokens=False)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "penstock", ""])  # noqa: S104
+def test_anything_else_needs_both(host: str, pem: tuple[Path, Path]) -> None:
+    with pytest.raises(InvalidInput, match="nothing would be encrypted"):
+        refuse_unsafe(Listening(host), has_tokens=True)
+    with pytest.raises(InvalidInput, match="no token"):
+        refuse_unsafe(Listening(host, 1, *pem), has_tokens=False)
+    refuse_unsafe(Listening(host, 1, *pem), has_tokens=True)
+
+
+def test_a_key_that_others_can_read_is_none(pem: tuple[Path, Path]) -> None:
+    pem[1].chmod(0o644)
+    with pytest.raises(InvalidInput, match="can read the TLS key"):
+        refuse_unsafe(Listening("127.0.0.1", 1, *pem), has_tokens=True)
+
+
+def test_half_of_the_files_or_files_that_are_not_there_are_refused(pem: tuple[Path, Path]) -> None:
+    with pytest.raises(InvalidInput, match="two files"):
+        refuse_unsafe(Listening("127.0.0.1", 1, pem[0], None), has_tokens=True)
+    pem[0].unlink()
+    with pytest.raises(MissingRequirement, match="no file"):
+        refuse_unsafe(Listening("127.0.0.1", 1, *pem), has_tokens=True)
+
+
+def test_the_address_is_as_a_client_writes_it() -> None:
+    assert Listening("::1", 8440).url == "http://[::1]:8440"

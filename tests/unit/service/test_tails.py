@@ -1,0 +1,167 @@
+"""Followers of a log get every byte once and in order, and many of them cost what one does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from penstock.errors import LakeError
+from penstock.service import tails
+from penstock.service.tails import PIECE_BYTES, Tails
+
+
+class GrowingLog:
+    """A log in memory; counts how often it is read."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.content = content
+        self.ended = False
+        self.reads = 0
+        self.problem: Exception | None = None
+
+    def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+        self.reads += 1
+        if self.problem is not None:
+            raise self.problem
+        return self.content[start : start + at_most]
+
+    def complete(self, application_id: str) -> bool:
+        return self.ended
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tails, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(tails, "_ASK_STATE_SECONDS", 0.02)
+
+
+async def collected(pieces: AsyncIterator[bytes]) -> bytes:
+    return b"".join([piece async for piece in pieces])
+
+
+def run(work: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(work, 20))
+
+
+def never() -> bool:
+    return False
+
+
+def test_what_is_there_is_read_in_bounded_pieces() -> None:
+    log = GrowingLog(bytes(range(256)) * 2000)
+
+    async def work() -> list[bytes]:
+        return [piece async for piece in Tails(log, closing=never).read("a", "driver.log", 7)]
+
+    pieces = run(work())
+    assert b"".join(pieces) == log.content[7:]
+    assert max(map(len, pieces)) <= PIECE_BYTES
+
+
+def test_followers_who_begin_anywhere_get_every_byte_once() -> None:
+    log = GrowingLog(b"0123456789" * 100)
+    begins = [0, 3, 500, 999, 1000]
+
+    async def work() -> list[bytes]:
+        followed = Tails(log, closing=never)
+        readers = [asyncio.ensure_future(collected(followed.follow("a", "driver.log", start))) for start in begins]
+        for number in range(50):
+            log.content += b"line %d\n" % number
+            await asyncio.sleep(0.002)
+        log.ended = True
+        return list(await asyncio.gather(*readers))
+
+    got = run(work())
+    assert got == [log.content[start:] for start in begins]
+
+
+def test_a_follower_far_behind_the_window_still_gets_all() -> None:
+    log = GrowingLog()
+
+    async def work() -> tuple[bytes, bytes]:
+        followed = Tails(log, closing=never)
+
+        async def slowly() -> bytes:
+            got = b""
+            async for piece in followed.follow("a", "driver.log"):
+                got += piece
+                await asyncio.sleep(0.03)
+            return got
+
+        quick, slow = (
+            asyncio.ensure_future(collected(followed.follow("a", "driver.log"))),
+            asyncio.ensure_future(slowly()),
+        )
+        for number in range(20):
+            log.content += bytes([number]) * (90 << 10)
+            await asyncio.sleep(0.005)
+        log.ended = True
+        return await quick, await slow
+
+    quick, slow = run(work())
+    assert quick == slow == log.content
+
+
+def test_two_hundred_followers_of_one_log_read_it_hardly_more_often_than_one() -> None:
+    async def followed_by(number: int) -> int:
+        log = GrowingLog(b"begin\n")
+        followed = Tails(log, closing=never)
+        readers = [asyncio.ensure_future(collected(followed.follow("a", "driver.log"))) for _ in range(number)]
+        await asyncio.sleep(0.2)
+        begun = log.reads
+        for _ in range(10):
+            log.content += b"more\n"
+            await asyncio.sleep(0.03)
+        assert followed.open == 1
+        reads = log.reads - begun
+        log.ended = True
+        assert set(await asyncio.gather(*readers)) == {log.content}
+        assert followed.open == 0
+        return reads
+
+    alone, crowd = run(followed_by(1)), run(followed_by(200))
+    assert crowd < 3 * alone + 20
+
+
+def test_a_log_nobody_follows_any_more_is_not_looked_at() -> None:
+    log = GrowingLog(b"x")
+
+    async def work() -> tuple[int, int]:
+        followed = Tails(log, closing=never)
+        reader = asyncio.ensure_future(collected(followed.follow("a", "driver.log")))
+        await asyncio.sleep(0.1)
+        during = followed.open
+        reader.cancel()
+        await asyncio.sleep(0.3)
+        return during, followed.open
+
+    assert run(work()) == (1, 0)
+
+
+def test_followers_are_let_go_when_the_service_ends() -> None:
+    log, closing = GrowingLog(b"so far"), []
+
+    async def work() -> bytes:
+        followed = Tails(log, closing=lambda: bool(closing))
+        reader = asyncio.ensure_future(collected(followed.follow("a", "driver.log")))
+        await asyncio.sleep(0.05)
+        closing.append(True)
+        return await reader
+
+    assert run(work()) == b"so far"
+
+
+def test_a_lake_that_fails_breaks_the_stream_rather_than_to_pass_for_its_end() -> None:
+    log = GrowingLog(b"so far")
+
+    async def work() -> None:
+        reader = asyncio.ensure_future(collected(Tails(log, closing=never).follow("a", "driver.log")))
+        await asyncio.sleep(0.1)
+        log.problem = LakeError("The lake is away")
+        await reader
+
+    with pytest.raises(LakeError):
+        run(work())
