@@ -65,8 +65,10 @@ def serve(home: Home, listening: Listening, *, log_level: str) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Tells streams and readiness of the end when it is asked for, not when it has come. Returns then: uvicorn's own sends
-    itself the signal again, and nothing behind it would happen."""
+    """Tells streams and readiness of the end when it is asked for, not when it has come.
+
+    It returns then: uvicorn's own sends itself the signal again, and nothing behind it would happen.
+    """
 
     def __init__(self, config: uvicorn.Config, closing: threading.Event) -> None:
         super().__init__(config)
