@@ -79,7 +79,7 @@ def test_two_engines_on_one_database_launch_every_application_once(home: Home, e
 
 
 def test_none_is_lost_or_doubled_or_overtaken_while_the_engine_is_killed(home: Home) -> None:
-    result = run(home, submissions=25, kills=2, seconds=(0.6, 1.0))
+    result = run(home, submissions=40, kills=2, seconds=(1.0, 2.5))
     assert (result["broken"], result["kills"]) == ([], 2)
 
 

@@ -1,15 +1,16 @@
-"""One engine at work, to be killed: `python -m tests.load.engine_process HOME`."""
+"""A whole service at work, to be killed: `python -m tests.load.engine_process HOME PORT`."""
 
 from __future__ import annotations
 
 import sys
-import threading
 from pathlib import Path
 
 from tests.load.pretended import PretendingEngine
 
-from penstock.engine.dispatcher import Dispatcher
 from penstock.home import Home
+from penstock.service import serving
+from penstock.service.listening import Listening
 
 if __name__ == "__main__":
-    Dispatcher(PretendingEngine(Home(Path(sys.argv[1])))).run(threading.Event())
+    serving.Engine = PretendingEngine  # type: ignore[misc]
+    serving.serve(Home(Path(sys.argv[1])), Listening(port=int(sys.argv[2])), log_level="warning")
