@@ -18,7 +18,6 @@ from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import EMBEDDED, Lakes
 
 if TYPE_CHECKING:
-    from penstock.lake.check import Row
     from penstock.lake.objects import S3ObjectStore
 
 app = typer.Typer(
@@ -167,6 +166,7 @@ def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     """
     from rich.console import Console
 
+    from penstock.cli.judgements import print_rows
     from penstock.lake.check import LakeCheck, usable
 
     lakes = Lakes(Home.default())
@@ -183,7 +183,11 @@ def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         report = {"lake": chosen.name, "usable": usable(rows), "rows": [row.as_json() for row in rows]}
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
-        _print_check(chosen, rows, ok=usable(rows))
+        conclusion = (
+            "Penstock can use this lake." if usable(rows) else "Penstock cannot use this lake yet: see the failed rows."
+        )
+        title = f"{chosen.name}: {chosen.root}"
+        print_rows(title, rows, conclusion, columns=("feature", "measured", "what Penstock does"))
     raise typer.Exit(0 if usable(rows) else 1)
 
 
@@ -271,21 +275,3 @@ def _open(name: str | None, text: str) -> tuple[Lake, S3ObjectStore, str]:
     lake = Lakes(home).get(name)
     key = lake.key(text)
     return lake, open_store(home, lake), key
-
-
-def _print_check(lake: Lake, rows: list[Row], *, ok: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from penstock.lake.judgements import Outcome
-
-    colours = {Outcome.OK: "green", Outcome.LIMITED: "yellow", Outcome.FAILED: "red", Outcome.SKIPPED: "dim"}
-    table = Table("feature", "", "measured", "what Penstock does", title=f"{lake.name}: {lake.root}")
-    for row in rows:
-        seen = row.judgement
-        outcome = Text(seen.outcome.value, style=colours[seen.outcome])
-        table.add_row(Text(row.feature), outcome, Text(seen.measured), Text(seen.consequence))
-    console = Console()
-    console.print(table)
-    console.print("Penstock can use this lake." if ok else "Penstock cannot use this lake yet: see the failed rows.")

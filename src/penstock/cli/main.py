@@ -73,6 +73,7 @@ _COMMANDS = {
     "up": _Command("machine", "up", "Start the embedded lake and catalog, and prepare fast starts.", _HERE),
     "down": _Command("machine", "down", "Stop applications, lake and catalog; nothing is left running.", _HERE),
     "status": _Command("machine", "status", "Show what runs here.", _HERE),
+    "doctor": _Command("doctor", "doctor", "Say what works here, and what to do about the rest.", _HERE),
     "wipe": _Command("machine", "wipe", "Remove everything Penstock keeps on this machine.", _HERE),
     "serve": _Command("serve", "serve", "Serve the REST API and the console.", _HERE),
     "token": _Command("token", "app", "Who may use the service.", _HERE, remote=True),

@@ -122,6 +122,10 @@ class Ledger:
         """As `changes`, and within every process of the database counts on this one to start what waits."""
         return self._records.changes(dispatching=True)
 
+    def dispatched(self) -> bool:
+        """Whether some process starts what waits."""
+        return self._records.dispatched()
+
     def admit_next(self) -> Application | None:
         """Promise a cluster to the application whose turn it is, where a dispatcher has to start it and there is room.
 

@@ -21,7 +21,7 @@ from penstock.clusters.base import Capacity
 from penstock.engine import fairness, lifecycle, outbox, schema
 from penstock.engine.admission import CORES_PER_CORE
 from penstock.engine.application import Application, Reason, State
-from penstock.engine.claims import CHANNEL, SUPERVISED, Changes, Claim, claimed, listening
+from penstock.engine.claims import CHANNEL, SUPERVISED, Changes, Claim, claimed, dispatched_by_somebody, listening
 from penstock.engine.lifecycle import Event, Instruction
 from penstock.engine.rows import application_of, changing, given, now
 from penstock.engine.sharing import BEFORE_LAUNCH, ON_CLUSTER, Sharing
@@ -198,6 +198,11 @@ class Records:
         )
         with self._engine.connect() as connection:
             return list(connection.execute(query).scalars())
+
+    def dispatched(self) -> bool:
+        """Whether a dispatcher of this engine lives."""
+        with self._engine.connect() as connection:
+            return bool(connection.execute(sa.select(dispatched_by_somebody(self.owner))).scalar())
 
     def claim(self, application_id: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Claim]:
         """Supervise the application within; `StateError` where another process does and goes on doing so."""

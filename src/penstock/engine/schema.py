@@ -126,6 +126,12 @@ def ensure(engine: sa.Engine) -> None:
             migrate(connection)
 
 
+def version(engine: sa.Engine) -> str | None:
+    """Of the records as they are, which stay so; None where there are none yet."""
+    with engine.connect() as connection:
+        return _version(connection)
+
+
 def _version(connection: sa.Connection) -> str | None:
     if connection.execute(sa.text("SELECT to_regclass('alembic_version')")).scalar() is None:
         return None
