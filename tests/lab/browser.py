@@ -144,7 +144,8 @@ class Page:
             text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
             for kind in ("keyDown", "keyUp"):
                 more = {"text": text} if text and kind == "keyDown" else {}
-                self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, **more)
+                number = {"Enter": 13, "Escape": 27}.get(key, 0)
+                self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number, **more)
 
     def write(self, text: str) -> None:
         """Into what has the focus."""

@@ -101,7 +101,10 @@ def presented(header: str) -> str | None:
 def _by_grant(request: Request) -> Caller:
     """What a browser opens by address carries no token: it may have been granted that one path."""
     grants = request.app.state.service.browser_grants
-    if request.method in ("GET", "HEAD"):
+    # Another server on this machine is the “same site” to a browser, which sends it strict cookies too; some of Spark's
+    # pages do something when they are merely opened.
+    own = request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+    if own and request.method in ("GET", "HEAD"):
         found: Caller | None = grants.caller(request.url.path, request.cookies)
         if found is not None:
             return found

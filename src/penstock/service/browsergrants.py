@@ -25,7 +25,7 @@ COOKIE = "penstock_access_"
 _MOST_GRANTS = 10_000
 _PAGES = (
     re.compile(r"/v1/applications/[A-Za-z0-9-]{1,64}/ui/"),
-    re.compile(r"/v1/spark-history/"),
+    re.compile(r"/v1/spark-history/[A-Za-z0-9][A-Za-z0-9._-]{0,62}/"),
     re.compile(r"/v1/lab/reports/[A-Za-z0-9][A-Za-z0-9._-]{0,200}"),
 )
 

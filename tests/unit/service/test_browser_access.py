@@ -53,6 +53,17 @@ def test_the_cookie_opens_its_page_and_no_other(tmp_path: Path, method: str, add
     assert answer.status_code == (404 if opens else 401)
 
 
+@pytest.mark.parametrize(
+    ("site", "opens"), [("same-origin", True), ("none", True), ("same-site", False), ("cross-site", False)]
+)
+def test_no_other_page_can_make_the_browser_use_the_cookie(tmp_path: Path, site: str, opens: bool) -> None:
+    stage = Stage(tmp_path)
+    granted = stage.client(Scope.READ).post("/v1/browser-access", json={"path": REPORT})
+    found = cookie(granted.headers["set-cookie"])
+    sent = {"Cookie": f"{found.key}={found.value}", "Sec-Fetch-Site": site}
+    assert stage.client(None).get(REPORT, headers=sent).status_code == (404 if opens else 401)
+
+
 def test_nobody_is_granted_anything_without_a_token(tmp_path: Path) -> None:
     assert Stage(tmp_path).client(None).post("/v1/browser-access", json={"path": REPORT}).status_code == 401
 

@@ -80,6 +80,13 @@ def test_only_pages_can_be_granted(path: str) -> None:
         World().grants.grant(ADA, path)
 
 
+def test_the_history_server_is_granted_with_all_applications_in_it() -> None:
+    world = World()
+    granted = world.grants.grant(ADA, "/v1/spark-history/embedded/")
+    assert world.opens("/v1/spark-history/embedded/history/app-1/", granted)
+    assert not world.opens("/v1/spark-history/other/", granted)
+
+
 def test_a_wrong_secret_opens_nothing() -> None:
     world = World()
     granted = world.grants.grant(ADA, UI)

@@ -109,10 +109,10 @@ export async function* texts(answer) {
 }
 
 /**
- * Opens an address that the browser itself must load (a Spark UI, a report), after asking for access to it alone.
- * Without an opener: a page with one would get a copy of this tab's storage, and the token with it.
+ * Opens an address that the browser itself must load (a Spark UI, a report), after asking for access to it, or to all
+ * `below` a part of it. Without an opener: a page with one would get a copy of this tab's storage, and the token in it.
  */
-export async function openPage(path) {
-  await post("v1/browser-access", { path: `/${path}` });
+export async function openPage(path, below = path) {
+  await post("v1/browser-access", { path: `/${below}` });
   window.open(new URL(path, document.baseURI), "_blank", "noopener");
 }

@@ -26,13 +26,15 @@ export default async function application(view, { signal, keys, go, may, live },
     async () => { await post(`v1/applications/${item.id}/stop`); });
   const again = () => attempt(async () => go("application", (await post(`v1/applications/${item.id}/rerun`, {}, { "Idempotency-Key": crypto.randomUUID() })).id), "Submitted again");
   const change = () => { location.hash = `#/run?from=${item.id}`; };
-  const openUi = () => attempt(() => openPage(`v1/applications/${item.id}/ui/`));
   const running = () => !format.FINAL.has(item.state);
+  const pages = () => `v1/spark-history/${encodeURIComponent(item.spec.lake)}/`;
+  const hasUi = () => (running() ? item.ui : item.spark_application_id);
+  const openUi = () => attempt(() => (running() ? openPage(`v1/applications/${item.id}/ui/`) : openPage(`${pages()}history/${item.spark_application_id}/`, pages())));
 
   function drawTop() {
     const can = may("submit");
     fill(top, head(item.spec.name,
-      item.state === "running" ? button("Spark UI", openUi, { key: "u" }) : null,
+      hasUi() ? button(running() ? "Spark UI" : "Spark history", openUi, { key: "u" }) : null,
       can && !running() ? button("Change and run", change, { key: "e" }) : null,
       can && !running() ? button("Run again", again, { kind: "primary", key: "r" }) : null,
       can && running() && item.state !== "stopping" ? button("Stop", stop, { kind: "danger", key: "x" }) : null),
@@ -63,7 +65,7 @@ export default async function application(view, { signal, keys, go, may, live },
   });
   keys.view("This application", {
     ...Object.fromEntries(Object.keys(TABS).map((name, index) => [String(index + 1), [TABS[name].toLowerCase(), () => go("application", item.id, name)]])),
-    u: ["its Spark UI, while it runs", () => item.state === "running" && openUi()],
+    u: ["Spark's own pages of it, live or from the history", () => hasUi() && openUi()],
     x: ["stop it", () => may("submit") && running() && stop()],
     r: ["run it again", () => may("submit") && !running() && again()],
     e: ["change it and run it", () => may("submit") && !running() && change()],

@@ -29,7 +29,7 @@ function card(one, can, load) {
     ready ? h("code", {}, one.address) : h("p", { class: "note" }, format.FINAL.has(one.state) ? "It has ended." : "Its cluster is being started."),
     h("footer", {}, ready && can ? button("Connect", () => attempt(() => connect(one)), { kind: "small", "aria-label": `Connect to ${one.name}` }) : null,
       can && !format.FINAL.has(one.state) ? button("Stop", () => confirm(`Stop ${one.name}?`, "What it holds in memory is lost.", "Stop it",
-        async () => { await post(`v1/applications/${one.id}/stop`); await load(); }), { kind: "quiet small", "aria-label": `Stop ${one.name}` }) : null));
+        async () => { await post(`v1/sessions/${one.id}/stop`); await load(); }), { kind: "quiet small", "aria-label": `Stop ${one.name}` }) : null));
 }
 
 async function connect(one) {
@@ -52,7 +52,7 @@ async function begin(load) {
     submit: async (form) => {
       const executor = { ...(form.get("cores") && { cores: Number(form.get("cores")) }), ...(form.get("memory") && { memory: form.get("memory") }) };
       const size = { ...(form.get("executors") && { executors: Number(form.get("executors")) }), ...(Object.keys(executor).length && { executor }) };
-      await post("v1/sessions", { name: form.get("name"), instance: form.get("instance"), idle_seconds: Number(form.get("idle")), ...(Object.keys(size).length && { size }) }, { "Idempotency-Key": crypto.randomUUID() });
+      await post("v1/sessions", { name: form.get("name"), instance: form.get("instance"), idle_seconds: Number(form.get("idle")), ...(Object.keys(size).length && { size }) });
       await load();
     },
   });
