@@ -58,7 +58,7 @@ _COMMANDS = {
     "show": _Command("apps", "show", "Show all that is known of an application.", _RUN, remote=True),
     "logs": _Command("apps", "logs", "Show what an application's processes wrote.", _RUN, remote=True),
     "stop": _Command("apps", "stop", "End an application.", _RUN, remote=True),
-    "session": _Command("session", "app", "Clusters for interactive work over Spark Connect.", _RUN),
+    "session": _Command("session", "app", "Clusters for interactive work over Spark Connect.", _RUN, remote=True),
     "rerun": _Command("apps", "rerun", "Run an application again, as a new one.", _RUN, remote=True),
     "lake": _Command("lake", "app", "Object stores: start the embedded one, add others, check them.", _DATA),
     "tables": _Command("tables", "app", "The catalog's tables.", _DATA, remote=True),

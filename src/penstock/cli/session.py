@@ -10,9 +10,10 @@ import typer
 
 from penstock.cli import options
 from penstock.cli.console import STYLES, closing_line, duration, moment
-from penstock.engine.engine import Engine
-from penstock.engine.sessions import IDLE_SECONDS, Session, Sessions, Wanted
-from penstock.home import Home
+from penstock.cli.sessiontarget import SessionTarget, sessions
+from penstock.cli.target import target
+from penstock.engine.application import DEFAULT_INSTANCE
+from penstock.engine.sessions import Session, Wanted
 
 app = typer.Typer(no_args_is_help=True, help="Clusters for interactive work: any Spark Connect client, any notebook.")
 
@@ -35,6 +36,7 @@ def start(
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="A Spark setting.")] = None,  # noqa: UP045
     tag: Annotated[Optional[list[str]], typer.Option(help="A word to find it by.")] = None,  # noqa: UP045
     lake: options.Lake = None,
+    instance: Annotated[str, typer.Option(help="Whose quota and share it has.")] = DEFAULT_INSTANCE,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and return.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -42,44 +44,42 @@ def start(
 
     PySpark's own client works on it: SPARK_REMOTE=$(penstock session start) python, then SparkSession.builder as ever.
     """
-    engine = Engine(Home.default())
-    sessions = Sessions(engine)
+    there = sessions()
     size = options.cluster_size(
-        engine.usual_size(),
+        target().usual_size(),
         driver_cores=driver_cores,
         driver_memory=driver_memory,
         executors=executors,
         executor_cores=executor_cores,
         executor_memory=executor_memory,
     )
-    submitted = engine.submit(
+    session = there.start(
         Wanted(
             size=size,
             name=name,
-            idle_seconds=options.seconds(idle_timeout, "--idle-timeout") or IDLE_SECONDS,
+            idle_seconds=options.seconds(idle_timeout, "--idle-timeout") or 0,
             profile=profile,
             lake=lake,
             settings=options.pairs(conf, "--conf"),
             tags=tuple(tag or ()),
             time_limit_seconds=options.seconds(time_limit, "--time-limit"),
-        ).specification()
+            instance=instance,
+        )
     )
-    engine.detach(submitted.id)
     if detach:
-        session = sessions.get(submitted.id)
         typer.echo(json.dumps(session.to_json()) if as_json else session.id)
         return
     try:
-        session = sessions.wait(submitted.id)
+        session = there.wait(session.id)
     except KeyboardInterrupt:
-        print(f" {submitted.id} goes on starting: penstock session stop {submitted.id}", file=sys.stderr)
+        print(f" {session.id} goes on starting: penstock session stop {session.id}", file=sys.stderr)
         raise
-    address = sessions.address(session.id)
+    found = there.address(session.id)
     if as_json:
-        typer.echo(json.dumps({**session.to_json(), "address": address}))
+        typer.echo(json.dumps({**session.to_json(), "address": found}))
         return
     print(f"{session.id} ends after {duration(session.idle_seconds)} without use", file=sys.stderr)
-    typer.echo(address)
+    typer.echo(found)
 
 
 @app.command("list")
@@ -89,7 +89,7 @@ def list_(
     as_json: options.Json = False,
 ) -> None:
     """List sessions, the newest first."""
-    found = Sessions(_engine()).list(ended=ended, limit=limit)
+    found = _existing().list(ended=ended, limit=limit)
     if as_json:
         typer.echo(json.dumps([session.to_json() for session in found], indent=2))
         return
@@ -102,21 +102,20 @@ def list_(
 @app.command()
 def address(session_id: Id) -> None:
     """Print where a session listens, token included."""
-    typer.echo(Sessions(_engine()).address(session_id))
+    typer.echo(_existing().address(session_id))
 
 
 @app.command()
 def stop(session_id: Id) -> None:
     """End a session, and return when nothing of its cluster is left."""
-    engine = _engine()
-    session = Sessions(engine).get(session_id)
+    session = _existing().get(session_id)
     if session.application.state.final:
         typer.echo(f"{session.id} has already ended: {session.application.state.value}")
         return
-    typer.echo(closing_line(engine.stop(session.id)))
+    typer.echo(closing_line(target().stop(session.id)))
 
 
-def _show(sessions: list[Session]) -> None:
+def _show(found: list[Session]) -> None:
     from rich.table import Table
     from rich.text import Text as Styled
 
@@ -125,7 +124,7 @@ def _show(sessions: list[Session]) -> None:
     table = Table(box=None, header_style="bold")
     for title in ("id", "name", "state", "submitted", "address", "ends when idle for"):
         table.add_column(title, no_wrap=title in ("id", "address"))
-    for session in sessions:
+    for session in found:
         state = session.application.state
         table.add_row(
             session.id,
@@ -138,7 +137,6 @@ def _show(sessions: list[Session]) -> None:
     plain_console().print(table)
 
 
-def _engine() -> Engine:
-    engine = Engine(Home.default())
-    engine.reconcile()
-    return engine
+def _existing() -> SessionTarget:
+    target().reconcile()
+    return sessions()

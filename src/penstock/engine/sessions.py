@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -124,36 +125,24 @@ class Applications(Protocol):
     def private_file(self, application: Application, name: str) -> str | None: ...
 
 
-class Sessions:
-    """Those of an engine, which starts and ends them as it does any application: see `Wanted.specification`."""
+class AnySessions(ABC):
+    """Sessions, wherever the engine that has them is."""
 
-    def __init__(self, applications: Applications) -> None:
-        self._applications = applications
-
+    @abstractmethod
     def get(self, session_id: str) -> Session:
         """`NotFound` where there is no such application, or it is no session."""
-        application = self._applications.get(session_id)
-        if not is_session(application.spec):
-            raise NotFound(f"{application.id} is no session", fix="penstock session list shows them")
-        return self._session(application)
 
+    @abstractmethod
     def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]:
         """Newest first; those that have ended only where they are asked for."""
-        states = () if ended else [state for state in State if not state.final]
-        found = self._applications.list(states=states, tags=[TAG], limit=limit)
-        return [self._session(application) for application in found if is_session(application.spec)]
 
+    @abstractmethod
     def address(self, session_id: str) -> str:
         """`sc://localhost:PORT/;token=…`, which is all a client needs: never to be listed, logged or kept.
 
         PySpark's client sends a token over an unencrypted connection to `localhost` only, by that name. Raises
         `NotFound`, or `StateError` where the session does not listen (any more).
         """
-        session = self.get(session_id)
-        published = self._published(session.application)
-        if published is None:
-            raise _not_listening(session.application)
-        return f"sc://localhost:{published['port']}/;token={published['token']}"
 
     def wait(self, session_id: str, *, timeout_seconds: float | None = None) -> Session:
         """Until it listens. Raises `ClusterError` where it ends before that, `StateError` when the time is over."""
@@ -169,6 +158,31 @@ class Sessions:
                 )
             time.sleep(_LOOK_SECONDS)
         return session
+
+
+class Sessions(AnySessions):
+    """Those of an engine, which starts and ends them as it does any application: see `Wanted.specification`."""
+
+    def __init__(self, applications: Applications) -> None:
+        self._applications = applications
+
+    def get(self, session_id: str) -> Session:
+        application = self._applications.get(session_id)
+        if not is_session(application.spec):
+            raise NotFound(f"{application.id} is no session", fix="penstock session list shows them")
+        return self._session(application)
+
+    def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]:
+        states = () if ended else [state for state in State if not state.final]
+        found = self._applications.list(states=states, tags=[TAG], limit=limit)
+        return [self._session(application) for application in found if is_session(application.spec)]
+
+    def address(self, session_id: str) -> str:
+        session = self.get(session_id)
+        published = self._published(session.application)
+        if published is None:
+            raise _not_listening(session.application)
+        return f"sc://localhost:{published['port']}/;token={published['token']}"
 
     def _session(self, application: Application) -> Session:
         published = self._published(application)
