@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.integration.conftest import Served
 
 from penstock.engine.engine import Engine
-from penstock.home import Home
 from penstock.lake.registry import Lakes
 
 pytestmark = pytest.mark.integration
@@ -37,61 +32,9 @@ spark.stop()
 """
 
 
-@dataclass(frozen=True)
-class Served:
-    url: str
-    token: str
-    home: Home
-
-
 @pytest.fixture(scope="module")
-def client_python(request: pytest.FixtureRequest) -> Path:
-    """The Python of an environment that has the client; made once, kept in pytest's cache."""
-    directory = Path(request.config.cache.mkdir("iaesdk-3.3.0"))  # type: ignore[union-attr]
-    python = directory / "bin" / "python"
-    if not _has_client(python):
-        subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        for packages in ([BUILD, "wheel"], ["--no-build-isolation", CLIENT]):
-            made = subprocess.run([*pip, *packages], check=False, capture_output=True, text=True)
-            if made.returncode:
-                pytest.skip(f"{CLIENT} cannot be installed: {made.stderr.strip().splitlines()[-1:]}")
-    return python
-
-
-def _has_client(python: Path) -> bool:
-    return python.exists() and not subprocess.run([python, "-c", "import iaesdk"], check=False).returncode
-
-
-@pytest.fixture(scope="module")
-def served(shared_home: Home) -> Iterator[Served]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(port)],
-        env={**os.environ, "PENSTOCK_HOME": str(shared_home.root)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + 60
-        while not _ready(url):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        yield Served(url, (shared_home.root / "service" / "admin.token").read_text("utf-8").strip(), shared_home)
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-
-
-def _ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health/ready").status_code == 200
-    except httpx.TransportError:
-        return False
+def client_python(python_with: Callable[..., Path]) -> Path:
+    return python_with("iaesdk", [BUILD, "wheel"], ["--no-build-isolation", CLIENT])
 
 
 def drive(python: Path, served: Served, details: dict[str, Any]) -> dict[str, Any]:

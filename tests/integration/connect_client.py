@@ -1,0 +1,22 @@
+"""What a notebook does on a session, run by PySpark's ordinary client: `connect_client.py ADDRESS`; prints JSON.
+
+Its Python has `pyspark-client` alone, without Spark's own jars or Penstock.
+"""
+
+import json
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+spark.range(1000).write.mode("overwrite").saveAsTable("from_a_session")
+doubled = udf(lambda number: number * 2, "long")
+told = {
+    "sum": spark.sql("select sum(id) from from_a_session").collect()[0][0],
+    "doubled": spark.table("from_a_session").select(doubled("id").alias("twice")).agg({"twice": "max"}).collect()[0][0],
+    "pandas": spark.range(3).toPandas()["id"].tolist(),
+    "version": spark.version,
+}
+spark.sql("drop table from_a_session")
+print(json.dumps(told))
