@@ -135,11 +135,20 @@ class Proxy:
         shown["x-content-type-options"] = "nosniff"
         shown["referrer-policy"] = "same-origin"
         return StreamingResponse(
-            answer.aiter_raw(), answer.status_code, headers=shown, background=BackgroundTask(answer.aclose)
+            _pieces(answer), answer.status_code, headers=shown, background=BackgroundTask(answer.aclose)
         )
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    finally:
+        # A visitor who leaves half-way ends this here, and no background task is run then.
+        await answer.aclose()
 
 
 def _target(path: str, query: str) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import cast
 
 import httpx
 import pytest
@@ -21,11 +23,16 @@ SPARK = Upstream("127.0.0.1", 4040, PREFIX)
 class Body(httpx.AsyncByteStream):
     """As it comes from a network: not read yet."""
 
-    def __init__(self, content: bytes) -> None:
-        self.content = content
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+        self.closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self.content
+        for piece in self.pieces:
+            yield piece
+
+    async def aclose(self) -> None:
+        self.closed = True
 
 
 def answered(status: int = 200, *, headers: dict[str, str] | None = None, body: bytes = b"") -> httpx.Response:
@@ -141,3 +148,24 @@ def test_a_server_that_is_gone_is_a_problem_and_no_defect() -> None:
     answer = showing(spark).get(f"{PREFIX}/")
     assert answer.status_code == 503
     assert answer.headers["content-type"] == problems.MEDIA_TYPE
+
+
+def test_a_visitor_who_leaves_half_way_leaves_no_connection_behind() -> None:
+    body = Body(b"the first half", b"the other")
+
+    async def left() -> None:
+        proxy = Proxy(httpx.MockTransport(lambda _: httpx.Response(200, stream=body)))
+        shown = await proxy.show(request_for(f"{PREFIX}/"), SPARK)
+        pieces = cast(AsyncGenerator[bytes, None], shown.body_iterator)
+        assert await pieces.__anext__() == b"the first half"
+        await pieces.aclose()
+        await proxy.close()
+
+    asyncio.run(left())
+    assert body.closed
+
+
+def request_for(path: str) -> Request:
+    headers = [(b"host", b"penstock.example")]
+    scope = {"type": "http", "method": "GET", "scheme": "http", "path": path, "raw_path": path.encode()}
+    return Request({**scope, "query_string": b"", "headers": headers, "server": ("penstock.example", 80)})
