@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from penstock.service.dialects.applications import applications
+from penstock.service.dialects.historyserver import history_server
 from penstock.service.dialects.instances import instances
 from penstock.service.dialects.jobs import jobs
 
@@ -17,6 +18,7 @@ def _all() -> APIRouter:
     for prefix in (_V3, _V4):
         found.include_router(applications(prefix))
         found.include_router(instances(prefix))
+        found.include_router(history_server(prefix))
     for prefix in _OLDER:
         found.include_router(jobs(prefix))
     return found

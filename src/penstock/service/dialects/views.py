@@ -33,7 +33,7 @@ def entry(application: Application, *, href: str, spark_version: str, spark_ui: 
         "id": application.id,
         "href": href,
         "runtime": {"spark_version": spark_version},
-        **_known_of(application, spark_ui),
+        **_of_both(application, spark_ui),
     }
 
 
@@ -41,7 +41,7 @@ def whole(application: Application, *, spark_version: str, spark_ui: str) -> dic
     return {
         "application_details": details(application.spec, spark_version),
         "id": application.id,
-        **_known_of(application, spark_ui),
+        **_of_both(application, spark_ui),
         "state_details": states.details(application.state, application.reason),
     }
 
@@ -54,7 +54,7 @@ def details(spec: ApplicationSpec, spark_version: str) -> dict[str, Any]:
         "runtime": {"spark_version": spark_version},
         "name": spec.name,
         "arguments": list(spec.arguments),
-        **_known(
+        **known(
             {
                 "class": spec.main_class,
                 "jars": ",".join(spec.jars) or None,
@@ -67,19 +67,19 @@ def details(spec: ApplicationSpec, spark_version: str) -> dict[str, Any]:
         "conf": {
             **_concealed(settings),
             **sizes.as_settings(spec.size),
-            **_known({"spark.submit.pyFiles": ",".join(spec.python_files) or None}),
+            **known({"spark.submit.pyFiles": ",".join(spec.python_files) or None}),
         },
         "env": dict(spec.environment),
     }
 
 
-def _known_of(application: Application, spark_ui: str) -> dict[str, str]:
+def _of_both(application: Application, spark_ui: str) -> dict[str, str]:
     return {
-        **_known(
+        **known(
             {
                 "spark_application_id": application.spark_application_id,
                 "spark_application_name": application.spec.name,
-                "spark_ui": spark_ui if application.state is State.RUNNING else None,
+                "spark_ui": spark_ui if _has_ui(application) else None,
                 "submission_time": moment(application.submitted_at),
             }
         ),
@@ -88,9 +88,13 @@ def _known_of(application: Application, spark_ui: str) -> dict[str, str]:
     }
 
 
+def _has_ui(application: Application) -> bool:
+    return application.state is State.RUNNING and application.spec.settings.get("spark.ui.enabled") == "true"
+
+
 def _times(application: Application) -> dict[str, str]:
     ended = moment(application.ended_at)
-    return _known(
+    return known(
         {
             "start_time": moment(application.started_at),
             "end_time": ended,
@@ -109,7 +113,8 @@ def _limit(application: Application) -> datetime | None:
     return application.admitted_at + timedelta(seconds=limit)
 
 
-def _known(values: Mapping[str, str | None]) -> dict[str, str]:
+def known(values: Mapping[str, str | None]) -> dict[str, str]:
+    """Without what is not."""
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from tests.unit.service.dialects.dialect_bodies import details
-from tests.unit.service.dialects.dialect_world import KEYS, World
+from tests.unit.service.dialects.dialect_world import AT, KEYS, World
 
+from penstock.engine.history import Status
 from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
+from penstock.service.dialects import historyserver
 
 V3 = "/v3/analytics_engines/team"
 
@@ -125,3 +128,39 @@ def test_who_may_submit_may_not_change_what_the_instance_keeps(world: World) -> 
         ("logging", {}),
     ):
         assert client.put(f"{V3}/{path}", json=body).status_code == 403
+
+
+class FakeHistory:
+    """Runs or does not, as it was last told."""
+
+    running: ClassVar[dict[str | None, bool]] = {}
+
+    def __init__(self, _: object) -> None:
+        pass
+
+    def status(self, lake: str | None = None) -> Status:
+        running = self.running.get(lake, False)
+        return Status(lake or "default", running, started_at=AT, idle_ends_at=AT if running else None)
+
+    def start(self, lake: str | None = None) -> Status:
+        self.running[lake] = True
+        return self.status(lake)
+
+    def stop(self, lake: str | None = None) -> Status:
+        self.running[lake] = False
+        return self.status(lake)
+
+
+def test_the_history_server_starts_and_stops_however_often_it_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(historyserver, "History", FakeHistory)
+    client, path = world.named(), f"{V3}/spark_history_server"
+    for _ in range(2):
+        started = client.post(path)
+        assert (started.status_code, started.json()["state"]) == (202, "started")
+    assert {"cores", "memory", "start_time", "auto_termination_time"} <= client.get(path).json().keys()
+    for _ in range(2):
+        assert client.delete(path).status_code == 204
+    assert client.get(path).json()["state"] == "stopped"
+    assert world.named("reader").post(path).status_code == 403
