@@ -82,6 +82,25 @@ def test_no_other_spelling_gets_around_it(stage: Stage, spark: Spark, spelling: 
     assert spark.asked == []
 
 
+@pytest.mark.parametrize(("referer", "status"), [("own", 200), ("another", 403), ("foreign", 403), (None, 403)])
+def test_a_browser_ends_a_job_only_from_the_application_s_own_page(
+    stage: Stage, referer: str | None, status: int
+) -> None:
+    root = f"/v1/applications/{running(stage)}/ui/"
+    came_from = {
+        "own": f"http://testserver{root}jobs/",
+        "another": "http://testserver/v1/applications/app-9/ui/jobs/",
+        "foreign": f"http://evil.example{root}",
+        None: None,
+    }[referer]
+    granted = stage.client(Scope.SUBMIT).post("/v1/browser-access", json={"path": root})
+    browser = stage.client(None)
+    browser.cookies.update(granted.cookies)
+    headers = {"Referer": came_from} if came_from else {}
+    assert browser.get(f"{root}jobs/").status_code == 200
+    assert browser.get(f"{root}jobs/job/kill/?id=1", headers=headers).status_code == status
+
+
 def test_an_application_without_pages_says_how_to_have_them(stage: Stage) -> None:
     answer = stage.client(Scope.READ).get(f"/v1/applications/{running(stage, interface=False)}/ui/")
     assert answer.status_code == 404

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from anyio import to_thread
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, StreamingResponse
 
 from penstock.engine.application import Application, State
-from penstock.errors import NotFound
+from penstock.errors import Forbidden, NotFound
 from penstock.service.access import Caller, Reader, Scope
 from penstock.service.context import Service, ServiceOf
 from penstock.service.proxy import ProxyOf, Upstream, closing_proxy
@@ -22,7 +24,7 @@ _ENDING_WORK = "kill"
 
 @router.get("", include_in_schema=False)
 def without_slash(application_id: str, _: Reader) -> RedirectResponse:
-    return RedirectResponse(f"/v1/applications/{application_id}/ui/")
+    return RedirectResponse(f"{_root(application_id)}/")
 
 
 @router.get("/{path:path}", response_class=StreamingResponse, summary="The live Spark UI")
@@ -31,9 +33,28 @@ async def page(
 ) -> StreamingResponse:
     """While the application runs, and where `spark.ui.enabled` is true. Ending a job or a stage there takes the scope
     submit. What it was like remains in the history server: `/v1/spark-history/{lake}/`."""
-    scope = Scope.SUBMIT if _ENDING_WORK in path.lower() else Scope.READ
+    ending = _ENDING_WORK in path.lower()
+    if ending and "authorization" not in request.headers:
+        _require_own_page(request, application_id)
+    scope = Scope.SUBMIT if ending else Scope.READ
     upstream = await to_thread.run_sync(_upstream, service, caller, application_id, scope)
     return await proxy.show(request, upstream)
+
+
+def _require_own_page(request: Request, application_id: str) -> None:
+    """A browser follows any page's link with the visitor's rights: only this application's own may end its jobs."""
+    came_from = urlsplit(request.headers.get("referer", ""))
+    own = came_from.netloc == request.headers.get("host") and came_from.path.startswith(_root(application_id) + "/")
+    if not own:
+        raise Forbidden(
+            "Another page than this application's own asked to end its work",
+            why="the request came from elsewhere, or does not say from where",
+            fix="end it on the application's own page",
+        )
+
+
+def _root(application_id: str) -> str:
+    return f"/v1/applications/{application_id}/ui"
 
 
 def _upstream(service: Service, caller: Caller, application_id: str, scope: Scope) -> Upstream:
@@ -41,7 +62,7 @@ def _upstream(service: Service, caller: Caller, application_id: str, scope: Scop
     address = service.engine.web_interface(found)
     if address is None:
         raise _none(found)
-    return Upstream(*address, prefix=f"/v1/applications/{application_id}/ui")
+    return Upstream(*address, prefix=_root(application_id))
 
 
 def _none(application: Application) -> NotFound:
