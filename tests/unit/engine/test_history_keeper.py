@@ -1,0 +1,119 @@
+"""The history server's keeper, with a sleeping process in the server's place: it ends when nobody looks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.engine.history import History
+from penstock.engine.historykeeper import PLAN, STATE, USED
+from penstock.home import Home, read_json, write_json
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.registry import Lakes
+from penstock.processes import ProcessId
+
+
+@dataclass
+class Engine:
+    home: Home
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Where a history server over the lake `lake` is kept."""
+    home = Home(tmp_path)
+    home.create()
+    Lakes(home).add(Lake("lake", ("http://127.0.0.1:9",), "bucket", "file:lake"), Credentials("access", "secret"))
+    place = tmp_path / "history" / "lake"
+    place.mkdir(parents=True)
+    (place / USED).touch()
+    return place
+
+
+@pytest.fixture
+def keep(directory: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+    """`keep(idle_seconds)` starts a keeper; returns its state once it is told."""
+    started = []
+
+    def start(idle_seconds: float, command: list[str] | None = None) -> dict[str, Any]:
+        plan = {"command": command or ["sleep", "60"], "environment": dict(os.environ), "idle_seconds": idle_seconds}
+        write_json(directory / PLAN, plan)
+        started.append(subprocess.Popen([sys.executable, "-m", "penstock.engine.historykeeper", str(directory)]))
+        until((directory / STATE).exists)
+        state: dict[str, Any] = read_json(directory / STATE)
+        return state
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def server_of(state: dict[str, Any]) -> ProcessId:
+    return ProcessId.from_json(state["server"])
+
+
+def history(directory: Path) -> History:
+    return History(Engine(Home(directory.parent.parent)))  # type: ignore[arg-type]  what is asked here needs its home only
+
+
+def test_a_server_nobody_looks_at_is_ended(directory: Path, keep: Callable[..., dict[str, Any]]) -> None:
+    state = keep(idle_seconds=1.0)
+    assert server_of(state).alive()
+    until(lambda: not server_of(state).alive())
+    until(lambda: read_json(directory / STATE)["ended_at"] is not None)
+
+
+def test_a_look_keeps_it(directory: Path, keep: Callable[..., dict[str, Any]]) -> None:
+    state = keep(idle_seconds=1.5)
+    began = time.monotonic()
+    while time.monotonic() - began < 2.2:
+        (directory / USED).touch()
+        time.sleep(0.2)
+    assert server_of(state).alive()
+
+
+def test_a_killed_keeper_leaves_no_server(keep: Callable[..., dict[str, Any]]) -> None:
+    state = keep(idle_seconds=60.0)
+    os.kill(state["keeper"]["pid"], signal.SIGKILL)
+    until(lambda: not server_of(state).alive())
+
+
+def test_stopping_ends_every_server_of_the_home_and_its_secrets(
+    directory: Path, keep: Callable[..., dict[str, Any]]
+) -> None:
+    state = keep(idle_seconds=60.0)
+    (directory / "aws-credentials").write_text("secret", encoding="utf-8")
+    assert list(history(directory).stop_all()) == ["lake"]
+    assert not server_of(state).alive()
+    assert sorted(path.name for path in directory.iterdir()) == [STATE, USED]
+    assert list(history(directory).stop_all()) == []
+
+
+def test_a_server_that_cannot_run_is_seen_to_have_ended(directory: Path, keep: Callable[..., dict[str, Any]]) -> None:
+    keep(idle_seconds=60.0, command=["false"])
+    until(lambda: read_json(directory / STATE)["ended_at"] is not None)
+    assert not history(directory).status("lake").running
+
+
+def test_after_the_machine_was_restarted_nothing_runs(directory: Path) -> None:
+    stranger = {"pid": os.getpid(), "started": 1}
+    write_json(directory / STATE, {"keeper": stranger, "server": stranger, "started_at": 1.0, "ended_at": None})
+    assert not history(directory).status("lake").running
+    assert list(history(directory).stop_all()) == []
