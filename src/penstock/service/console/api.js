@@ -33,19 +33,28 @@ export const unauthorized = new EventTarget();
 export async function request(method, path, { body, content, headers, signal, query } = {}) {
   const address = new URL(path, document.baseURI);
   for (const [name, value] of Object.entries(query ?? {}))
-    for (const item of [value].flat()) if (item !== null && item !== undefined && item !== "") address.searchParams.append(name, item);
+    for (const item of [value].flat())
+      if (item !== null && item !== undefined && item !== "") address.searchParams.append(name, item);
   const sent = { ...headers };
   if (token()) sent.Authorization = `Bearer ${token()}`;
   if (body !== undefined) sent["Content-Type"] = "application/json";
   let answer;
   try {
     answer = await fetch(address, {
-      method, signal, headers: sent, cache: "no-store", credentials: "same-origin",
+      method,
+      signal,
+      headers: sent,
+      cache: "no-store",
+      credentials: "same-origin",
       body: body === undefined ? content : JSON.stringify(body),
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { problem: "The service does not answer", why: "it is down, or the network is", fix: "penstock serve starts it" });
+    throw new Problem(0, {
+      problem: "The service does not answer",
+      why: "it is down, or the network is",
+      fix: "penstock serve starts it",
+    });
   }
   if (!answer.ok) throw await problemOf(answer);
   return answer;
@@ -74,7 +83,9 @@ export const remove = (path) => json("DELETE", path);
 /** Brings a file of the user's to the lake, under its content's hash; returns `{address}`. */
 export async function upload(file) {
   const content = await file.arrayBuffer();
-  const hash = [...new Uint8Array(await crypto.subtle.digest("SHA-256", content))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const hash = [...new Uint8Array(await crypto.subtle.digest("SHA-256", content))]
+    .map((byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
   return (await request("PUT", `v1/files/${hash}/${encodeURIComponent(file.name)}`, { content })).json();
 }
 
@@ -87,8 +98,13 @@ export async function* events(path, signal) {
     const blocks = pending.split("\n\n");
     pending = blocks.pop();
     for (const block of blocks) {
-      const fields = block.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trimStart()]);
-      const data = fields.filter(([name]) => name === "data").map(([, value]) => value).join("\n");
+      const fields = block
+        .split("\n")
+        .map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trimStart()]);
+      const data = fields
+        .filter(([name]) => name === "data")
+        .map(([, value]) => value)
+        .join("\n");
       if (data) yield { event: Object.fromEntries(fields).event ?? "message", data: JSON.parse(data) };
     }
   }

@@ -4,7 +4,8 @@ export function size(bytes) {
   if (bytes === null || bytes === undefined) return "–";
   let value = bytes;
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (value < 1024) return unit === "B" ? `${value} B` : `${value < 10 ? value.toFixed(1) : Math.round(value)} ${unit}`;
+    if (value < 1024)
+      return unit === "B" ? `${value} B` : `${value < 10 ? value.toFixed(1) : Math.round(value)} ${unit}`;
     value /= 1024;
   }
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} TiB`;
@@ -17,7 +18,9 @@ export function heap(bytes) {
 }
 
 export function count(number) {
-  return number === null || number === undefined ? "–" : new Intl.NumberFormat("en", { useGrouping: true }).format(number).replaceAll(",", " ");
+  return number === null || number === undefined
+    ? "–"
+    : new Intl.NumberFormat("en", { useGrouping: true }).format(number).replaceAll(",", " ");
 }
 
 export function plural(number, word) {
@@ -27,12 +30,14 @@ export function plural(number, word) {
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   const whole = Math.max(0, seconds);
-  if (whole < 10) return `${whole.toFixed(1)} s`;
-  if (whole < 60) return `${Math.round(whole)} s`;
+  if (whole < 10) return `${(Math.floor(whole * 10) / 10).toFixed(1)} s`;
+  if (whole < 60) return `${Math.floor(whole)} s`;
   const minutes = Math.floor(whole / 60);
   if (minutes < 60) return `${minutes} min ${String(Math.floor(whole % 60)).padStart(2, "0")} s`;
   const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, "0")} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+  return hours < 48
+    ? `${hours} h ${String(minutes % 60).padStart(2, "0")} min`
+    : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
 export function ago(time) {
@@ -57,13 +62,25 @@ export function share(fraction) {
 export function money(cost) {
   if (!cost) return "–";
   const digits = cost.amount >= 1 ? 2 : cost.amount >= 0.01 ? 3 : 5;
-  const form = { style: "currency", currency: cost.currency, minimumFractionDigits: digits, maximumFractionDigits: digits };
+  const form = {
+    style: "currency",
+    currency: cost.currency,
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  };
   return new Intl.NumberFormat("en", form).format(cost.amount);
 }
 
 const STATES = {
-  accepted: "accepted", waiting: "waiting", starting: "starting", running: "running", stopping: "stopping",
-  finished: "finished", failed: "failed", stopped: "stopped", auto_terminated: "time over",
+  accepted: "accepted",
+  waiting: "waiting",
+  starting: "starting",
+  running: "running",
+  stopping: "stopping",
+  finished: "finished",
+  failed: "failed",
+  stopped: "stopped",
+  auto_terminated: "time over",
 };
 export const FINAL = new Set(["finished", "failed", "stopped", "auto_terminated"]);
 

@@ -39,9 +39,13 @@ export class Keys {
     if (typing && event.key === "Escape") typing.blur();
     if ((typing && name !== "ctrl+k") || event.altKey) return;
     const known = Object.assign({}, ...this.groups.reverse().map(([, keys]) => keys));
-    const two = this.#first && performance.now() - this.#first.at < SECOND_KEY_WITHIN_MS ? `${this.#first.key} ${name}` : name;
+    const two =
+      this.#first && performance.now() - this.#first.at < SECOND_KEY_WITHIN_MS ? `${this.#first.key} ${name}` : name;
     const found = known[two] ?? known[name];
-    this.#first = !found && Object.keys(known).some((key) => key.startsWith(`${name} `)) ? { key: name, at: performance.now() } : null;
+    this.#first =
+      !found && Object.keys(known).some((key) => key.startsWith(`${name} `))
+        ? { key: name, at: performance.now() }
+        : null;
     if (!found) return;
     if (name === "Enter" && event.target.closest("a, button, summary")) return;
     event.preventDefault();
@@ -51,7 +55,27 @@ export class Keys {
 
 export function helpDialog(keys) {
   const groups = keys.groups.map(([title, group]) =>
-    h("section", {}, h("h3", {}, title), h("dl", { class: "keys" }, Object.entries(group).map(([key, [text]]) =>
-      h("div", {}, h("dt", {}, key.split(" ").map((one) => h("kbd", {}, one.replace("ctrl+", "Ctrl ")))), h("dd", {}, text))))));
+    h(
+      "section",
+      {},
+      h("h3", {}, title),
+      h(
+        "dl",
+        { class: "keys" },
+        Object.entries(group).map(([key, [text]]) =>
+          h(
+            "div",
+            {},
+            h(
+              "dt",
+              {},
+              key.split(" ").map((one) => h("kbd", {}, one.replace("ctrl+", "Ctrl "))),
+            ),
+            h("dd", {}, text),
+          ),
+        ),
+      ),
+    ),
+  );
   dialog("Keys", h("div", { class: "key-groups" }, groups)).classList.add("wide");
 }

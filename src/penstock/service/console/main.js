@@ -56,10 +56,14 @@ async function show() {
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
-  const { parts: [name = "applications", ...rest], query } = place();
+  const {
+    parts: [name = "applications", ...rest],
+    query,
+  } = place();
   const view = PLACES[name]?.[2] ?? OTHERS[name] ?? applications;
   for (const link of nav.querySelectorAll("a[data-place]"))
-    if (link.dataset.place === name || (name === "application" && link.dataset.place === "applications")) link.setAttribute("aria-current", "page");
+    if (link.dataset.place === name || (name === "application" && link.dataset.place === "applications"))
+      link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   nav.classList.remove("open");
   keys.leave();
@@ -71,9 +75,11 @@ async function show() {
   try {
     await view(shown, context, ...rest);
   } catch (error) {
-    if (!signal.aborted) fill(shown, trouble(error), error.status === 0 ? button("Try again", show, { kind: "primary" }) : null);
+    if (!signal.aborted)
+      fill(shown, trouble(error), error.status === 0 ? button("Try again", show, { kind: "primary" }) : null);
   }
-  if (!signal.aborted && !shown.contains(document.activeElement)) shown.querySelector("h1")?.focus({ preventScroll: true });
+  if (!signal.aborted && !shown.contains(document.activeElement))
+    shown.querySelector("h1")?.focus({ preventScroll: true });
 }
 
 function drawNavigation() {
@@ -87,16 +93,41 @@ function drawNavigation() {
   live.on("state", leavingPage.signal, connection);
   const scheme = button("", () => (scheme.textContent = `Colours: ${nextScheme()}`), { kind: "quiet small" });
   scheme.textContent = `Colours: ${chosenScheme()}`;
-  fill(nav,
-    h("div", { class: "brand" },
-      h("a", { href: "#/applications", "aria-label": "Penstock" }, h("img", { src: "console/icon.svg", alt: "", width: 24, height: 24 }), "Penstock"),
-      button("Menu", () => nav.classList.toggle("open"), { kind: "quiet small menu" })),
-    h("ul", {}, places.map(([name, [title]]) => h("li", {}, h("a", { href: `#/${name}`, "data-place": name }, title)))),
-    h("div", { class: "foot" }, state,
-      h("div", {}, button("Find", find, { kind: "quiet small", key: "/" }), button("Keys", help, { kind: "quiet small", key: "?" })),
+  fill(
+    nav,
+    h(
+      "div",
+      { class: "brand" },
+      h(
+        "a",
+        { href: "#/applications", "aria-label": "Penstock" },
+        h("img", { src: "console/icon.svg", alt: "", width: 24, height: 24 }),
+        "Penstock",
+      ),
+      button("Menu", () => nav.classList.toggle("open"), { kind: "quiet small menu" }),
+    ),
+    h(
+      "ul",
+      {},
+      places.map(([name, [title]]) => h("li", {}, h("a", { href: `#/${name}`, "data-place": name }, title))),
+    ),
+    h(
+      "div",
+      { class: "foot" },
+      state,
+      h(
+        "div",
+        {},
+        button("Find", find, { kind: "quiet small", key: "/" }),
+        button("Keys", help, { kind: "quiet small", key: "?" }),
+      ),
       scheme,
-      self?.authenticated ? h("div", { class: "who" }, h("span", {}, self.name), button("Sign out", signOut, { kind: "quiet small" })) : null,
-      h("small", {}, h("a", { href: "docs" }, "The API"), self?.version ? ` of Penstock ${self.version}` : "")));
+      self?.authenticated
+        ? h("div", { class: "who" }, h("span", {}, self.name), button("Sign out", signOut, { kind: "quiet small" }))
+        : null,
+      h("small", {}, h("a", { href: "docs" }, "The API"), self?.version ? ` of Penstock ${self.version}` : ""),
+    ),
+  );
 }
 
 const leavingPage = new AbortController();
@@ -109,7 +140,12 @@ keys.global("Everywhere", {
   "ctrl+k": ["the same", find],
   n: ["run an application", () => may("submit") && go("run")],
 });
-keys.global("Go to", Object.fromEntries(Object.entries(PLACES).map(([name, [title, key]]) => [`g ${key}`, [title.toLowerCase(), () => go(name)]])));
+keys.global(
+  "Go to",
+  Object.fromEntries(
+    Object.entries(PLACES).map(([name, [title, key]]) => [`g ${key}`, [title.toLowerCase(), () => go(name)]]),
+  ),
+);
 
 function signOut() {
   useToken(null);

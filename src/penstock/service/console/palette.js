@@ -13,9 +13,19 @@ export function palette({ go, places }) {
   let chosen = 0;
   const list = h("ul", { role: "listbox", id: "found" });
   const input = h("input", {
-    type: "search", placeholder: "Find an application, a table, a place", "aria-label": "Find", role: "combobox",
-    "aria-controls": "found", "aria-expanded": "true", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
-    oninput: () => { chosen = 0; draw(); },
+    type: "search",
+    placeholder: "Find an application, a table, a place",
+    "aria-label": "Find",
+    role: "combobox",
+    "aria-controls": "found",
+    "aria-expanded": "true",
+    "aria-autocomplete": "list",
+    autocomplete: "off",
+    spellcheck: "false",
+    oninput: () => {
+      chosen = 0;
+      draw();
+    },
     onkeydown: (event) => {
       if (event.key === "Enter") open(found()[chosen]);
       else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -34,21 +44,69 @@ export function palette({ go, places }) {
   const draw = () => {
     const shown = found();
     chosen = Math.max(0, Math.min(chosen, shown.length - 1));
-    fill(list, shown.map((item, index) => h("li", {
-      role: "option", id: `found-${index}`, "aria-selected": String(index === chosen), onclick: () => open(item),
-    }, h("span", {}, item.text, item.detail ? h("small", {}, item.detail) : null), item.state ? badge(item.state) : h("small", {}, item.kind))));
+    fill(
+      list,
+      shown.map((item, index) =>
+        h(
+          "li",
+          {
+            role: "option",
+            id: `found-${index}`,
+            "aria-selected": String(index === chosen),
+            onclick: () => open(item),
+          },
+          h("span", {}, item.text, item.detail ? h("small", {}, item.detail) : null),
+          item.state ? badge(item.state) : h("small", {}, item.kind),
+        ),
+      ),
+    );
     input.setAttribute("aria-activedescendant", `found-${chosen}`);
   };
-  opened = h("dialog", { class: "palette", "aria-label": "Find", onclose: () => { opened.remove(); opened = null; } }, input, list);
+  opened = h(
+    "dialog",
+    {
+      class: "palette",
+      "aria-label": "Find",
+      onclose: () => {
+        opened.remove();
+        opened = null;
+      },
+    },
+    input,
+    list,
+  );
   opened.addEventListener("click", (event) => event.target === opened && opened.close());
   document.body.append(opened);
   opened.showModal();
   draw();
-  const add = (more) => { items = [...items, ...more]; if (opened) draw(); };
-  get("v1/applications", { limit: 100 }).then(({ items: all }) => add(all.map(({ id, spec, state }) => (
-    { text: spec.name, detail: id, state, kind: "application", open: () => go("application", id) })))).catch(() => {});
-  get("v1/tables").then(({ items: all }) => add(all.map(({ database, name }) => (
-    { text: `${database}.${name}`, kind: "table", open: () => go("tables", `${database}.${name}`) })))).catch(() => {});
+  const add = (more) => {
+    items = [...items, ...more];
+    if (opened) draw();
+  };
+  get("v1/applications", { limit: 100 })
+    .then(({ items: all }) =>
+      add(
+        all.map(({ id, spec, state }) => ({
+          text: spec.name,
+          detail: id,
+          state,
+          kind: "application",
+          open: () => go("application", id),
+        })),
+      ),
+    )
+    .catch(() => {});
+  get("v1/tables")
+    .then(({ items: all }) =>
+      add(
+        all.map(({ database, name }) => ({
+          text: `${database}.${name}`,
+          kind: "table",
+          open: () => go("tables", `${database}.${name}`),
+        })),
+      ),
+    )
+    .catch(() => {});
 }
 
 /** Those that have the letters in this order; the closer together and the earlier, the better. */
@@ -56,7 +114,10 @@ export function ranked(items, typed) {
   const wanted = typed.trim().toLowerCase();
   if (!wanted) return items;
   const scored = items.map((item) => [score(`${item.text} ${item.detail ?? ""}`.toLowerCase(), wanted), item]);
-  return scored.filter(([value]) => value !== null).sort(([a], [b]) => a - b).map(([, item]) => item);
+  return scored
+    .filter(([value]) => value !== null)
+    .sort(([a], [b]) => a - b)
+    .map(([, item]) => item);
 }
 
 function score(text, wanted) {

@@ -12,28 +12,47 @@ export function meter(value, most, label, kind = "") {
   const part = most ? Math.min(1, value / most) : 0;
   return h(
     "span",
-    { class: `meter ${kind}`, role: "progressbar", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": most || 1, "aria-valuenow": value },
+    {
+      class: `meter ${kind}`,
+      role: "progressbar",
+      "aria-label": label,
+      "aria-valuemin": 0,
+      "aria-valuemax": most || 1,
+      "aria-valuenow": value,
+    },
     h("span", { style: { width: `${100 * part}%` } }),
   );
 }
 
 export function figures(...items) {
   const shown = items.filter(Boolean);
-  return h("dl", { class: "figures" }, shown.map(([label, value, detail]) =>
-    h("div", {}, h("dt", {}, label), h("dd", {}, value, detail ? h("small", {}, detail) : null))));
+  return h(
+    "dl",
+    { class: "figures" },
+    shown.map(([label, value, detail]) =>
+      h("div", {}, h("dt", {}, label), h("dd", {}, value, detail ? h("small", {}, detail) : null)),
+    ),
+  );
 }
 
 export function facts(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return h("dl", { class: "facts" }, shown.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
+  return h(
+    "dl",
+    { class: "facts" },
+    shown.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))),
+  );
 }
 
 /** What went wrong, why, and what to do about it. */
 export function trouble({ problem, why, fix, message }) {
-  return h("div", { class: "trouble", role: "alert" },
+  return h(
+    "div",
+    { class: "trouble", role: "alert" },
     h("strong", {}, problem ?? message),
     why ? h("p", {}, why) : null,
-    fix ? h("p", { class: "fix" }, h("span", {}, "Fix"), fix) : null);
+    fix ? h("p", { class: "fix" }, h("span", {}, "Fix"), fix) : null,
+  );
 }
 
 export function nothing(title, text, action) {
@@ -45,24 +64,37 @@ export function head(title, ...actions) {
 }
 
 export function button(text, onclick, { kind = "", key = null, ...more } = {}) {
-  return h("button", { type: "button", class: kind, onclick, ...more }, text, key ? h("kbd", { "aria-hidden": "true" }, key) : null);
+  return h(
+    "button",
+    { type: "button", class: kind, onclick, ...more },
+    text,
+    key ? h("kbd", { "aria-hidden": "true" }, key) : null,
+  );
 }
 
 /** `columns` are `[title, kind]`; a body is returned with the table, to be filled by `keyed`. */
 export function table(label, columns, kind = "") {
   const body = h("tbody");
   const heads = columns.map(([title, kind]) => h("th", { scope: "col", class: kind ?? "" }, title));
-  const whole = h("div", { class: "table", role: "region", "aria-label": label, tabindex: 0 },
-    h("table", { class: kind }, h("thead", {}, h("tr", {}, heads)), body));
+  const whole = h(
+    "div",
+    { class: "table", role: "region", "aria-label": label, tabindex: 0 },
+    h("table", { class: kind }, h("thead", {}, h("tr", {}, heads)), body),
+  );
   return { whole, body };
 }
 
 /** A line that tells for a moment what was done, or what went wrong. */
 export function toast(text, problem = null) {
   const place = document.getElementById("toasts");
-  const line = h("div", { class: problem ? "toast bad" : "toast", role: problem ? "alert" : "status" },
-    h("strong", {}, text), problem?.why ? h("p", {}, problem.why) : null, problem?.fix ? h("p", { class: "fix" }, h("span", {}, "Fix"), problem.fix) : null,
-    button("×", () => line.remove(), { kind: "quiet close", "aria-label": "Dismiss" }));
+  const line = h(
+    "div",
+    { class: problem ? "toast bad" : "toast", role: problem ? "alert" : "status" },
+    h("strong", {}, text),
+    problem?.why ? h("p", {}, problem.why) : null,
+    problem?.fix ? h("p", { class: "fix" }, h("span", {}, "Fix"), problem.fix) : null,
+    button("×", () => line.remove(), { kind: "quiet close", "aria-label": "Dismiss" }),
+  );
   place.append(line);
   setTimeout(() => line.remove(), problem ? 12000 : 4000);
 }
@@ -87,23 +119,33 @@ export async function attempt(work, done = "") {
 export function dialog(title, content, { submit = null, action = "Save", kind = "primary" } = {}) {
   const problem = h("div");
   const close = () => element.close();
-  const form = h("form", {
-    method: "dialog",
-    onsubmit: async (event) => {
-      event.preventDefault();
-      const buttons = form.querySelectorAll("button");
-      buttons.forEach((one) => (one.disabled = true));
-      try {
-        if (!submit || (await submit(new FormData(form))) !== false) close();
-      } catch (error) {
-        fill(problem, trouble(error));
-      } finally {
-        buttons.forEach((one) => (one.disabled = false));
-      }
+  const form = h(
+    "form",
+    {
+      method: "dialog",
+      onsubmit: async (event) => {
+        event.preventDefault();
+        const buttons = form.querySelectorAll("button");
+        buttons.forEach((one) => (one.disabled = true));
+        try {
+          if (!submit || (await submit(new FormData(form))) !== false) close();
+        } catch (error) {
+          fill(problem, trouble(error));
+        } finally {
+          buttons.forEach((one) => (one.disabled = false));
+        }
+      },
     },
-  },
-  h("h2", {}, title), content, problem,
-  h("div", { class: "actions" }, submit ? button("Cancel", close, { kind: "quiet" }) : null, h("button", { class: submit ? kind : "" }, submit ? action : "Close")));
+    h("h2", {}, title),
+    content,
+    problem,
+    h(
+      "div",
+      { class: "actions" },
+      submit ? button("Cancel", close, { kind: "quiet" }) : null,
+      h("button", { class: submit ? kind : "" }, submit ? action : "Close"),
+    ),
+  );
   const element = h("dialog", { "aria-label": title, onclose: () => element.remove() }, form);
   document.body.append(element);
   element.showModal();
@@ -119,7 +161,11 @@ export function field(label, control, hint = "") {
 }
 
 export function choice(name, options, value) {
-  return h("select", { name }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+  return h(
+    "select",
+    { name },
+    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)),
+  );
 }
 
 export function copyable(text) {
@@ -129,18 +175,28 @@ export function copyable(text) {
 /** Without a clipboard (a page that is neither local nor encrypted) there is no button: the text can be selected. */
 export function copyButton(text) {
   if (!navigator.clipboard) return null;
-  const pressed = button("Copy", async () => {
-    await navigator.clipboard.writeText(text);
-    pressed.textContent = "Copied";
-    setTimeout(() => (pressed.textContent = "Copy"), 1500);
-  }, { kind: "quiet small" });
+  const pressed = button(
+    "Copy",
+    async () => {
+      await navigator.clipboard.writeText(text);
+      pressed.textContent = "Copied";
+      setTimeout(() => (pressed.textContent = "Copy"), 1500);
+    },
+    { kind: "quiet small" },
+  );
   return pressed;
 }
 
 /** A line through `values`, drawn to fit. */
 export function spark(values, label) {
   const most = Math.max(...values, 1e-9);
-  const points = values.map((value, index) => `${(100 * index) / Math.max(values.length - 1, 1)},${28 - (26 * value) / most}`);
-  return svg("svg", { class: "spark", viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img", "aria-label": label },
-    svg("polygon", { points: `0,30 ${points.join(" ")} 100,30` }), svg("polyline", { points: points.join(" ") }));
+  const points = values.map(
+    (value, index) => `${(100 * index) / Math.max(values.length - 1, 1)},${28 - (26 * value) / most}`,
+  );
+  return svg(
+    "svg",
+    { class: "spark", viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img", "aria-label": label },
+    svg("polygon", { points: `0,30 ${points.join(" ")} 100,30` }),
+    svg("polyline", { points: points.join(" ") }),
+  );
 }

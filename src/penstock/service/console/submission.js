@@ -5,7 +5,8 @@ const SIZE = /^\d+[kmgt]?b?$/i;
 /** From the form's texts; what is left empty is left out, and so the service's default. */
 export function requestOf(text) {
   const body = { application: text.application.trim() };
-  for (const name of ["name", "main_class", "profile", "lake", "instance"]) if (text[name]?.trim()) body[name] = text[name].trim();
+  for (const name of ["name", "main_class", "profile", "lake", "instance"])
+    if (text[name]?.trim()) body[name] = text[name].trim();
   for (const name of ["arguments", "jars", "files", "python_files", "webhooks"]) {
     const found = lines(text[name]);
     if (found.length) body[name] = found;
@@ -19,10 +20,17 @@ export function requestOf(text) {
   if (Number(text.priority)) body.priority = Number(text.priority);
   if (Number(text.retries)) body.retries = Number(text.retries);
   if (text.time_limit?.trim()) body.time_limit_seconds = seconds(text.time_limit.trim());
-  const part = (cores, memory) => ({ ...(cores && { cores: Number(cores) }), ...(memory?.trim() && { memory: heapSize(memory.trim()) }) });
+  const part = (cores, memory) => ({
+    ...(cores && { cores: Number(cores) }),
+    ...(memory?.trim() && { memory: heapSize(memory.trim()) }),
+  });
   const driver = part(text.driver_cores, text.driver_memory);
   const executor = part(text.executor_cores, text.executor_memory);
-  const size = { ...(Object.keys(driver).length && { driver }), ...(Object.keys(executor).length && { executor }), ...(text.executors && { executors: Number(text.executors) }) };
+  const size = {
+    ...(Object.keys(driver).length && { driver }),
+    ...(Object.keys(executor).length && { executor }),
+    ...(text.executors && { executors: Number(text.executors) }),
+  };
   if (Object.keys(size).length) body.size = size;
   return body;
 }
@@ -45,7 +53,13 @@ export function commandOf(body) {
   add("--priority", body.priority);
   add("--retries", body.retries);
   add("--time-limit", body.time_limit_seconds === undefined ? undefined : `${body.time_limit_seconds}s`);
-  for (const [option, name] of [["--tag", "tags"], ["--jars", "jars"], ["--files", "files"], ["--py-files", "python_files"], ["--webhook", "webhooks"]])
+  for (const [option, name] of [
+    ["--tag", "tags"],
+    ["--jars", "jars"],
+    ["--files", "files"],
+    ["--py-files", "python_files"],
+    ["--webhook", "webhooks"],
+  ])
     for (const value of body[name] ?? []) add(option, value);
   for (const [key, value] of Object.entries(body.settings ?? {})) add("--conf", `${key}=${value}`);
   for (const [key, value] of Object.entries(body.environment ?? {})) add("--env", `${key}=${value}`);
@@ -56,30 +70,50 @@ export function commandOf(body) {
 export function textOf(spec) {
   const heap = (bytes) => (bytes % 2 ** 30 === 0 ? `${bytes / 2 ** 30}g` : `${Math.round(bytes / 2 ** 20)}m`);
   const listed = (found) => (found ?? []).join("\n");
-  const paired = (found) => Object.entries(found ?? {}).map(([key, value]) => `${key}=${value}`).join("\n");
+  const paired = (found) =>
+    Object.entries(found ?? {})
+      .map(([key, value]) => `${key}=${value}`)
+      .join("\n");
   const { driver, executor, executors } = spec.size;
   return {
-    ...Object.fromEntries(["application", "name", "main_class", "profile", "lake", "instance", "priority", "retries"].map((name) => [name, String(spec[name] ?? "")])),
-    ...Object.fromEntries(["arguments", "jars", "files", "python_files", "webhooks"].map((name) => [name, listed(spec[name])])),
-    tags: (spec.tags ?? []).join(" "), settings: paired(spec.settings), environment: paired(spec.environment),
+    ...Object.fromEntries(
+      ["application", "name", "main_class", "profile", "lake", "instance", "priority", "retries"].map((name) => [
+        name,
+        String(spec[name] ?? ""),
+      ]),
+    ),
+    ...Object.fromEntries(
+      ["arguments", "jars", "files", "python_files", "webhooks"].map((name) => [name, listed(spec[name])]),
+    ),
+    tags: (spec.tags ?? []).join(" "),
+    settings: paired(spec.settings),
+    environment: paired(spec.environment),
     time_limit: spec.time_limit_seconds ? `${spec.time_limit_seconds}s` : "",
-    executors: String(executors), executor_cores: String(executor.cores), executor_memory: heap(executor.memory_bytes),
-    driver_cores: String(driver.cores), driver_memory: heap(driver.memory_bytes),
+    executors: String(executors),
+    executor_cores: String(executor.cores),
+    executor_memory: heap(executor.memory_bytes),
+    driver_cores: String(driver.cores),
+    driver_memory: heap(driver.memory_bytes),
   };
 }
 
 export class Mistake extends Error {}
 
 function lines(text = "") {
-  return text.split("\n").map((line) => line.trim()).filter(Boolean);
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean);
 }
 
 function pairs(text, name) {
-  return Object.fromEntries(lines(text).map((line) => {
-    const at = line.indexOf("=");
-    if (at < 1) throw new Mistake(`${name}: “${line}” is not KEY=VALUE`);
-    return [line.slice(0, at).trim(), line.slice(at + 1)];
-  }));
+  return Object.fromEntries(
+    lines(text).map((line) => {
+      const at = line.indexOf("=");
+      if (at < 1) throw new Mistake(`${name}: “${line}” is not KEY=VALUE`);
+      return [line.slice(0, at).trim(), line.slice(at + 1)];
+    }),
+  );
 }
 
 function heapSize(text) {

@@ -22,14 +22,45 @@ export class Throughput {
 
   draw(progress) {
     const now = this.#rates[this.#rates.length - 1];
-    return h("section", {}, h("h2", {}, progress.description || "Stages"),
-      this.#rates.length > 2 ? h("figure", { class: "rate" }, spark(this.#rates.map(({ rows }) => rows), "rows read a second, over the last minutes"),
-        h("figcaption", {}, `${format.count(Math.round(now.rows))} rows/s`, h("small", {}, `${format.size(now.bytes)}/s`))) : null,
-      progress.stages.length ? h("ul", { class: "stages" }, progress.stages.map(stage)) : h("p", { class: "note" }, "No stage is running: the driver is planning, or has not begun."));
+    return h(
+      "section",
+      {},
+      h("h2", {}, progress.description || "Stages"),
+      this.#rates.length > 2
+        ? h(
+            "figure",
+            { class: "rate" },
+            spark(
+              this.#rates.map(({ rows }) => rows),
+              "rows read a second, over the last minutes",
+            ),
+            h(
+              "figcaption",
+              {},
+              `${format.count(Math.round(now.rows))} rows/s`,
+              h("small", {}, `${format.size(now.bytes)}/s`),
+            ),
+          )
+        : null,
+      progress.stages.length
+        ? h("ul", { class: "stages" }, progress.stages.map(stage))
+        : h("p", { class: "note" }, "No stage is running: the driver is planning, or has not begun."),
+    );
   }
 }
 
 function stage({ id, name, tasks, done, running, failed }) {
-  return h("li", {}, h("span", { class: "id" }, `Stage ${id}`), h("span", { class: "what", title: name }, name),
-    meter(done, tasks, `tasks of stage ${id}`), h("span", { class: "number" }, `${format.count(done)} / ${format.count(tasks)}`, h("small", {}, `${running} running${failed ? `, ${failed} failed` : ""}`)));
+  return h(
+    "li",
+    {},
+    h("span", { class: "id" }, `Stage ${id}`),
+    h("span", { class: "what", title: name }, name),
+    meter(done, tasks, `tasks of stage ${id}`),
+    h(
+      "span",
+      { class: "number" },
+      `${format.count(done)} / ${format.count(tasks)}`,
+      h("small", {}, `${running} running${failed ? `, ${failed} failed` : ""}`),
+    ),
+  );
 }

@@ -3,14 +3,45 @@
 import { h } from "./dom.js";
 import * as format from "./format.js";
 
-const WORDS = { accepted: "accepted", waiting: "waiting in the queue", starting: "starting the cluster", running: "running", stopping: "stopping", ended: "bringing home what is kept" };
+const WORDS = {
+  accepted: "accepted",
+  waiting: "waiting in the queue",
+  starting: "starting the cluster",
+  running: "running",
+  stopping: "stopping",
+  ended: "bringing home what is kept",
+};
 
 export function timeline(item, happened) {
   const spans = spansOf(item, happened, Date.now());
   const total = spans.reduce((sum, { seconds }) => sum + seconds, 0) || 1;
-  return h("div", { class: "timeline" },
-    h("div", { class: "bar", "aria-hidden": "true" }, spans.map(({ state, seconds }) => h("span", { class: state, style: { "flex-grow": String(seconds / total) }, title: `${WORDS[state]}: ${format.duration(seconds)}` }))),
-    h("dl", {}, spans.map(({ state, seconds }) => h("div", {}, h("dt", {}, h("i", { class: state, "aria-hidden": "true" }), WORDS[state]), h("dd", {}, format.duration(seconds))))));
+  return h(
+    "div",
+    { class: "timeline" },
+    h(
+      "div",
+      { class: "bar", "aria-hidden": "true" },
+      spans.map(({ state, seconds }) =>
+        h("span", {
+          class: state,
+          style: { "flex-grow": String(seconds / total) },
+          title: `${WORDS[state]}: ${format.duration(seconds)}`,
+        }),
+      ),
+    ),
+    h(
+      "dl",
+      {},
+      spans.map(({ state, seconds }) =>
+        h(
+          "div",
+          {},
+          h("dt", {}, h("i", { class: state, "aria-hidden": "true" }), WORDS[state]),
+          h("dd", {}, format.duration(seconds)),
+        ),
+      ),
+    ),
+  );
 }
 
 /** Consecutive stays in states, those in the same one taken together; `now` is the end of one that goes on. */

@@ -18,38 +18,80 @@ export default async function application(view, { signal, keys, go, may, live },
   const throughput = new Throughput();
   const top = h("div");
   const body = h("div", { class: "tab", role: "tabpanel" });
-  const tabs = h("div", { class: "tabs", role: "tablist" }, Object.entries(TABS).map(([name, title]) =>
-    h("a", { role: "tab", href: `#/application/${item.id}/${name}`, "aria-selected": String(name === tab) }, title)));
+  const tabs = h(
+    "div",
+    { class: "tabs", role: "tablist" },
+    Object.entries(TABS).map(([name, title]) =>
+      h("a", { role: "tab", href: `#/application/${item.id}/${name}`, "aria-selected": String(name === tab) }, title),
+    ),
+  );
   fill(view, top, tabs, body);
 
-  const stop = () => confirm(`Stop ${item.spec.name}?`, "Its cluster is ended, and what it has not written yet is lost. Its logs stay.", "Stop it",
-    async () => { await post(`v1/applications/${item.id}/stop`); });
-  const again = () => attempt(async () => go("application", (await post(`v1/applications/${item.id}/rerun`, {}, { "Idempotency-Key": crypto.randomUUID() })).id), "Submitted again");
-  const change = () => { location.hash = `#/run?from=${item.id}`; };
+  const stop = () =>
+    confirm(
+      `Stop ${item.spec.name}?`,
+      "Its cluster is ended, and what it has not written yet is lost. Its logs stay.",
+      "Stop it",
+      async () => {
+        await post(`v1/applications/${item.id}/stop`);
+      },
+    );
+  const again = () =>
+    attempt(
+      async () =>
+        go(
+          "application",
+          (await post(`v1/applications/${item.id}/rerun`, {}, { "Idempotency-Key": crypto.randomUUID() })).id,
+        ),
+      "Submitted again",
+    );
+  const change = () => {
+    location.hash = `#/run?from=${item.id}`;
+  };
   const running = () => !format.FINAL.has(item.state);
   const pages = () => `v1/spark-history/${encodeURIComponent(item.spec.lake)}/`;
   const hasUi = () => (running() ? item.ui : item.spark_application_id);
-  const openUi = () => attempt(() => (running() ? openPage(`v1/applications/${item.id}/ui/`) : openPage(`${pages()}history/${item.spark_application_id}/`, pages())));
+  const openUi = () =>
+    attempt(() =>
+      running()
+        ? openPage(`v1/applications/${item.id}/ui/`)
+        : openPage(`${pages()}history/${item.spark_application_id}/`, pages()),
+    );
 
   function drawTop() {
     const can = may("submit");
-    fill(top, head(item.spec.name,
-      hasUi() ? button(running() ? "Spark UI" : "Spark history", openUi, { key: "u" }) : null,
-      can && !running() ? button("Change and run", change, { key: "e" }) : null,
-      can && !running() ? button("Run again", again, { kind: "primary", key: "r" }) : null,
-      can && running() && item.state !== "stopping" ? button("Stop", stop, { kind: "danger", key: "x" }) : null),
-    h("p", { class: "under" }, badge(item.state), h("code", {}, item.id),
-      item.spec.instance && item.spec.instance !== "default" ? h("a", { href: `#/applications?instance=${item.spec.instance}` }, item.spec.instance) : null,
-      item.spec.tags.map((tag) => h("a", { class: "tag", href: `#/applications?tag=${encodeURIComponent(tag)}` }, tag)),
-      h("span", { title: format.moment(item.submitted_at) }, `submitted ${format.ago(item.submitted_at)}`)),
-    item.reason && item.state !== "finished" ? reason(item) : null);
+    fill(
+      top,
+      head(
+        item.spec.name,
+        hasUi() ? button(running() ? "Spark UI" : "Spark history", openUi, { key: "u" }) : null,
+        can && !running() ? button("Change and run", change, { key: "e" }) : null,
+        can && !running() ? button("Run again", again, { kind: "primary", key: "r" }) : null,
+        can && running() && item.state !== "stopping" ? button("Stop", stop, { kind: "danger", key: "x" }) : null,
+      ),
+      h(
+        "p",
+        { class: "under" },
+        badge(item.state),
+        h("code", {}, item.id),
+        item.spec.instance && item.spec.instance !== "default"
+          ? h("a", { href: `#/applications?instance=${item.spec.instance}` }, item.spec.instance)
+          : null,
+        item.spec.tags.map((tag) =>
+          h("a", { class: "tag", href: `#/applications?tag=${encodeURIComponent(tag)}` }, tag),
+        ),
+        h("span", { title: format.moment(item.submitted_at) }, `submitted ${format.ago(item.submitted_at)}`),
+      ),
+      item.reason && item.state !== "finished" ? reason(item) : null,
+    );
   }
 
-  const draw = {
-    overview: () => fill(body, overview(item, happened, throughput, live.progress.get(item.id) ?? item.progress)),
-    events: () => fill(body, history(happened)),
-    request: () => fill(body, asked(item)),
-  }[tab] ?? (() => {});
+  const draw =
+    {
+      overview: () => fill(body, overview(item, happened, throughput, live.progress.get(item.id) ?? item.progress)),
+      events: () => fill(body, history(happened)),
+      request: () => fill(body, asked(item)),
+    }[tab] ?? (() => {});
 
   live.on("application", signal, async (changed) => {
     if (changed.id !== item.id) return;
@@ -64,7 +106,12 @@ export default async function application(view, { signal, keys, go, may, live },
     draw();
   });
   keys.view("This application", {
-    ...Object.fromEntries(Object.keys(TABS).map((name, index) => [String(index + 1), [TABS[name].toLowerCase(), () => go("application", item.id, name)]])),
+    ...Object.fromEntries(
+      Object.keys(TABS).map((name, index) => [
+        String(index + 1),
+        [TABS[name].toLowerCase(), () => go("application", item.id, name)],
+      ]),
+    ),
     u: ["Spark's own pages of it, live or from the history", () => hasUi() && openUi()],
     x: ["stop it", () => may("submit") && running() && stop()],
     r: ["run it again", () => may("submit") && !running() && again()],
@@ -79,20 +126,48 @@ export default async function application(view, { signal, keys, go, may, live },
 
 function reason({ state, reason }) {
   if (state === "failed") return trouble({ problem: reason.message, fix: reason.fix });
-  return h("div", { class: "told" }, reason.message, reason.fix ? h("p", { class: "fix" }, h("span", {}, "Fix"), reason.fix) : null);
+  return h(
+    "div",
+    { class: "told" },
+    reason.message,
+    reason.fix ? h("p", { class: "fix" }, h("span", {}, "Fix"), reason.fix) : null,
+  );
 }
 
 function overview(item, happened, throughput, progress) {
   const { spec, summary } = item;
-  const ran = item.started_at ? ((item.ended_at ? Date.parse(item.ended_at) : Date.now()) - Date.parse(item.started_at)) / 1000 : null;
-  const parts = [figures(
-    ["Time", format.duration(format.took(item)), ran === null ? null : `${format.duration(ran)} of it running`],
-    ["Cluster", format.shape(spec.size), `driver: ${format.plural(spec.size.driver.cores, "core")}, ${format.heap(spec.size.driver.memory_bytes)}`],
-    progress && item.state === "running" ? ["Tasks done", format.count(progress.tasks_done), progress.tasks_failed ? `${progress.tasks_failed} failed` : `${format.plural(progress.stages_done, "stage")} done`] : null,
-    progress && item.state === "running" ? ["Read so far", format.size(progress.bytes_read), `${format.count(progress.rows_read)} rows`] : null,
-    summary?.tasks !== undefined ? ["Read", format.size(summary.bytes_read), `${format.count(summary.rows_read)} rows`] : null,
-    summary?.tasks !== undefined ? ["Written", format.size(summary.bytes_written), `${format.count(summary.rows_written)} rows`] : null,
-    item.cost ? ["Cost", format.money(item.cost), "from the price data"] : null)];
+  const ran = item.started_at
+    ? ((item.ended_at ? Date.parse(item.ended_at) : Date.now()) - Date.parse(item.started_at)) / 1000
+    : null;
+  const parts = [
+    figures(
+      ["Time", format.duration(format.took(item)), ran === null ? null : `${format.duration(ran)} of it running`],
+      [
+        "Cluster",
+        format.shape(spec.size),
+        `driver: ${format.plural(spec.size.driver.cores, "core")}, ${format.heap(spec.size.driver.memory_bytes)}`,
+      ],
+      progress && item.state === "running"
+        ? [
+            "Tasks done",
+            format.count(progress.tasks_done),
+            progress.tasks_failed
+              ? `${progress.tasks_failed} failed`
+              : `${format.plural(progress.stages_done, "stage")} done`,
+          ]
+        : null,
+      progress && item.state === "running"
+        ? ["Read so far", format.size(progress.bytes_read), `${format.count(progress.rows_read)} rows`]
+        : null,
+      summary?.tasks !== undefined
+        ? ["Read", format.size(summary.bytes_read), `${format.count(summary.rows_read)} rows`]
+        : null,
+      summary?.tasks !== undefined
+        ? ["Written", format.size(summary.bytes_written), `${format.count(summary.rows_written)} rows`]
+        : null,
+      item.cost ? ["Cost", format.money(item.cost), "from the price data"] : null,
+    ),
+  ];
   parts.push(h("section", {}, h("h2", {}, "Where the time went"), timeline(item, happened)));
   if (progress && item.state === "running") parts.push(throughput.draw(progress));
   if (summary?.tasks !== undefined) parts.push(effort(summary));
@@ -100,27 +175,94 @@ function overview(item, happened, throughput, progress) {
 }
 
 function history(happened) {
-  return h("div", { class: "table" }, h("table", {}, h("thead", {}, h("tr", {}, ["When", "What", "State", "Detail"].map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, happened.map((event) => h("tr", {}, h("td", { class: "when" }, format.moment(event.at)), h("td", {}, event.event.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()),
-      h("td", {}, badge(event.to_state)), h("td", {}, h("small", {}, detail(event.detail))))))));
+  return h(
+    "div",
+    { class: "table" },
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ["When", "What", "State", "Detail"].map((title) => h("th", { scope: "col" }, title)),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        happened.map((event) =>
+          h(
+            "tr",
+            {},
+            h("td", { class: "when" }, format.moment(event.at)),
+            h("td", {}, event.event.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()),
+            h("td", {}, badge(event.to_state)),
+            h("td", {}, h("small", {}, detail(event.detail))),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function detail(value) {
   const found = value?.reason ?? value;
   if (!found) return "";
-  return typeof found === "string" ? found : found.message ?? Object.entries(found).map(([key, item]) => `${key}: ${typeof item === "object" ? JSON.stringify(item) : item}`).join(", ");
+  return typeof found === "string"
+    ? found
+    : (found.message ??
+        Object.entries(found)
+          .map(([key, item]) => `${key}: ${typeof item === "object" ? JSON.stringify(item) : item}`)
+          .join(", "));
 }
 
 function asked({ spec, spark_application_id: spark, exit_code: exit }) {
-  const pairs = (title, found) => Object.keys(found ?? {}).length
-    ? h("section", {}, h("h2", {}, title), h("div", { class: "table" }, h("table", { class: "narrow code" }, h("tbody", {}, Object.entries(found).map(([key, value]) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, value)))))))
-    : null;
+  const pairs = (title, found) =>
+    Object.keys(found ?? {}).length
+      ? h(
+          "section",
+          {},
+          h("h2", {}, title),
+          h(
+            "div",
+            { class: "table" },
+            h(
+              "table",
+              { class: "narrow code" },
+              h(
+                "tbody",
+                {},
+                Object.entries(found).map(([key, value]) =>
+                  h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, value)),
+                ),
+              ),
+            ),
+          ),
+        )
+      : null;
   const list = (found) => (found?.length ? found.map((one) => h("div", {}, h("code", {}, one))) : null);
-  return [facts([
-    ["Application", h("code", {}, spec.application)], ["Main class", spec.main_class && h("code", {}, spec.main_class)],
-    ["Arguments", list(spec.arguments)], ["Profile", spec.profile], ["Lake", spec.lake], ["Instance", spec.instance], ["Priority", spec.priority],
-    ["Jars", list(spec.jars)], ["Files", list(spec.files)], ["Python files", list(spec.python_files)],
-    ["Time limit", spec.time_limit_seconds === null ? null : format.duration(spec.time_limit_seconds)], ["Retries", spec.retries || null],
-    ["Webhooks", list(spec.webhooks)], ["Spark's id", spark], ["Exit code", exit === null ? null : String(exit)],
-  ]), pairs("Settings", spec.settings), pairs("Environment", spec.environment)];
+  return [
+    facts([
+      ["Application", h("code", {}, spec.application)],
+      ["Main class", spec.main_class && h("code", {}, spec.main_class)],
+      ["Arguments", list(spec.arguments)],
+      ["Profile", spec.profile],
+      ["Lake", spec.lake],
+      ["Instance", spec.instance],
+      ["Priority", spec.priority],
+      ["Jars", list(spec.jars)],
+      ["Files", list(spec.files)],
+      ["Python files", list(spec.python_files)],
+      ["Time limit", spec.time_limit_seconds === null ? null : format.duration(spec.time_limit_seconds)],
+      ["Retries", spec.retries || null],
+      ["Webhooks", list(spec.webhooks)],
+      ["Spark's id", spark],
+      ["Exit code", exit === null ? null : String(exit)],
+    ]),
+    pairs("Settings", spec.settings),
+    pairs("Environment", spec.environment),
+  ];
 }

@@ -16,35 +16,89 @@ const FILTERS = {
 };
 
 export default async function applications(view, { signal, keys, go, may, live, query }) {
-  const filter = { state: query.get("state") in FILTERS ? query.get("state") : "all", search: "", tag: query.get("tag") ?? "", instance: query.get("instance") ?? "" };
+  const filter = {
+    state: query.get("state") in FILTERS ? query.get("state") : "all",
+    search: "",
+    tag: query.get("tag") ?? "",
+    instance: query.get("instance") ?? "",
+  };
   let items = [];
   let next = null;
   const overview = h("div");
   const more = h("div", { class: "more" });
   const empty = h("div");
-  const { whole, body } = table("Applications", [["Application"], ["State"], ["Progress"], ["Cluster", "wide"], ["Submitted"], ["Time", "number"], ["Cost", "number wide"]], "rows");
+  const { whole, body } = table(
+    "Applications",
+    [
+      ["Application"],
+      ["State"],
+      ["Progress"],
+      ["Cluster", "wide"],
+      ["Submitted"],
+      ["Time", "number"],
+      ["Cost", "number wide"],
+    ],
+    "rows",
+  );
 
-  const chips = h("div", { class: "chips", role: "group", "aria-label": "State" }, Object.entries(FILTERS).map(([name, [title]]) =>
-    button(title, () => choose({ state: name }), { "data-filter": name, kind: "chip", "aria-pressed": String(name === filter.state) })));
-  const search = h("input", { type: "search", placeholder: "Name or id", "aria-label": "Filter by name or id", oninput: debounced(() => choose({ search: search.value.trim() })) });
+  const chips = h(
+    "div",
+    { class: "chips", role: "group", "aria-label": "State" },
+    Object.entries(FILTERS).map(([name, [title]]) =>
+      button(title, () => choose({ state: name }), {
+        "data-filter": name,
+        kind: "chip",
+        "aria-pressed": String(name === filter.state),
+      }),
+    ),
+  );
+  const search = h("input", {
+    type: "search",
+    placeholder: "Name or id",
+    "aria-label": "Filter by name or id",
+    oninput: debounced(() => choose({ search: search.value.trim() })),
+  });
   const scopes = h("div", { class: "chips" });
-  fill(view,
-    head("Applications", may("submit") ? button("Run an application", () => go("run"), { kind: "primary", key: "n" }) : null),
-    overview, h("div", { class: "filters" }, chips, scopes, search), whole, empty, more);
+  fill(
+    view,
+    head(
+      "Applications",
+      may("submit") ? button("Run an application", () => go("run"), { kind: "primary", key: "n" }) : null,
+    ),
+    overview,
+    h("div", { class: "filters" }, chips, scopes, search),
+    whole,
+    empty,
+    more,
+  );
 
   function choose(change) {
     Object.assign(filter, change);
     for (const chip of chips.children) chip.setAttribute("aria-pressed", String(chip.dataset.filter === filter.state));
     for (const kind of ["tag", "instance"]) scopes.querySelector(`[data-kind=${kind}]`)?.remove();
-    for (const kind of ["tag", "instance"]) if (filter[kind])
-      scopes.append(button(`${kind}: ${filter[kind]} ×`, () => choose({ [kind]: "" }), { kind: "chip on", "data-kind": kind, "aria-label": `Remove the filter ${kind} ${filter[kind]}` }));
+    for (const kind of ["tag", "instance"])
+      if (filter[kind])
+        scopes.append(
+          button(`${kind}: ${filter[kind]} ×`, () => choose({ [kind]: "" }), {
+            kind: "chip on",
+            "data-kind": kind,
+            "aria-label": `Remove the filter ${kind} ${filter[kind]}`,
+          }),
+        );
     return load();
   }
 
   let asked = 0;
   async function load(from = null) {
     const mine = ++asked;
-    const parameters = { state: FILTERS[filter.state][1], search: filter.search, tag: filter.tag, instance: filter.instance, limit: PAGE, page: from };
+    const parameters = {
+      state: FILTERS[filter.state][1],
+      search: filter.search,
+      tag: filter.tag,
+      instance: filter.instance,
+      limit: PAGE,
+      page: from,
+    };
     try {
       const page = await get("v1/applications", parameters, signal);
       if (mine !== asked) return;
@@ -59,19 +113,41 @@ export default async function applications(view, { signal, keys, go, may, live, 
   }
 
   function draw() {
-    keyed(body, items.map((item) => ({ ...item, progress: live.progress.get(item.id) ?? item.progress })), (item) => item.id, (item) => row(item, choose));
+    keyed(
+      body,
+      items.map((item) => ({ ...item, progress: live.progress.get(item.id) ?? item.progress })),
+      (item) => item.id,
+      (item) => row(item, choose),
+    );
     fill(more, next ? button("Show more", () => load(next)) : null);
     const filtered = filter.state !== "all" || filter.search || filter.tag || filter.instance;
     whole.hidden = items.length === 0;
-    fill(empty, items.length ? null : filtered
-      ? nothing("No application fits", "Nothing that was submitted has this state and name.", button("Show all", () => { search.value = ""; choose({ state: "all", search: "", tag: "", instance: "" }); }))
-      : nothing("No applications yet", "Each runs on a cluster of its own, which is gone when it ends; its logs and figures stay.",
-        may("submit") ? button("Run an application", () => go("run"), { kind: "primary" }) : null));
+    fill(
+      empty,
+      items.length
+        ? null
+        : filtered
+          ? nothing(
+              "No application fits",
+              "Nothing that was submitted has this state and name.",
+              button("Show all", () => {
+                search.value = "";
+                choose({ state: "all", search: "", tag: "", instance: "" });
+              }),
+            )
+          : nothing(
+              "No applications yet",
+              "Each runs on a cluster of its own, which is gone when it ends; its logs and figures stay.",
+              may("submit") ? button("Run an application", () => go("run"), { kind: "primary" }) : null,
+            ),
+    );
   }
 
-  const fits = (item) => (!FILTERS[filter.state][1].length || FILTERS[filter.state][1].includes(item.state))
-    && (!filter.search || `${item.spec.name} ${item.id}`.toLowerCase().includes(filter.search.toLowerCase())) && (!filter.tag || item.spec.tags.includes(filter.tag))
-    && (!filter.instance || (item.spec.instance ?? "default") === filter.instance);
+  const fits = (item) =>
+    (!FILTERS[filter.state][1].length || FILTERS[filter.state][1].includes(item.state)) &&
+    (!filter.search || `${item.spec.name} ${item.id}`.toLowerCase().includes(filter.search.toLowerCase())) &&
+    (!filter.tag || item.spec.tags.includes(filter.tag)) &&
+    (!filter.instance || (item.spec.instance ?? "default") === filter.instance);
 
   live.on("application", signal, (item) => {
     const at = items.findIndex((other) => other.id === item.id);
@@ -90,43 +166,86 @@ export default async function applications(view, { signal, keys, go, may, live, 
 
   function drawOverview(queue) {
     const { capacity, used } = queue;
-    const of = (kind, name, shown) => [name, shown(used[kind]), h("span", {}, `of ${shown(capacity[kind])}`, meter(used[kind], capacity[kind], `${name} in use`))];
-    fill(overview, figures(
-      ["Running", format.count(used.running ?? 0)],
-      ["Waiting", format.count(used.waiting ?? queue.items.length), queue.items.length ? h("a", { href: "#/queue" }, "see the queue") : "nobody waits"],
-      of("cores", "Cores promised", format.count), of("memory_bytes", "Memory promised", format.size)));
+    const of = (kind, name, shown) => [
+      name,
+      shown(used[kind]),
+      h("span", {}, `of ${shown(capacity[kind])}`, meter(used[kind], capacity[kind], `${name} in use`)),
+    ];
+    fill(
+      overview,
+      figures(
+        ["Running", format.count(used.running ?? 0)],
+        [
+          "Waiting",
+          format.count(used.waiting ?? queue.items.length),
+          queue.items.length ? h("a", { href: "#/queue" }, "see the queue") : "nobody waits",
+        ],
+        of("cores", "Cores promised", format.count),
+        of("memory_bytes", "Memory promised", format.size),
+      ),
+    );
   }
 
   rows(keys, body, "Applications", { open: (node) => go("application", node.dataset.key) });
   await choose({});
   if (query.has("tag") || query.has("instance")) history.replaceState(null, "", "#/applications");
-  get("v1/queue", {}, signal).then(drawOverview).catch(() => {});
+  get("v1/queue", {}, signal)
+    .then(drawOverview)
+    .catch(() => {});
   every(1, signal, () => body.querySelectorAll("[data-since]").forEach(tick));
 }
 
 function row(item, choose) {
   const { spec } = item;
   const running = !format.FINAL.has(item.state);
-  const tags = spec.tags.map((tag) => button(tag, () => choose({ tag }), { kind: "tag", "aria-label": `Only with the tag ${tag}` }));
-  return h("tr", { tabindex: -1 },
-    h("td", { class: "name" }, h("a", { href: `#/application/${item.id}` }, spec.name), tags,
-      h("small", {}, item.id, spec.instance && spec.instance !== "default" ? ` · ${spec.instance}` : "")),
+  const tags = spec.tags.map((tag) =>
+    button(tag, () => choose({ tag }), { kind: "tag", "aria-label": `Only with the tag ${tag}` }),
+  );
+  return h(
+    "tr",
+    { tabindex: -1 },
+    h(
+      "td",
+      { class: "name" },
+      h("a", { href: `#/application/${item.id}` }, spec.name),
+      tags,
+      h("small", {}, item.id, spec.instance && spec.instance !== "default" ? ` · ${spec.instance}` : ""),
+    ),
     h("td", { class: "state" }, badge(item.state), item.attempt > 1 ? h("small", {}, `attempt ${item.attempt}`) : null),
     h("td", { class: "progress" }, doing(item)),
     h("td", { class: "wide when" }, format.shape(spec.size)),
-    h("td", { class: "when", title: format.moment(item.submitted_at), "data-since": item.submitted_at, "data-as": "ago" }, format.ago(item.submitted_at)),
-    h("td", { class: "number time", "data-since": running ? item.submitted_at : null }, format.duration(format.took(item))),
-    h("td", { class: "number wide" }, format.money(item.cost)));
+    h(
+      "td",
+      { class: "when", title: format.moment(item.submitted_at), "data-since": item.submitted_at, "data-as": "ago" },
+      format.ago(item.submitted_at),
+    ),
+    h(
+      "td",
+      { class: "number time", "data-since": running ? item.submitted_at : null },
+      format.duration(format.took(item)),
+    ),
+    h("td", { class: "number wide" }, format.money(item.cost)),
+  );
 }
 
 function doing({ state, progress, reason, summary }) {
   if (state === "running" && progress) {
     const tasks = progress.stages.reduce((sum, stage) => sum + stage.tasks, 0);
     const done = progress.stages.reduce((sum, stage) => sum + stage.done, 0);
-    return [meter(done, tasks, "tasks of the active stages"), h("small", {}, tasks ? `${format.count(done)} of ${format.plural(tasks, "task")}` : `${format.plural(progress.tasks_done, "task")} done`)];
+    return [
+      meter(done, tasks, "tasks of the active stages"),
+      h(
+        "small",
+        {},
+        tasks
+          ? `${format.count(done)} of ${format.plural(tasks, "task")}`
+          : `${format.plural(progress.tasks_done, "task")} done`,
+      ),
+    ];
   }
   if (reason && state !== "finished") return h("small", { class: state === "failed" ? "bad" : "" }, reason.message);
-  if (summary?.tasks !== undefined) return h("small", {}, `${format.plural(summary.tasks, "task")}, ${format.size(summary.bytes_read)} read`);
+  if (summary?.tasks !== undefined)
+    return h("small", {}, `${format.plural(summary.tasks, "task")}, ${format.size(summary.bytes_read)} read`);
   return null;
 }
 

@@ -10,9 +10,30 @@ const OUTCOMES = { ok: "finished", failed: "failed", wrong: "failed", running: "
 
 export default async function lab(view, { signal, keys }) {
   const { items } = await get("v1/lab/reports", {}, signal);
-  if (!items.length) return fill(view, head("Lab"), nothing("Nothing was measured yet", "penstock demo measures TPC-DS on a lake of its own; penstock lab has the other workloads."));
-  const { whole, body } = table("Reports", [["Workload"], ["Arm"], ["Scale", "number"], ["Outcome"], ["Measured"]], "rows");
-  fill(view, head("Lab"), h("p", { class: "note" }, "Every answer is checked before a time is reported; reports are made from the raw samples alone."), whole);
+  if (!items.length)
+    return fill(
+      view,
+      head("Lab"),
+      nothing(
+        "Nothing was measured yet",
+        "penstock demo measures TPC-DS on a lake of its own; penstock lab has the other workloads.",
+      ),
+    );
+  const { whole, body } = table(
+    "Reports",
+    [["Workload"], ["Arm"], ["Scale", "number"], ["Outcome"], ["Measured"]],
+    "rows",
+  );
+  fill(
+    view,
+    head("Lab"),
+    h(
+      "p",
+      { class: "note" },
+      "Every answer is checked before a time is reported; reports are made from the raw samples alone.",
+    ),
+    whole,
+  );
   const open = (node) => attempt(() => openPage(`v1/lab/reports/${encodeURIComponent(node.dataset.key)}`));
   keyed(body, items, (one) => one.id, row);
   rows(keys, body, "Reports", { open });
@@ -21,6 +42,13 @@ export default async function lab(view, { signal, keys }) {
 function row(one) {
   const outcome = badge(OUTCOMES[one.outcome] ?? "waiting");
   outcome.lastChild.textContent = one.outcome === "ok" ? "all right" : one.outcome;
-  return h("tr", { tabindex: -1 }, h("td", { class: "name" }, h("span", { class: "link" }, one.workload), h("small", {}, one.id)), h("td", {}, one.arm), h("td", { class: "number" }, one.scale === null || one.scale === undefined ? "–" : String(one.scale)),
-    h("td", {}, outcome), h("td", { title: format.moment(one.created_at) }, format.ago(one.created_at)));
+  return h(
+    "tr",
+    { tabindex: -1 },
+    h("td", { class: "name" }, h("span", { class: "link" }, one.workload), h("small", {}, one.id)),
+    h("td", {}, one.arm),
+    h("td", { class: "number" }, one.scale === null || one.scale === undefined ? "–" : String(one.scale)),
+    h("td", {}, outcome),
+    h("td", { title: format.moment(one.created_at) }, format.ago(one.created_at)),
+  );
 }

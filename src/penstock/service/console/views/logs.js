@@ -13,19 +13,48 @@ const FIRST = ["driver.out", "driver.err", "driver.log"];
 export default async function logs(view, { signal, keys, go }, item, chosen = null) {
   const ended = format.FINAL.has(item.state);
   const { items } = await get(`v1/applications/${item.id}/logs`, {}, signal);
-  const names = items.map(({ name }) => name).sort((a, b) => order(a).localeCompare(order(b), undefined, { numeric: true }));
-  if (!names.length) return fill(view, nothing("Nothing is written yet", ended ? "It ended before its cluster was started." : "The logs appear here as soon as the driver starts."));
+  const names = items
+    .map(({ name }) => name)
+    .sort((a, b) => order(a).localeCompare(order(b), undefined, { numeric: true }));
+  if (!names.length)
+    return fill(
+      view,
+      nothing(
+        "Nothing is written yet",
+        ended ? "It ended before its cluster was started." : "The logs appear here as soon as the driver starts.",
+      ),
+    );
   const name = names.includes(chosen) ? chosen : names.includes("driver.log") ? "driver.log" : names[0];
 
   const lines = h("ol", { class: "log", tabindex: 0, role: "log", "aria-label": name, "aria-live": "off" });
   const status = h("span", { class: "note", role: "status" });
-  const options = names.map((one) => button(one, () => go("application", item.id, "logs", one), { kind: "chip", "aria-pressed": String(one === name) }));
-  const search = h("input", { type: "search", placeholder: "Only lines with …", "aria-label": "Only lines with", oninput: () => filter() });
+  const options = names.map((one) =>
+    button(one, () => go("application", item.id, "logs", one), { kind: "chip", "aria-pressed": String(one === name) }),
+  );
+  const search = h("input", {
+    type: "search",
+    placeholder: "Only lines with …",
+    "aria-label": "Only lines with",
+    oninput: () => filter(),
+  });
   let following = true;
   const follow = button("Follow", () => setFollowing(!following), { key: "f", "aria-pressed": String(following) });
-  const wrap = button("Wrap", () => wrap.setAttribute("aria-pressed", String(lines.classList.toggle("wrapped"))), { key: "w", "aria-pressed": "false" });
-  fill(view, h("div", { class: "filters" }, h("div", { class: "chips" }, options)),
-    h("div", { class: "filters" }, search, h("div", { class: "actions" }, ended ? null : follow, wrap, button("Save", save, { key: "s" }))), lines, status);
+  const wrap = button("Wrap", () => wrap.setAttribute("aria-pressed", String(lines.classList.toggle("wrapped"))), {
+    key: "w",
+    "aria-pressed": "false",
+  });
+  fill(
+    view,
+    h("div", { class: "filters" }, h("div", { class: "chips" }, options)),
+    h(
+      "div",
+      { class: "filters" },
+      search,
+      h("div", { class: "actions" }, ended ? null : follow, wrap, button("Save", save, { key: "s" })),
+    ),
+    lines,
+    status,
+  );
 
   function setFollowing(wanted) {
     following = wanted;
@@ -34,7 +63,14 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
   }
   const toEnd = () => (lines.scrollTop = lines.scrollHeight);
   // Scrolling up is a wish to read, scrolling to the end one to go on.
-  lines.addEventListener("wheel", () => requestAnimationFrame(() => !ended && setFollowing(lines.scrollHeight - lines.scrollTop - lines.clientHeight < 20)), { passive: true });
+  lines.addEventListener(
+    "wheel",
+    () =>
+      requestAnimationFrame(
+        () => !ended && setFollowing(lines.scrollHeight - lines.scrollTop - lines.clientHeight < 20),
+      ),
+    { passive: true },
+  );
 
   let torn = null;
   let waiting = [];
@@ -80,7 +116,8 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
     "[": ["the file before", () => step(-1)],
     "]": ["the next file", () => step(1)],
   });
-  const step = (by) => go("application", item.id, "logs", names[(names.indexOf(name) + by + names.length) % names.length]);
+  const step = (by) =>
+    go("application", item.id, "logs", names[(names.indexOf(name) + by + names.length) % names.length]);
 
   read(item.id, name, { follow: !ended, signal, add }).catch((error) => signal.aborted || fill(view, trouble(error)));
 }
@@ -107,7 +144,9 @@ async function read(id, name, { follow, signal, add }) {
 }
 
 function line(text) {
-  const level = /\b(ERROR|FATAL|WARN)\b/.exec(text.slice(0, 60))?.[1] ?? (/^(Traceback|Exception|\S+(Error|Exception):)/.test(text) ? "ERROR" : "");
+  const level =
+    /\b(ERROR|FATAL|WARN)\b/.exec(text.slice(0, 60))?.[1] ??
+    (/^(Traceback|Exception|\S+(Error|Exception):)/.test(text) ? "ERROR" : "");
   return h("li", { class: level === "FATAL" ? "error" : level.toLowerCase() || null }, text);
 }
 
