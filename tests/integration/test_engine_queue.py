@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -266,3 +268,31 @@ def test_a_change_is_heard_of(home: Home, engine: PretendingEngine) -> None:
         assert changes.wait(0.01) == set()
         application = engine.enqueue(specification(home, 1))
         assert changes.wait(2) == {application.id}
+
+
+def test_instances_and_the_queue_at_the_command_line(
+    home: Home, engine: PretendingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_HOME", str(home.root))
+
+    def said(*arguments: str) -> str:
+        command = [sys.executable, "-m", "penstock.cli.main", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    said("instance", "set", "team-a", "--weight", "2", "--memory", "4g", "--running", "1")
+    assert engine.instance("team-a") == Instance("team-a", 2.0, Quota(memory_bytes=4 << 30, running=1))
+    first, second = (engine.enqueue(specification(home, number, instance="team-a")) for number in (1, 2))
+    assert "0 of 1" in said("instance", "list")
+    with dispatched_by(PretendingEngine(home, PretendedBackend(home, seconds=60))):
+        deadline = time.monotonic() + 10
+        while engine.get(second.id).state is not State.WAITING:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        waiting = said("queue", "--instance", "team-a")
+        assert second.id in waiting
+        assert first.id not in waiting
+        assert "may run 1 at once" in waiting
+        for application in (second, first):
+            engine.request_stop(application.id)
+        ended(engine, first)
+    said("instance", "remove", "team-a")

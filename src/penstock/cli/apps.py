@@ -189,10 +189,15 @@ def _facts(application: Application) -> Iterable[tuple[str, str]]:
     yield "driver", f"{spec.size.driver.cores} cores, {size(spec.size.driver.memory_bytes)}"
     executor = spec.size.executor
     yield "executors", f"{spec.size.executors} × {executor.cores} cores, {size(executor.memory_bytes)}"
+    yield "instance", f"{spec.instance}, priority {spec.priority}" if spec.priority else spec.instance
     yield "profile, lake", f"{spec.profile}, {spec.lake}"
     yield "submitted", moment(application.submitted_at)
     yield "started", moment(application.started_at)
     yield "ended", moment(application.ended_at)
+    for attempt in application.attempts:
+        yield f"attempt {attempt.number}", attempt.reason.message
+    if application.cost:
+        yield "cost", f"{application.cost.amount:.4f} {application.cost.currency}"
     if application.exit_code is not None:
         yield "exit code", str(application.exit_code)
     yield from _effort(application.summary or {})

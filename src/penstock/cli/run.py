@@ -12,7 +12,7 @@ import typer
 from penstock.cli import foreground, options
 from penstock.cli.progress import Output, display
 from penstock.cli.target import Target, target
-from penstock.engine.application import ApplicationSpec
+from penstock.engine.application import DEFAULT_INSTANCE, ApplicationSpec
 
 Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 
@@ -37,6 +37,10 @@ def run(
     time_limit: Annotated[Optional[str], typer.Option(help="End it after this time, e.g. 2h.")] = None,  # noqa: UP045
     profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "default",
     lake: options.Lake = None,
+    instance: Annotated[str, typer.Option(help="Whose share of the machine it takes.")] = DEFAULT_INSTANCE,
+    priority: Annotated[int, typer.Option(help="Within its instance, from -100 to 100; the highest first.")] = 0,
+    retries: Annotated[int, typer.Option(help="Attempts more where its cluster, not itself, fails.")] = 0,
+    webhook: Annotated[Several, typer.Option(metavar="URL", help="Told of changes of its state by a service.")] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and return.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON; its output to stderr.")] = False,
 ) -> None:
@@ -69,6 +73,10 @@ def run(
         python_files=options.paths(py_files),
         tags=tuple(tag or ()),
         time_limit_seconds=options.seconds(time_limit, "--time-limit"),
+        instance=instance,
+        priority=priority,
+        retries=retries,
+        webhooks=tuple(webhook or ()),
     )
     submit_and_follow(engine, spec, detach=detach, as_json=as_json)
 

@@ -32,7 +32,7 @@ from penstock.home import Home, write_atomically
 KEY_FILE = "webhooks.key"
 """In the state directory: `whsec_` and base64, for receivers to check signatures with."""
 
-MOST_TRIES = 10
+MOST_TRIES = 12
 
 _FIRST = timedelta(seconds=5)
 _LONGEST = timedelta(hours=1)
