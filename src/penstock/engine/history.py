@@ -132,10 +132,14 @@ class History:
 
     def stop_all(self) -> Iterator[str]:
         """Every one of the home; tells the lakes of those that ran."""
-        for directory in sorted((self._engine.home.root / "history").glob("*")):
-            if self._status(directory.name).running:
-                self._end(directory)
-                yield directory.name
+        for lake in self.running():
+            self._end(self._directory(lake))
+            yield lake
+
+    def running(self) -> list[str]:
+        """The lakes whose server runs."""
+        places = sorted((self._engine.home.root / "history").glob("*"))
+        return [place.name for place in places if self._status(place.name).running]
 
     def _directory(self, lake: str) -> Path:
         return self._engine.home.root / "history" / lake

@@ -79,6 +79,7 @@ class Installation:
             ("state directory", str(self._home.root)),
             ("embedded lake", f"up at {lake.endpoint}" if lake.ready else "down"),
             ("default lake", Lakes(self._home).default() or "none yet"),
+            ("history server", ", ".join(History(self._engine).running()) or "not running"),
             ("database", " ".join(filter(None, [database.state, database.address]))),
             ("java", _java()),
         ]

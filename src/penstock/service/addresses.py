@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.clusters.plan import BUILT_IN
+from penstock.engine import connectserver
 from penstock.engine.application import ApplicationSpec
 from penstock.errors import InvalidInput
+
+_OUR_OWN = frozenset({BUILT_IN, connectserver.__file__})
+"""What is run from here whoever asks for it: it is on every machine of the service alike."""
 
 _LAKE = "s3a://"
 _FILE_SETTINGS = frozenset(
@@ -30,7 +34,7 @@ def require_allowed(spec: ApplicationSpec) -> None:
     for by the service, from a place in the network where the caller is not.
     """
     for what, address in _addresses(spec):
-        if address != BUILT_IN and not _in_lake(address):
+        if address not in _OUR_OWN and not _in_lake(address):
             raise InvalidInput(
                 f"{what} “{address[:200]}” is not in a lake",
                 why="a service takes no file of its own machine, and fetches none from other addresses",

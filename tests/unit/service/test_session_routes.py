@@ -97,6 +97,8 @@ def test_an_ordinary_application_is_no_session(stage: Stage) -> None:
         {"idle_seconds": 0},
         {"idle_seconds": "30 fortnights"},
         {"settings": {"spark.connect.grpc.binding.address": "0.0.0.0"}},  # noqa: S104
+        {"settings": {"spark.jars.packages": "org.example:anything:1"}},
+        {"settings": {"spark.archives": "/etc/passwd"}},
         {"application": "s3a://lake/mine.py"},
         {"environment": {"PENSTOCK_SESSION_FILE": "/tmp/x"}},  # noqa: S108
     ],
@@ -104,3 +106,10 @@ def test_an_ordinary_application_is_no_session(stage: Stage) -> None:
 def test_what_is_no_session_is_refused(stage: Stage, body: dict[str, Any]) -> None:
     assert stage.client(Scope.SUBMIT).post("/v1/sessions", json=body).status_code == 422
     assert stage.engine.applications == {}
+
+
+def test_a_session_can_be_run_again(stage: Stage) -> None:
+    session_id = started(stage, name="notebook")
+    again = stage.client(Scope.SUBMIT).post(f"/v1/applications/{session_id}/rerun")
+    assert again.status_code == 202, again.text
+    assert stage.client(Scope.READ).get(f"/v1/sessions/{again.json()['id']}").json()["name"] == "notebook"

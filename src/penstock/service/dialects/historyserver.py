@@ -28,9 +28,7 @@ def history_server(prefix: str) -> APIRouter:
     def show(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
         return view(History(service.engine).status(_lake(instance_of(service, caller, instance_id))))
 
-    @router.delete(
-        "", status_code=204, summary="Stop the history server; its pages start it again"
-    )
+    @router.delete("", status_code=204, summary="Stop the history server; its pages start it again")
     def stop(instance_id: str, service: ServiceOf, caller: Submitter) -> None:
         History(service.engine).stop(_lake(instance_of(service, caller, instance_id, Scope.SUBMIT)))
 

@@ -9,11 +9,10 @@ from fastapi import APIRouter, Query, Response
 from penstock.clusters import machine
 from penstock.engine.sessions import Session, Sessions
 from penstock.errors import NotFound
-from penstock.service import guards
 from penstock.service.access import Caller, Reader, Scope, Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import SessionBody
-from penstock.service.submission import visible
+from penstock.service.submission import submit, visible
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
@@ -24,10 +23,8 @@ def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: R
 
     It has an address once it listens; `GET …/{id}/address` has the token.
     """
-    caller.require(Scope.SUBMIT, body.instance)
     wanted = body.wanted(machine.default_size(machine.capacity(service.home)))
-    accepted = service.engine.enqueue(wanted.specification())
-    guards.note(application_id=accepted.id)
+    accepted = submit(service, caller, wanted.specification())
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
     return Sessions(service.engine).get(accepted.id).to_json()
 
