@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from typing import Annotated, Optional
+from urllib.parse import urlsplit
 
 import typer
 
 from penstock.cli import options
 from penstock.cli.console import STYLES, closing_line, duration, moment
+from penstock.cli.server import server
 from penstock.cli.sessiontarget import SessionTarget, sessions
 from penstock.cli.target import target
 from penstock.engine.application import DEFAULT_INSTANCE
@@ -79,6 +81,8 @@ def start(
         typer.echo(json.dumps({**session.to_json(), "address": found}))
         return
     print(f"{session.id} ends after {duration(session.idle_seconds)} without use", file=sys.stderr)
+    if way := tunnel(found, server()):
+        print(f"It is on the service's machine; to be reached from here: {way}", file=sys.stderr)
     typer.echo(found)
 
 
@@ -113,6 +117,15 @@ def stop(session_id: Id) -> None:
         typer.echo(f"{session.id} has already ended: {session.application.state.value}")
         return
     typer.echo(closing_line(target().stop(session.id)))
+
+
+def tunnel(address: str, url: str | None) -> str | None:
+    """How to get from here to a session of the service at `url`; None where it is on this machine."""
+    host = urlsplit(url).hostname if url else None
+    if host in (None, "localhost", "127.0.0.1", "::1"):
+        return None
+    port = urlsplit(address).port
+    return f"ssh -L {port}:localhost:{port} {host}"
 
 
 def _show(found: list[Session]) -> None:

@@ -1,0 +1,77 @@
+"""`penstock --server URL session …` against the API itself, in one process."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from tests.unit.service.fakes import Stage
+from tests.unit.service.test_client import client_of
+
+from penstock.cli.remotesessions import RemoteSessions
+from penstock.cli.session import tunnel
+from penstock.engine.application import ClusterSize, ProcessSize, State
+from penstock.engine.sessions import Wanted
+from penstock.errors import ClusterError, Forbidden, StateError
+from penstock.service.access import Scope
+
+WANTED = Wanted(
+    ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 3),
+    name="notebook",
+    idle_seconds=90,
+    settings={"spark.sql.shuffle.partitions": "7"},
+    tags=("mine",),
+    time_limit_seconds=3600,
+)
+
+
+def listening(stage: Stage, session_id: str) -> None:
+    stage.engine.applications[session_id] = replace(stage.engine.get(session_id), state=State.RUNNING)
+    stage.engine.private[session_id] = json.dumps({"port": 4711, "token": "t0ken"})
+
+
+def test_what_is_asked_for_is_what_the_engine_gets(stage: Stage) -> None:
+    started = RemoteSessions(client_of(stage)).start(WANTED)
+    assert stage.engine.get(started.id).spec == WANTED.specification()
+    assert (started.idle_seconds, started.port) == (90, None)
+
+
+def test_a_session_is_waited_for_and_found_as_on_its_own_machine(stage: Stage) -> None:
+    sessions = RemoteSessions(client_of(stage))
+    session_id = sessions.start(WANTED).id
+    with pytest.raises(StateError):
+        sessions.wait(session_id, timeout_seconds=0)
+    listening(stage, session_id)
+    assert sessions.wait(session_id).address == "sc://localhost:4711"
+    assert sessions.address(session_id) == "sc://localhost:4711/;token=t0ken"
+    assert [found.id for found in sessions.list(limit=5)] == [session_id]
+
+
+def test_a_session_that_ends_before_it_listens_is_an_error_here_too(stage: Stage) -> None:
+    sessions = RemoteSessions(client_of(stage))
+    session_id = sessions.start(WANTED).id
+    stage.engine.end(session_id, State.FAILED)
+    with pytest.raises(ClusterError, match="has ended"):
+        sessions.wait(session_id)
+
+
+def test_a_reader_lists_sessions_without_their_tokens(stage: Stage) -> None:
+    session_id = RemoteSessions(client_of(stage)).start(WANTED).id
+    listening(stage, session_id)
+    reader = RemoteSessions(client_of(stage, Scope.READ))
+    assert [found.port for found in reader.list()] == [4711]
+    with pytest.raises(Forbidden):
+        reader.address(session_id)
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:8998", "http://localhost:8998", "http://[::1]:8998"])
+def test_on_the_session_s_own_machine_no_tunnel_is_needed(url: str | None) -> None:
+    assert tunnel("sc://localhost:4711/;token=t", url) is None
+
+
+def test_from_elsewhere_the_way_there_is_told() -> None:
+    assert (
+        tunnel("sc://localhost:4711/;token=t", "https://spark.example:8998")
+        == "ssh -L 4711:localhost:4711 spark.example"
+    )
