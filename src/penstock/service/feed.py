@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ Instances = frozenset[str] | None
 """Those a listener sees; None for all."""
 
 HEARTBEAT = b": \n\n"
+
+_log = logging.getLogger("penstock.service")
 
 _LOOK_SECONDS = 1.0
 _LEAST_PAUSE_SECONDS = 0.1
@@ -135,8 +138,10 @@ class Feed:
                 await asyncio.sleep(_LEAST_PAUSE_SECONDS)
                 with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), _LOOK_SECONDS)
+        except Exception:
+            _log.exception("the feed of changes stopped")
         finally:
-            # Also where a look failed: the pages come back, and are told what is wrong.
+            # Also where a look failed: the pages come back, and their requests tell them what is wrong.
             self._looking = None
             self._progress.clear()
             self._queues.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -156,8 +155,7 @@ def test_pages_are_let_go_where_the_feed_cannot_go_on(why: str) -> None:
         world.closed = world.broken = False
         assert await heard(told.listen(None), 1) == [("queue", {"items": ["a1"]})], "and may come back"
 
-    with contextlib.suppress(RuntimeError):
-        within(work)
+    within(work)
 
 
 def test_a_page_comes_back_before_it_could_outlive_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
