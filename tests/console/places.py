@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from world import EVIL, GIB, ago, applications
+from world import EVIL, GIB, ago, applications, size
 
 
 def tables() -> list[dict[str, Any]]:
@@ -111,7 +111,14 @@ def queue() -> dict[str, Any]:
 
 def caller() -> dict[str, Any]:
     capacity = queue()["capacity"]
-    return {"name": "ada", "instances": None, "version": "0.5.0", "capacity": capacity, "authenticated": True}
+    return {
+        "name": "ada",
+        "instances": None,
+        "version": "0.5.0",
+        "capacity": capacity,
+        "usual_size": size(1, 16, 8),
+        "authenticated": True,
+    }
 
 
 def answers() -> dict[str, Any]:

@@ -59,6 +59,7 @@ def application(number: int, name: str, state: str, *, age: float, **more: Any) 
         "exit_code": 0 if state == "finished" else 1 if state == "failed" else None,
         "summary": summary() if state in ("finished", "failed") else None,
         "attempt": 1,
+        "attempts": [],
         "cost": {"amount": 0.0132 * (1 + number % 5), "currency": "USD"} if final else None,
         "progress": progress() if state == "running" else None,
         "spec": spec,
@@ -129,6 +130,15 @@ def applications() -> list[dict[str, Any]]:
         "message": "java.lang.OutOfMemoryError: Java heap space, in stage 12 (join of sales and returns)",
         "fix": "give executors more memory: --executor-memory 16g",
     }
+    lost = {
+        "number": 1,
+        "admitted_at": ago(5600),
+        "started_at": ago(5590),
+        "ended_at": ago(5300),
+        "exit_code": None,
+        "reason": {"code": "driver_lost", "message": "the cluster was lost: its machine was restarted", "fix": ""},
+        "cost": {"amount": 0.004, "currency": "USD"},
+    }
     waits = {"code": "waiting_for_capacity", "message": "8 cores are asked for, 3 are free", "fix": ""}
     return [
         application(1, "nightly-ingest", "running", age=74, spec={"tags": ["nightly", "etl"], "instance": "pipelines"}),
@@ -138,7 +148,14 @@ def applications() -> list[dict[str, Any]]:
         application(3, "sessionize-clicks", "starting", age=3.4, spec={"tags": ["hourly"], "instance": "pipelines"}),
         application(4, "tpcds-q72", "finished", age=1320, spec={"tags": ["lab"], "profile": "tpcds"}),
         application(
-            5, "churn-model", "failed", age=5210, reason=failed, attempt=2, spec={"instance": "science", "retries": 2}
+            5,
+            "churn-model",
+            "failed",
+            age=5210,
+            reason=failed,
+            attempt=2,
+            attempts=[lost],
+            spec={"instance": "science", "retries": 2},
         ),
         application(
             6,

@@ -33,7 +33,8 @@ class Happenings:
         for found in self._service.engine.list(states=[State.RUNNING]):
             seen = self._service.engine.observe(found)
             if seen is not None and seen.progress is not None:
-                yield Event("progress", found.spec.instance, {**seen.progress, "id": found.id})
+                more = {"id": found.id, "cost": views.cost(self._service, found)}
+                yield Event("progress", found.spec.instance, {**seen.progress, **more})
 
     def queue(self, instances: Instances) -> Mapping[str, Any]:
         seen = views.queue(self._service, lambda name: instances is None or name in instances)

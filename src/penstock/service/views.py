@@ -16,14 +16,20 @@ _QUEUED = (State.ACCEPTED, State.WAITING)
 
 
 def application(service: Service, found: Application) -> dict[str, Any]:
-    """`progress` and `ui` are null unless it runs."""
+    """`progress` and `ui` are null unless it runs; `cost` is that of its clusters until now."""
     seen = service.engine.observe(found)
     return {
         **found.to_json(),
+        "cost": cost(service, found),
         "priority": found.spec.priority,
         "progress": dict(seen.progress) if seen is not None and seen.progress is not None else None,
         "ui": f"/v1/applications/{found.id}/ui/" if seen is not None and seen.ui_url else None,
     }
+
+
+def cost(service: Service, found: Application) -> dict[str, Any] | None:
+    so_far = service.engine.cost(found)
+    return asdict(so_far) if so_far is not None else None
 
 
 def queue(service: Service, sees: Callable[[str], bool], instance: str | None = None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from starlette.testclient import TestClient
 
 from penstock.clusters.base import Capacity, Observation
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Cost, ProcessSize, Reason, State
 from penstock.engine.auditing import AuditPage
 from penstock.engine.engine import Engine
 from penstock.engine.fairness import Place
@@ -112,6 +112,9 @@ class FakeEngine:
 
     def usual_size(self) -> ClusterSize:
         return ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(4, 2 << 30), 1)
+
+    def cost(self, application: Application) -> Cost | None:
+        return application.cost
 
     def capacity(self) -> Capacity:
         return Capacity(4, 8 << 30)

@@ -1,5 +1,7 @@
 // What the form says, as the request that the service takes and as the command that does the same. No page in here.
 
+import { heap } from "./format.js";
+
 const SIZE = /^\d+[kmgt]?b?$/i;
 
 /** From the form's texts; what is left empty is left out, and so the service's default. */
@@ -68,27 +70,22 @@ export function commandOf(body) {
 
 /** The form's texts for an application that was submitted before. */
 export function textOf(spec) {
-  const heap = (bytes) => (bytes % 2 ** 30 === 0 ? `${bytes / 2 ** 30}g` : `${Math.round(bytes / 2 ** 20)}m`);
-  const listed = (found) => (found ?? []).join("\n");
-  const paired = (found) =>
-    Object.entries(found ?? {})
-      .map(([key, value]) => `${key}=${value}`)
-      .join("\n");
-  const { driver, executor, executors } = spec.size;
+  const texts = (names, written) => Object.fromEntries(names.map((name) => [name, written(spec[name])]));
+  const paired = (found) => Object.entries(found ?? {}).map(([key, value]) => `${key}=${value}`);
   return {
-    ...Object.fromEntries(
-      ["application", "name", "main_class", "profile", "lake", "instance", "priority", "retries"].map((name) => [
-        name,
-        String(spec[name] ?? ""),
-      ]),
+    ...texts(["application", "name", "main_class", "profile", "lake", "instance", "priority", "retries"], (value) =>
+      String(value ?? ""),
     ),
-    ...Object.fromEntries(
-      ["arguments", "jars", "files", "python_files", "webhooks"].map((name) => [name, listed(spec[name])]),
-    ),
+    ...texts(["arguments", "jars", "files", "python_files", "webhooks"], (value) => (value ?? []).join("\n")),
+    ...texts(["settings", "environment"], (value) => paired(value).join("\n")),
     tags: (spec.tags ?? []).join(" "),
-    settings: paired(spec.settings),
-    environment: paired(spec.environment),
     time_limit: spec.time_limit_seconds ? `${spec.time_limit_seconds}s` : "",
+    ...textOfSize(spec.size),
+  };
+}
+
+export function textOfSize({ driver, executor, executors }) {
+  return {
     executors: String(executors),
     executor_cores: String(executor.cores),
     executor_memory: heap(executor.memory_bytes),

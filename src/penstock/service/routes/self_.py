@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter
@@ -23,5 +24,6 @@ def show(service: ServiceOf, caller: Reader) -> dict[str, Any]:
         "grants": {instance: scope.value for instance, scope in caller.grants.items()},
         "version": __version__,
         "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},
+        "usual_size": asdict(service.engine.usual_size()),
         "authenticated": True,
     }

@@ -136,6 +136,8 @@ function reason({ state, reason }) {
 
 function overview(item, happened, throughput, progress) {
   const { spec, summary } = item;
+  const running = progress && item.state === "running";
+  const cost = (running && progress.cost) || item.cost;
   const ran = item.started_at
     ? ((item.ended_at ? Date.parse(item.ended_at) : Date.now()) - Date.parse(item.started_at)) / 1000
     : null;
@@ -147,7 +149,7 @@ function overview(item, happened, throughput, progress) {
         format.shape(spec.size),
         `driver: ${format.plural(spec.size.driver.cores, "core")}, ${format.heap(spec.size.driver.memory_bytes)}`,
       ],
-      progress && item.state === "running"
+      running
         ? [
             "Tasks done",
             format.count(progress.tasks_done),
@@ -156,22 +158,46 @@ function overview(item, happened, throughput, progress) {
               : `${format.plural(progress.stages_done, "stage")} done`,
           ]
         : null,
-      progress && item.state === "running"
-        ? ["Read so far", format.size(progress.bytes_read), `${format.count(progress.rows_read)} rows`]
-        : null,
+      running ? ["Read so far", format.size(progress.bytes_read), `${format.count(progress.rows_read)} rows`] : null,
       summary?.tasks !== undefined
         ? ["Read", format.size(summary.bytes_read), `${format.count(summary.rows_read)} rows`]
         : null,
       summary?.tasks !== undefined
         ? ["Written", format.size(summary.bytes_written), `${format.count(summary.rows_written)} rows`]
         : null,
-      item.cost ? ["Cost", format.money(item.cost), "from the price data"] : null,
+      cost ? ["Cost", format.money(cost), running ? "until now" : "by the price data"] : null,
     ),
   ];
   parts.push(h("section", {}, h("h2", {}, "Where the time went"), timeline(item, happened)));
-  if (progress && item.state === "running") parts.push(throughput.draw(progress));
+  if (running) parts.push(throughput.draw(progress));
+  if (item.attempts?.length) parts.push(attempts(item.attempts));
   if (summary?.tasks !== undefined) parts.push(effort(summary));
   return parts;
+}
+
+function attempts(before) {
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Attempts before this one"),
+    h(
+      "ul",
+      { class: "attempts" },
+      before.map(({ number, ended_at: at, reason, cost }) =>
+        h(
+          "li",
+          {},
+          h("strong", {}, String(number)),
+          h(
+            "span",
+            {},
+            reason.message,
+            h("small", {}, ` ${format.moment(at)}${cost ? `, ${format.money(cost)}` : ""}`),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function history(happened) {

@@ -224,7 +224,7 @@ function row(item, choose) {
       { class: "number time", "data-since": running ? item.submitted_at : null },
       format.duration(format.took(item)),
     ),
-    h("td", { class: "number wide" }, format.money(item.cost)),
+    h("td", { class: "number wide" }, format.money(item.progress?.cost ?? item.cost)),
   );
 }
 

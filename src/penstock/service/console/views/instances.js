@@ -97,7 +97,7 @@ function edit(one, load) {
           ),
       field(
         "Weight",
-        number("weight", one?.weight ?? 1, "", { min: 1, max: 1000, required: true }),
+        number("weight", one?.weight ?? 1, "", { min: 0.01, max: 1000, step: "any", required: true }),
         "twice the weight: twice the share while others wait",
       ),
       field("Cores", number("cores", one?.quota?.cores, "no limit"), "promised to all its applications together"),

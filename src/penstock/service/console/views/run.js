@@ -4,7 +4,7 @@ import { get, post, upload } from "../api.js";
 import { h, fill } from "../dom.js";
 import * as format from "../format.js";
 import { button, choice, copyButton, field, head, meter, toast, trouble } from "../parts.js";
-import { Mistake, commandOf, requestOf, textOf } from "../submission.js";
+import { Mistake, commandOf, requestOf, textOf, textOfSize } from "../submission.js";
 
 const UNITS = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
 
@@ -44,7 +44,9 @@ export default async function run(view, { signal, keys, go, self, query }) {
   const asks = h("div", { class: "asks" });
   const command = h("div");
   const problem = h("div");
-  const number = (name, more) => input(name, { type: "number", min: 1, placeholder: "usual", ...more });
+  const usual = textOfSize(self.usual_size);
+  const number = (name) => input(name, { type: "number", min: 1, placeholder: usual[name] });
+  const memory = (name) => input(name, { placeholder: usual[name] });
 
   const form = h(
     "form",
@@ -84,9 +86,9 @@ export default async function run(view, { signal, keys, go, self, query }) {
             { class: "fields three" },
             field("Executors", number("executors")),
             field("Cores of each", number("executor_cores")),
-            field("Memory of each", input("executor_memory", { placeholder: "usual" })),
+            field("Memory of each", memory("executor_memory")),
             field("Driver cores", number("driver_cores")),
-            field("Driver memory", input("driver_memory", { placeholder: "usual" })),
+            field("Driver memory", memory("driver_memory")),
           ),
           asks,
         ),
@@ -128,7 +130,7 @@ export default async function run(view, { signal, keys, go, self, query }) {
             field("Time limit", input("time_limit", { placeholder: "none" })),
             field(
               "Retries",
-              input("retries", { type: "number", min: 0, max: 20, placeholder: "0" }),
+              input("retries", { type: "number", min: 0, max: 10, placeholder: "0" }),
               "where the cluster was lost, not where the program failed",
             ),
           ),
@@ -184,7 +186,7 @@ export default async function run(view, { signal, keys, go, self, query }) {
         h("pre", {}, h("code", {}, body.application ? commandOf(body) : "penstock run …")),
         body.application ? copyButton(commandOf(body)) : null,
       );
-      fill(asks, room(body.size ?? {}, self?.capacity));
+      fill(asks, room(body.size ?? {}, self.usual_size, self.capacity));
     } catch (error) {
       if (!(error instanceof Mistake)) throw error;
       fill(problem, trouble(error));
@@ -223,28 +225,26 @@ export default async function run(view, { signal, keys, go, self, query }) {
   }
 }
 
-/** How much of the machine the size takes, as far as it is said: what is left to the default is not counted. */
-function room({ driver = {}, executor = {}, executors = 1 }, capacity) {
-  if (!capacity) return null;
+/** How much of the machine the executors take, with the usual size for what is not said. */
+function room({ executor = {}, executors }, usual, capacity) {
+  const number = executors ?? usual.executors;
+  const cores = (executor.cores ?? usual.executor.cores) * number;
+  const memory = (executor.memory ? bytes(executor.memory) : usual.executor.memory_bytes) * number;
   const of = (label, asked, most, shown) =>
-    asked
-      ? h(
-          "div",
-          { class: "quota" },
-          h("span", {}, label),
-          h("span", { class: "number" }, `${shown(asked)} of ${shown(most)}`),
-          meter(asked, most, label, asked > most ? "full" : ""),
-        )
-      : null;
-  const cores = (executor.cores ?? 0) * executors;
-  const memory = bytes(executor.memory) * executors + bytes(driver.memory);
+    h(
+      "div",
+      { class: "quota" },
+      h("span", {}, label),
+      h("span", { class: "number" }, `${shown(asked)} of ${shown(most)}`),
+      meter(asked, most, label, asked > most ? "full" : ""),
+    );
   return [
     of("Executors' cores", cores, capacity.cores, format.count),
-    of("Heaps, without what Spark adds", memory, capacity.memory_bytes, format.size),
+    of("Executors' heaps", memory, capacity.memory_bytes, format.size),
   ];
 }
 
 function bytes(text) {
-  const found = /^(\d+)([kmgt]?)b?$/.exec(text ?? "");
-  return found ? Number(found[1]) * (UNITS[found[2]] ?? UNITS.m) : 0;
+  const [, number, unit] = /^(\d+)([kmgt]?)b?$/.exec(text);
+  return Number(number) * (UNITS[unit] ?? UNITS.m);
 }
