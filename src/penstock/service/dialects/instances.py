@@ -209,9 +209,8 @@ def _keep_configs(service: Service, instance: Instance, settings: Mapping[str, s
 
 def _store_of(service: Service, request: HomeRequest) -> Lake:
     """The lake at that endpoint, or the default one where none is named. Raises `InvalidInput` for an unknown store."""
-    home = service.engine.lake()
     stores = {ANY: Store(request.endpoint)} if request.endpoint else {}
-    return lakechoice.choose(stores, [], Lakes(service.home).all(), home).lake
+    return lakechoice.choose(stores, [], Lakes(service.home).all(), operations.lake_of(service, None)).lake
 
 
 def _keys(access: str | None, secret: str | None) -> Credentials | None:

@@ -12,7 +12,9 @@ from penstock.clusters import machine
 from penstock.engine.application import Application
 from penstock.engine.instances import Instance
 from penstock.errors import InvalidInput, NotFound
-from penstock.lake.registry import Lakes
+from penstock.lake.base import Lake
+from penstock.lake.embedded import BUCKET
+from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.service import submission
 from penstock.service.access import Caller, Scope
 from penstock.service.context import Service
@@ -58,11 +60,10 @@ def submit(service: Service, caller: Caller, instance_name: str, asked: Asked, k
     """Raises what the engine's `submit` does, and `InvalidInput` for what cannot be had here."""
     instance = instance_of(service, caller, instance_name, Scope.SUBMIT)
     has = kept.read(instance)
-    home = service.engine.lake(has.home.lake if has.home else None)
     around = Surroundings(
         instance=instance_name,
         usual=machine.default_size(service.engine.capacity()),
-        home=home,
+        home=lake_of(service, has.home.lake if has.home else None),
         lakes=Lakes(service.home).all(),
         defaults=has.default_configs,
     )
@@ -70,6 +71,17 @@ def submit(service: Service, caller: Caller, instance_name: str, asked: Asked, k
     lake = keys.lake_opened_by(service.home, found.lake, found.keys)
     spec = replace(found.spec, lake=lake.name, idempotency_key=submission.checked_key(key))
     return submission.submit(service, caller, spec)
+
+
+def lake_of(service: Service, name: str | None) -> Lake:
+    """The named lake or the default one, as it is registered: a submission waits for no lake to start.
+
+    Where there is none yet it is the embedded one, which its first use makes.
+    """
+    lakes = Lakes(service.home)
+    if name is None and lakes.default() is None:
+        return Lake(EMBEDDED, (), BUCKET, credentials=f"file:{EMBEDDED}", kind="embedded")
+    return lakes.get(name)
 
 
 def stop(service: Service, application: Application) -> None:

@@ -12,7 +12,6 @@ from penstock.engine.application import Application
 from penstock.engine.instances import Instance
 from penstock.engine.paging import Page, Query
 from penstock.errors import NotFound
-from penstock.home import Home
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service.access import Scope
@@ -24,9 +23,8 @@ KEYS = Credentials("OWN-ACCESS", "own-secret")
 class DialectEngine(FakeEngine):
     """Pages by number, finds an application by the beginning of its id as the real one does, and remembers."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self) -> None:
         super().__init__(known={"team": Instance("team"), "other": Instance("other")})
-        self.home = home
         self.queries: list[Query] = []
         self.stops: list[str] = []
 
@@ -58,9 +56,6 @@ class DialectEngine(FakeEngine):
             previous=str(max(begin - query.limit, 0)) if begin else None,
         )
 
-    def lake(self, name: str | None = None) -> Lake:
-        return Lakes(self.home).get(name)
-
 
 class World(Stage):
     def __init__(self, root: Path) -> None:
@@ -68,7 +63,7 @@ class World(Stage):
         self.home = self.service.home
         self.home.create()
         self.lake = Lakes(self.home).add(Lake("lake", ("http://127.0.0.1:9",), "lake", "file:lake"), KEYS)
-        self.records = DialectEngine(self.home)
+        self.records = DialectEngine()
         self.service.engine = self.records  # type: ignore[assignment]
 
     def named(self, name: str = "submitter") -> TestClient:

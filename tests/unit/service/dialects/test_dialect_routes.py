@@ -11,6 +11,7 @@ from tests.unit.service.dialects.dialect_world import AT, World
 
 from penstock.engine.application import State
 from penstock.engine.paging import Interval
+from penstock.lake.registry import Lakes
 
 V3 = "/v3/analytics_engines/team"
 V4 = "/v4/analytics_engines/team"
@@ -191,3 +192,11 @@ def test_a_wrong_body_is_described_without_repeating_it(world: World) -> None:
     assert given.status_code == 400
     assert '"another-secret"' not in given.text
     assert "application_details.conf" in given.text
+
+
+def test_before_there_is_a_lake_a_submission_is_the_embedded_ones_and_starts_nothing(world: World) -> None:
+    Lakes(world.home).remove("lake")
+    given = world.named().post(f"{V3}/spark_applications", json=details(application="cos://penstock.any/a.py"))
+    assert given.status_code == 202
+    assert world.records.applications["app-1"].spec.lake == "embedded"
+    assert not (world.home.lake / "embedded").exists()
