@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from dataclasses import replace
 
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, LakeError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.check import require_reachable
@@ -17,9 +17,13 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None) -> Lake:
     """The lake itself where the keys are its own or none came; else one at the same place that refers to these keys.
 
     They are tried before they are kept, in the private credentials file, so only keys that open the bucket stay there.
-    Raises `LakeError` where they do not, and `InvalidInput` for other keys of the embedded lake, which has one pair.
+    Raises `InvalidInput` where they do not, also for other keys of the embedded lake, which has one pair; `LakeError`
+    where the store does not answer.
     """
-    if keys is None or _same(keys, Lakes(home).credentials_of(lake)):
+    if keys is None:
+        return lake
+    own = Lakes(home).credentials_of(lake)
+    if _same(keys, own):
         return lake
     if lake.kind == "embedded":
         raise InvalidInput(
@@ -27,7 +31,15 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None) -> Lake:
             why="it has one pair of its own, which applications are given without asking",
             fix="leave the keys out",
         )
-    require_reachable(lake, keys)
+    try:
+        require_reachable(lake, keys)
+    except LakeError as refusal:
+        require_reachable(lake, own)  # where these fail too, it is not the keys
+        raise InvalidInput(
+            f"The keys do not open the lake “{lake.name}”",
+            why=refusal.why,
+            fix="give keys that may read and write its bucket, or none: it has its own",
+        ) from None
     return Lakes(home).add(replace(lake, name=_name(lake, keys), kind="external"), keys)
 
 

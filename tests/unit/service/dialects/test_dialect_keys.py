@@ -1,0 +1,77 @@
+"""Keys that came with a request: the lake's own, others that open it, and those that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import InvalidInput, LakeError
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.registry import Lakes
+from penstock.service.dialects import keys
+
+OWN = Credentials("OWN", "own-secret")
+GIVEN = Credentials("GIVEN", "given-secret")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path)
+    home.create()
+    return home
+
+
+@pytest.fixture
+def lake(home: Home) -> Lake:
+    return Lakes(home).add(Lake("sales", ("https://s3.example.com",), "sales", "file:sales"), OWN)
+
+
+def opened_by(*accepted: Credentials) -> object:
+    def check(lake: Lake, credentials: Credentials) -> None:
+        if credentials not in accepted:
+            raise LakeError("The lake refuses the credentials", why="the signature does not match")
+
+    return check
+
+
+def test_the_lakes_own_keys_and_none_mean_the_lake(home: Home, lake: Lake) -> None:
+    assert keys.lake_opened_by(home, lake, None) == lake
+    assert keys.lake_opened_by(home, lake, OWN) == lake
+
+
+def test_other_keys_that_open_it_are_kept_once_in_the_private_file_only(
+    home: Home, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "require_reachable", opened_by(OWN, GIVEN))
+    found = [keys.lake_opened_by(home, lake, GIVEN) for _ in range(2)]
+    assert found[0] == found[1]
+    assert (found[0].endpoints, found[0].bucket) == (lake.endpoints, lake.bucket)
+    assert Lakes(home).credentials_of(found[0]) == GIVEN
+    assert Lakes(home).credentials_of(lake) == OWN
+    holding = [path for path in home.root.rglob("*") if path.is_file() and GIVEN.secret_key in path.read_text("utf-8")]
+    assert [(path.name, path.stat().st_mode & 0o777) for path in holding] == [("credentials", 0o600)]
+    assert GIVEN.secret_key not in found[0].name
+
+
+def test_keys_that_do_not_open_it_are_refused_and_not_kept(
+    home: Home, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "require_reachable", opened_by(OWN))
+    with pytest.raises(InvalidInput, match="do not open"):
+        keys.lake_opened_by(home, lake, GIVEN)
+    assert Lakes(home).all() == [lake]
+
+
+def test_a_store_that_is_away_is_not_the_keys_fault(home: Home, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "require_reachable", opened_by())
+    with pytest.raises(LakeError):
+        keys.lake_opened_by(home, lake, GIVEN)
+
+
+def test_the_embedded_lake_has_one_pair(home: Home) -> None:
+    embedded = Lakes(home).add(Lake("embedded", ("http://127.0.0.1:8333",), "penstock", "", kind="embedded"), OWN)
+    assert keys.lake_opened_by(home, embedded, OWN) == embedded
+    with pytest.raises(InvalidInput, match="leave the keys out|not those"):
+        keys.lake_opened_by(home, embedded, GIVEN)
