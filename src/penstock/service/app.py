@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from penstock import __version__
-from penstock.service import console, problems
+from penstock.service import console, description, problems
 from penstock.service.auditor import Auditor
 from penstock.service.context import Service
 from penstock.service.dialects import router as dialects
@@ -88,6 +88,7 @@ def create_app(
     )
     app.state.service = service
     problems.install(app)
+    description.install(app)
     for router in _ROUTERS:
         app.include_router(router)
 

@@ -1,0 +1,66 @@
+"""Whatever is sent to the service, its answer is one its description knows, and never a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import checks
+from starlette.testclient import TestClient
+
+from penstock.catalog.database import Database
+from penstock.engine.engine import Engine
+from penstock.home import Home
+from penstock.service.access import EVERY_INSTANCE, Scope
+from penstock.service.app import create_app
+from penstock.service.context import Service
+from penstock.service.tokenstore import TokenStore
+
+pytestmark = pytest.mark.integration
+
+_BESIDE = (
+    # What these do is another program's, or never ends; each has tests of its own.
+    r"^/v1/(changes|history|spark-history|sessions)|/ui|/wait$|^/console"
+)
+
+
+@pytest.fixture(scope="module")
+def client(records_home: Home) -> Iterator[TestClient]:
+    """An administrator of a service over real records, that starts nothing of what is submitted."""
+    tokens = TokenStore(Database(records_home).engine())
+    _, token = tokens.create("fuzzer", {EVERY_INSTANCE: Scope.ADMINISTER})
+    app = create_app(Service(records_home, Engine(records_home), tokens))
+    with TestClient(app, headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def described(client: TestClient) -> Any:
+    return schemathesis.openapi.from_dict(client.get("/openapi.json").json()).exclude(path_regex=_BESIDE)
+
+
+schema = schemathesis.pytest.from_fixture("described")
+
+
+@schema.parametrize()
+@settings(
+    max_examples=15,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    deadline=None,
+)
+def test_no_request_is_a_defect(case: schemathesis.Case, client: TestClient) -> None:
+    response = case.call(session=client, base_url="http://testserver")
+    case.validate_response(
+        response,
+        checks=[
+            checks.not_a_server_error,
+            checks.status_code_conformance,
+            checks.content_type_conformance,
+            checks.response_schema_conformance,
+        ],
+    )
