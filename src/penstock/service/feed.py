@@ -49,7 +49,7 @@ class Source(Protocol):
         """As it is now; None where it is no more."""
 
     def progress(self) -> Iterable[Event]:
-        """The last snapshot of each application that runs, with `id` and `updated_ms`; told where the latter changed."""
+        """The last snapshot of each application that runs, with `id`, and `updated_ms` by which a new one is known."""
 
     def queue(self, instances: Instances) -> Mapping[str, Any]:
         """The waiting queue as those who see these instances see it."""
