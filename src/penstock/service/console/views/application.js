@@ -93,13 +93,16 @@ export default async function application(view, { signal, keys, go, may, live },
       request: () => fill(body, asked(item)),
     }[tab] ?? (() => {});
 
-  live.on("application", signal, async (changed) => {
-    if (changed.id !== item.id) return;
-    item = await get(`v1/applications/${item.id}`, {}, signal).catch(() => item);
-    happened = (await get(`v1/applications/${item.id}/events`, {}, signal).catch(() => ({ items: happened }))).items;
+  const reload = async () => {
+    const path = `v1/applications/${item.id}`;
+    const [changed, events] = await Promise.all([get(path, {}, signal), get(`${path}/events`, {}, signal)]);
+    [item, happened] = [changed, events.items];
     drawTop();
     draw();
-  });
+  };
+  live.on("application", signal, ({ id }) => id === item.id && reload().catch(() => {}));
+  // What happened while the stream was broken is not told again.
+  live.on("state", signal, (connected) => connected && reload().catch(() => {}));
   live.on("progress", signal, (progress) => {
     if (progress.id !== item.id) return;
     throughput.add(progress);

@@ -7,6 +7,7 @@ import { badge, button, figures, head, meter, nothing, table, trouble } from "..
 import { rows } from "../rows.js";
 
 const PAGE = 50;
+const LARGEST_PAGE = 500;
 const FILTERS = {
   all: ["All", []],
   active: ["Active", ["accepted", "waiting", "starting", "running", "stopping"]],
@@ -89,14 +90,14 @@ export default async function applications(view, { signal, keys, go, may, live, 
   }
 
   let asked = 0;
-  async function load(from = null) {
+  async function load(from = null, limit = PAGE) {
     const mine = ++asked;
     const parameters = {
       state: FILTERS[filter.state][1],
       search: filter.search,
       tag: filter.tag,
       instance: filter.instance,
-      limit: PAGE,
+      limit,
       page: from,
     };
     try {
@@ -162,7 +163,10 @@ export default async function applications(view, { signal, keys, go, may, live, 
   live.on("progress", signal, ({ id }) => items.some((item) => item.id === id) && draw());
   live.on("queue", signal, drawOverview);
   // What happened while the stream was broken is not told again.
-  live.on("state", signal, (connected) => connected && load().catch(() => {}));
+  live.on("state", signal, (connected) => {
+    const shown = Math.min(Math.max(items.length, PAGE), LARGEST_PAGE);
+    if (connected) load(null, shown).catch(() => {});
+  });
 
   function drawOverview(queue) {
     const { capacity, used } = queue;
