@@ -28,6 +28,8 @@ _OWN_SETTINGS = (
     "spark.connect.grpc.binding.",
     "spark.connect.authenticate.",
     "spark.connect.session.manager.defaultSessionTimeout",
+    # The token is a setting of the driver's context, which Spark shows redacted by this.
+    "spark.redaction.",
 )
 
 
@@ -57,7 +59,9 @@ class Wanted:
         for key in self.settings:
             if key.startswith(_OWN_SETTINGS):
                 raise InvalidInput(
-                    f"{key} cannot be set", why="address, port and token belong to the session", fix=f"leave out {key}"
+                    f"{key} cannot be set",
+                    why="it decides who can reach the session, and see its token",
+                    fix=f"leave out {key}",
                 )
         return ApplicationSpec(
             application=connectserver.__file__,

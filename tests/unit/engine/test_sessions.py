@@ -127,9 +127,17 @@ def test_an_idle_time_nobody_can_mean_is_refused(applications: Applications, sec
         submitted(applications, Wanted(SIZE, idle_seconds=seconds))
 
 
-def test_the_server_cannot_be_told_to_listen_elsewhere(applications: Applications) -> None:
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"spark.connect.grpc.binding.address": "0.0.0.0"},  # noqa: S104
+        {"spark.connect.authenticate.token": "mine"},
+        {"spark.redaction.regex": "nothing"},
+    ],
+)
+def test_what_guards_a_session_cannot_be_set(applications: Applications, setting: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
-        submitted(applications, Wanted(SIZE, settings={"spark.connect.grpc.binding.address": "0.0.0.0"}))  # noqa: S104
+        submitted(applications, Wanted(SIZE, settings=setting))
 
 
 def test_a_user_may_do_without_the_web_interface(applications: Applications) -> None:
