@@ -106,11 +106,11 @@ class History:
     def look(self, lake: str, *, timeout_seconds: float = _READY_SECONDS) -> tuple[str, int]:
         """Where it listens, started and waited for where it did not; keeps it from ending for another while."""
         deadline = time.monotonic() + timeout_seconds
+        used = self._directory(lake) / USED
         status = self._status(lake)
         if not status.running:
             status = self.start(lake)
-        else:
-            (self._directory(lake) / USED).touch()
+        used.touch()
         while status.address is None:
             if not status.running:
                 raise ClusterError(
@@ -121,6 +121,7 @@ class History:
             if time.monotonic() >= deadline:
                 raise StateError("The history server does not listen yet", fix="try again in a moment")
             time.sleep(_LOOK_SECONDS)
+            used.touch()  # whoever waits for it wants it
             status = self._status(lake)
         return status.address
 
