@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from penstock.clusters.base import Capacity, ClusterBackend, Handle, Launch, Observation, Phase
+from penstock.clusters.base import READ_AT_ONCE, Capacity, ClusterBackend, Handle, Launch, Observation, Phase
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import Supervisor
@@ -67,7 +67,7 @@ class PretendedBackend(ClusterBackend):
             return Observation(Phase.LOST, detail="there is no such directory")
         return Observation(Phase.ENDED, exit_code=0) if age >= self._seconds else Observation(Phase.RUNNING)
 
-    def read(self, handle: Handle, name: str, start: int) -> bytes:
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
         return b""
 
     def private_file(self, handle: Handle, name: str) -> str | None:

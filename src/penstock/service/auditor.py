@@ -30,18 +30,22 @@ class Ledger(Protocol):
 class Auditor:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        # In order, and beside the event loop.
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="audit")
+        self._writer: ThreadPoolExecutor | None = None
 
     def tell(self, seen: Seen) -> None:
         """Who has no valid token is nobody: such requests are in the journal, where they cost no record."""
         if seen.method in _READING or seen.caller is None:
             return
+        if self._writer is None:
+            # One thread: in order, and beside the event loop.
+            self._writer = ThreadPoolExecutor(1, thread_name_prefix="audit")
         self._writer.submit(self._write, seen)
 
     def close(self) -> None:
-        """Returns when all is written."""
-        self._writer.shutdown()
+        """Returns when all is written; what is told afterwards is written, too."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.shutdown()
 
     def _write(self, seen: Seen) -> None:
         try:

@@ -57,18 +57,23 @@ class Tails:
 
     async def follow(self, application_id: str, name: str, start: int = 0) -> AsyncIterator[bytes]:
         """From byte `start` until the application has ended, or the service is about to."""
-        key = (application_id, name)
+        key, at_end = (application_id, name), False
         while not self._closing():
             tail = self._tails.get(key)
-            if tail is not None and tail.end <= start:
-                piece = b""  # as far as anybody has seen
-            else:
-                piece = (tail.after(start) if tail is not None else b"") or await self._piece(key, start)
-            if piece:
+            if at_end or (tail is not None and tail.end <= start):
+                if not await self._more(key, start):
+                    return
+                at_end = False
+            elif tail is not None and (piece := tail.after(start)):
                 start += len(piece)
                 yield piece
-            elif not await self._more(key, start):
-                return
+            else:
+                piece = await self._piece(key, start)
+                # A log may grow by a few bytes whenever it is looked at: the next look is not this reader's own.
+                at_end = len(piece) < PIECE_BYTES
+                if piece:
+                    start += len(piece)
+                    yield piece
 
     async def _more(self, key: Key, position: int) -> bool:
         """Wait until there is something behind `position`; False where there never will be."""
@@ -96,8 +101,9 @@ class Tails:
                     return
                 if piece := await self._piece(key, tail.end):
                     tail.append(piece)
-                    continue
-                if time.monotonic() - asked >= _ASK_STATE_SECONDS:
+                    if len(piece) == PIECE_BYTES:
+                        continue  # there is more already
+                elif time.monotonic() - asked >= _ASK_STATE_SECONDS:
                     asked = time.monotonic()
                     if await self._complete(key):
                         while piece := await self._piece(key, tail.end):

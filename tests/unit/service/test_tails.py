@@ -165,3 +165,21 @@ def test_a_lake_that_fails_breaks_the_stream_rather_than_to_pass_for_its_end() -
 
     with pytest.raises(LakeError):
         run(work())
+
+
+def test_a_log_that_never_rests_is_looked_at_no_more_often() -> None:
+    class Restless(GrowingLog):
+        def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+            self.content += b"."
+            return super().piece(application_id, name, start, at_most)
+
+    log = Restless()
+
+    async def work() -> int:
+        reader = asyncio.ensure_future(collected(Tails(log, closing=never).follow("a", "driver.log")))
+        await asyncio.sleep(0.5)
+        reads = log.reads
+        reader.cancel()
+        return reads
+
+    assert run(work()) < 100
