@@ -23,6 +23,9 @@ _PATROL_SECONDS = 5.0
 _START_SECONDS = 30.0
 """For so long a supervising process may take to begin; before, it is not started again."""
 
+_BREATH_SECONDS = 0.05
+"""Between two looks at the queue: of many submissions at once, one decision serves all."""
+
 _PAUSE_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
@@ -56,6 +59,7 @@ class Dispatcher:
                     patrolled = time.monotonic()
                     self._adopt()
                 self._admit(stop)
+                stop.wait(_BREATH_SECONDS)
                 changes.wait(_PAUSE_SECONDS)
 
     def _admit(self, stop: threading.Event) -> None:

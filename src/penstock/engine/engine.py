@@ -11,17 +11,16 @@ from typing import Any
 
 from penstock.clusters import jvm, machine
 from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
-from penstock.engine import admission, fairness, validation
+from penstock.engine import admission, validation
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.artefacts import Archive, checked_name, is_of_attempt, keep_artefacts, of_attempt
 from penstock.engine.identifiers import new_id
-from penstock.engine.instances import Use
 from penstock.engine.ledger import Ledger
 from penstock.engine.lifecycle import will_retry
 from penstock.engine.preparation import Preparation, check_reachable, lake_name, lake_of
 from penstock.engine.rows import now
 from penstock.engine.supervisor import OnChange, Supervisor, over
-from penstock.errors import ClusterError, NotFound, QuotaExceeded, StateError
+from penstock.errors import ClusterError, NotFound, StateError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake, ObjectStore
 from penstock.lake.registry import Lakes
@@ -70,7 +69,6 @@ class Engine(Ledger):
             if first := self._records.with_key(asked.instance, key, fingerprint=fingerprint):
                 return first
         spec = self.checked(asked)
-        self._refuse_beyond_quota(spec)
         preparation = None if dispatched else Preparation(self.home, self._database, spec.lake)
         # The default lake may be another one when the application is run again, or looked at.
         spec = replace(spec, lake=preparation.lake.name if preparation else lake_name(self.home, spec.lake))
@@ -80,15 +78,6 @@ class Engine(Ledger):
         if preparation and added.id == fresh.id:
             self._preparations[added.id] = preparation
         return added
-
-    def _refuse_beyond_quota(self, spec: ApplicationSpec) -> None:
-        """What is larger than its instance may ever be would wait for ever."""
-        if reason := fairness.beyond_quota(self.instance(spec.instance), Use(), spec.size):
-            raise QuotaExceeded(
-                f"The cluster is larger than the instance {spec.instance} may be",
-                why=reason.message,
-                fix="ask for less, or have the instance's quota raised",
-            )
 
     def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
         """The same with what follows filled in; raises what `submit` would, and starts and records nothing."""

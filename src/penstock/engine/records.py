@@ -25,7 +25,7 @@ from penstock.engine.claims import CHANNEL, SUPERVISED, Changes, Claim, claimed,
 from penstock.engine.lifecycle import Event, Instruction
 from penstock.engine.rows import application_of, changing, given, now
 from penstock.engine.sharing import BEFORE_LAUNCH, ON_CLUSTER, Sharing
-from penstock.errors import Conflict, InvalidInput, NotFound, QuotaExceeded, StateError
+from penstock.errors import Conflict, InvalidInput, NotFound, StateError
 
 CONNECTION_LOST = (sa.exc.OperationalError, sa.exc.InterfaceError, psycopg.OperationalError)
 """What every method raises while the database is away; the next call connects anew."""
@@ -52,8 +52,8 @@ class Records:
     def add(self, application: Application, *, fingerprint: str | None = None) -> Application:
         """Record a submission. One with an idempotency key its instance has seen changes nothing and gets the first.
 
-        `Conflict` where the first had another `fingerprint`; `QuotaExceeded` where too many wait in the instance;
-        `NotFound` where there is no such instance.
+        `Conflict` where the first had another `fingerprint`; `QuotaExceeded` where it is more than the instance may
+        ever hold, or too many wait in it; `NotFound` where there is no such instance.
         """
         spec = application.spec
         with self._engine.begin() as connection:
@@ -68,13 +68,7 @@ class Records:
             if added is None:
                 first = self._with_key(connection, spec.instance, str(spec.idempotency_key), fingerprint)
                 return first or application
-            most = instance.quota.waiting
-            if most is not None and self.sharing.waiting_in(connection, instance.name) > most:
-                raise QuotaExceeded(
-                    f"The queue of the instance {instance.name} is full",
-                    why=f"{most} applications may wait in it",
-                    fix="submit again when some have started; penstock queue shows them",
-                )
+            self.sharing.require_place(connection, instance, spec)
             self._keep_event(connection, application, "Submitted", at=application.submitted_at)
         return application
 

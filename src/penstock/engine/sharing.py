@@ -12,11 +12,11 @@ from sqlalchemy.dialects.postgresql import insert
 from penstock.clusters.base import Capacity
 from penstock.engine import fairness, schema
 from penstock.engine.admission import CORES_PER_CORE
-from penstock.engine.application import DEFAULT_INSTANCE, Application, ClusterSize, State
+from penstock.engine.application import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.claims import SUPERVISED, dispatched_by_somebody
 from penstock.engine.fairness import Holder, Plan, Scene, Used, Waiter
 from penstock.engine.instances import Instance, Quota, Use
-from penstock.errors import Conflict, NotFound
+from penstock.errors import Conflict, NotFound, QuotaExceeded
 
 _ADMISSION_LOCK = 7031_0002
 _table, _instances = schema.applications, schema.instances
@@ -102,10 +102,24 @@ class Sharing:
         names = {one.instance for one in holding} | waiting.keys()
         return {name: fairness.use(name, holding=holding, waiting=waiting.get(name, 0)) for name in names}
 
-    def waiting_in(self, connection: sa.Connection, name: str) -> int:
-        return connection.execute(
-            sa.select(sa.func.count()).where(_table.c.engine == self._owner, _table.c.instance == name, BEFORE_LAUNCH)
-        ).scalar_one()
+    def require_place(self, connection: sa.Connection, instance: Instance, spec: ApplicationSpec) -> None:
+        """Raise `QuotaExceeded` where the cluster is larger than all its instance may have, or the queue too long with it.
+
+        Called in the transaction that records it, when it is there.
+        """
+        if reason := fairness.beyond_quota(instance, Use(), spec.size):
+            raise QuotaExceeded(
+                f"The cluster is larger than the instance {instance.name} may be",
+                why=reason.message,
+                fix="ask for less, or have the instance's quota raised",
+            )
+        most = instance.quota.waiting
+        if most is not None and self._waiting_in(connection, instance.name) > most:
+            raise QuotaExceeded(
+                f"The queue of the instance {instance.name} is full",
+                why=f"{most} applications may wait in it",
+                fix="submit again when some have started; penstock queue shows them",
+            )
 
     def plan(self, *, at: datetime, capacity: Capacity) -> Plan:
         """The queue as it is; nothing is decided."""
@@ -172,6 +186,11 @@ class Sharing:
             .where(mine)
             .values(core_seconds=used.core_seconds, byte_seconds=used.byte_seconds, used_at=used.at)
         )
+
+    def _waiting_in(self, connection: sa.Connection, name: str) -> int:
+        return connection.execute(
+            sa.select(sa.func.count()).where(_table.c.engine == self._owner, _table.c.instance == name, BEFORE_LAUNCH)
+        ).scalar_one()
 
     def _rows(self) -> sa.Select[Any]:
         return _instances.select().where(_instances.c.engine == self._owner)
