@@ -160,6 +160,11 @@ export function field(label, control, hint = "") {
   return h("label", { class: "field" }, h("span", {}, label), control, hint ? h("small", {}, hint) : null);
 }
 
+export function check(name, value, text, hint, checked) {
+  const box = h("input", { type: "checkbox", name, value, checked });
+  return h("label", { class: "check" }, box, h("span", {}, text, h("small", {}, hint)));
+}
+
 export function choice(name, options, value) {
   return h(
     "select",

@@ -50,9 +50,7 @@ function card(one, can, load) {
       "p",
       {},
       `Started ${format.ago(one.submitted_at)}`,
-      one.idle_seconds === null || one.idle_seconds === undefined
-        ? null
-        : `, idle for ${format.duration(one.idle_seconds)}`,
+      `, ends when nobody has used it for ${format.duration(one.idle_seconds)}`,
     ),
     ready
       ? h("code", {}, one.address)

@@ -3,7 +3,7 @@
 import { get, post, remove } from "../api.js";
 import { h, fill, keyed } from "../dom.js";
 import * as format from "../format.js";
-import { button, confirm, copyable, dialog, field, head, table } from "../parts.js";
+import { button, check, confirm, copyable, dialog, field, head, table } from "../parts.js";
 
 const SCOPES = {
   read: "see applications, logs, tables",
@@ -121,14 +121,7 @@ function make(load) {
         "fieldset",
         { class: "field" },
         h("legend", {}, "May"),
-        Object.entries(SCOPES).map(([scope, text]) =>
-          h(
-            "label",
-            { class: "check" },
-            h("input", { type: "checkbox", name: "scope", value: scope, checked: scope === "read" }),
-            h("span", {}, scope, h("small", {}, text)),
-          ),
-        ),
+        Object.entries(SCOPES).map(([scope, text]) => check("scope", scope, scope, text, scope === "read")),
       ),
       field(
         "Instances",
