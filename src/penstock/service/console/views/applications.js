@@ -90,8 +90,11 @@ export default async function applications(view, { signal, keys, go, may, live, 
   }
 
   let asked = 0;
+  // What was heard while an answer was on its way may be newer than the answer.
+  let heard = null;
   async function load(from = null, limit = PAGE) {
     const mine = ++asked;
+    heard = [];
     const parameters = {
       state: FILTERS[filter.state][1],
       search: filter.search,
@@ -105,6 +108,8 @@ export default async function applications(view, { signal, keys, go, may, live, 
       if (mine !== asked) return;
       items = from ? [...items, ...page.items] : page.items;
       next = page.next ?? null;
+      heard.forEach(place);
+      heard = null;
       draw();
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -150,14 +155,19 @@ export default async function applications(view, { signal, keys, go, may, live, 
     (!filter.tag || item.spec.tags.includes(filter.tag)) &&
     (!filter.instance || (item.spec.instance ?? "default") === filter.instance);
 
-  live.on("application", signal, (item) => {
+  /** Where the list has, or should have it; or out of the list, where it fits no more. */
+  function place(item) {
     const at = items.findIndex((other) => other.id === item.id);
-    if (at >= 0 && fits(item)) items[at] = item;
-    else if (at >= 0) items.splice(at, 1);
-    else if (fits(item) && (!items.length || item.submitted_at >= items[items.length - 1].submitted_at)) {
-      const place = items.findIndex((other) => other.submitted_at < item.submitted_at);
-      items.splice(place < 0 ? items.length : place, 0, item);
-    } else return;
+    if (at >= 0) items.splice(at, 1, ...(fits(item) ? [item] : []));
+    else if (fits(item) && (!next || item.submitted_at >= items[items.length - 1].submitted_at)) {
+      const before = items.findIndex((other) => other.submitted_at < item.submitted_at);
+      items.splice(before < 0 ? items.length : before, 0, item);
+    }
+  }
+
+  live.on("application", signal, (item) => {
+    heard?.push(item);
+    place(item);
     draw();
   });
   live.on("progress", signal, ({ id }) => items.some((item) => item.id === id) && draw());
