@@ -1,9 +1,9 @@
-// What the lab has measured: each run's report, and the comparison of several.
+// What the lab has measured: each run, and its report.
 
 import { get, openPage } from "../api.js";
 import { h, fill, keyed } from "../dom.js";
 import * as format from "../format.js";
-import { attempt, badge, head, nothing, table } from "../parts.js";
+import { attempt, badge, button, head, nothing, table } from "../parts.js";
 import { rows } from "../rows.js";
 
 const OUTCOMES = { ok: "finished", failed: "failed", wrong: "failed", running: "running", interrupted: "stopped" };
@@ -34,18 +34,28 @@ export default async function lab(view, { signal, keys }) {
     ),
     whole,
   );
-  const open = (node) => attempt(() => openPage(`v1/lab/reports/${encodeURIComponent(node.dataset.key)}`));
-  keyed(body, items, (one) => one.id, row);
-  rows(keys, body, "Reports", { open });
+  const open = (id) => attempt(() => openPage(`v1/lab/reports/${encodeURIComponent(id)}`));
+  keyed(
+    body,
+    items,
+    ({ id }) => id,
+    (one) => row(one, open),
+  );
+  rows(keys, body, "Reports", { open: (node) => open(node.dataset.key) });
 }
 
-function row(one) {
+function row(one, open) {
   const outcome = badge(OUTCOMES[one.outcome] ?? "waiting");
   outcome.lastChild.textContent = one.outcome === "ok" ? "all right" : one.outcome;
   return h(
     "tr",
     { tabindex: -1 },
-    h("td", { class: "name" }, h("span", { class: "link" }, one.workload), h("small", {}, one.id)),
+    h(
+      "td",
+      { class: "name" },
+      button(one.workload, () => open(one.id), { kind: "link" }),
+      h("small", {}, one.id),
+    ),
     h("td", {}, one.arm),
     h("td", { class: "number" }, one.scale === null || one.scale === undefined ? "–" : String(one.scale)),
     h("td", {}, outcome),

@@ -83,7 +83,7 @@ export default async function run(view, { signal, keys, go, self, query }) {
           h("h2", {}, "On what"),
           h(
             "div",
-            { class: "fields three" },
+            { class: "fields sizes" },
             field("Executors", number("executors")),
             field("Cores of each", number("executor_cores")),
             field("Memory of each", memory("executor_memory")),
