@@ -192,6 +192,17 @@ def test_an_instance_goes_when_nothing_of_it_runs_and_the_default_stays(home: Ho
     assert [instance.name for instance in engine.instances()] == ["default"]
 
 
+def test_of_changes_to_one_instance_at_once_none_is_lost(engine: PretendingEngine) -> None:
+    def one_more(found: Instance) -> Instance:
+        return replace(found, attributes={"count": found.attributes.get("count", 0) + 1})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: engine.change_instance("default", one_more), range(20)))
+    assert engine.instance("default").attributes == {"count": 20}
+    with pytest.raises(NotFound):
+        engine.change_instance("none", one_more)
+
+
 @pytest.mark.parametrize("sort", ["submitted_at", "-submitted_at", "name", "-name", "ended_at", "-started_at"])
 def test_pages_there_and_back_hold_everything_once(home: Home, engine: PretendingEngine, sort: str) -> None:
     for number in range(7):

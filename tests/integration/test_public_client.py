@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.integration.conftest import Served
 
@@ -87,12 +86,47 @@ def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: P
     assert told["listed"][:2] == [told["second"], told["id"]]
     assert told["error"][:2] == ["ApiException", 404]
 
-    logs = httpx.get(
-        f"{served.url}/v1/applications/{told['id']}/logs/driver.out",
-        headers={"Authorization": f"Bearer {served.token}"},
-    )
+    logs = served.client().get(f"/v1/applications/{told['id']}/logs/driver.out")
     assert logs.text == "rows 1000 3\n"
+    assert (
+        served.client().get(f"/v4/analytics_engines/default/spark_applications/{told['id']}").json()["state"]
+        == "finished"
+    )
+    assert served.client().get(f"/ae/spark/v2/default/v2/jobs/{told['id']}").json()["job_state"] == "FINISHED"
     kept = [engine.artefact(told["id"], name) for name in engine.artefacts(told["id"])]
     assert kept
     assert not [text for text in kept if keys.secret_key.encode() in text]
     assert keys.secret_key not in json.dumps(told) + str(engine.get(told["id"])) + str(list(engine.events(told["id"])))
+
+
+def test_bodies_of_the_other_dialects_run_to_their_end(served: Served) -> None:
+    lake = Engine(served.home).lake()
+    Engine(served.home).store(lake.name).put("volumes/my-vol-1/apps/count.py", APPLICATION)
+    size = {"cpu": 1, "memory": "512m"}
+    bodies = {
+        "/v4/analytics_engines/default/spark_applications": {
+            "application_details": {
+                "application": "/myapp/count.py",
+                "arguments": ["/data/from-v4"],
+                "conf": {"spark.driver.memory": "512M", "spark.executor.memory": "512M", "ae.spark.executor.count": 1},
+                "env": {"PYSPARK_PYTHON": "/opt/ibm/conda/miniconda/bin/python"},
+            },
+            "template_id": "spark-3.3-jaas-v2-cp4d-template",
+            "volumes": [
+                {"name": "cpd-instance::my-vol-1", "mount_path": "/myapp", "source_sub_path": "apps"},
+                {"name": "data-vol", "mount_path": "/data"},
+            ],
+        },
+        "/ae/spark/v2/default/v2/jobs": {
+            "engine": {"type": "spark", "size": {"num_workers": 1, "worker_size": size, "driver_size": size}},
+            "application_jar": f"cos://{lake.bucket}.odf/volumes/my-vol-1/apps/count.py",
+            "application_arguments": [f"cos://{lake.bucket}.odf/from-the-older-api"],
+            "main_class": "org.apache.spark.deploy.SparkSubmit",
+        },
+    }
+    submitted = [served.client().post(path, json=body) for path, body in bodies.items()]
+    assert [answer.status_code for answer in submitted] == [202, 201]
+    for answer in submitted:
+        ended = Engine(served.home).wait(answer.json()["id"], timeout_seconds=180)
+        assert ended.state.value == "finished", ended.reason
+        assert served.client().get(f"/v1/applications/{ended.id}/logs/driver.out").text.startswith("rows 1000")

@@ -6,7 +6,7 @@ import builtins
 import os
 import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,6 +166,13 @@ class Ledger:
     def put_instance(self, instance: Instance) -> Instance:
         """Make it, or change it to be so. What runs goes on under a smaller quota too. Raises `InvalidInput`."""
         return self._records.sharing.put(instances.checked(instance))
+
+    def change_instance(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
+        """What `change` makes of the instance as it is now; of two changes at once none is lost.
+
+        Raises `NotFound`, and `InvalidInput` where it cannot be so.
+        """
+        return self._records.sharing.change(name, lambda found: instances.checked(change(found)))
 
     def delete_instance(self, name: str) -> None:
         """Raises `NotFound`, and `Conflict` for the default one and while an application of it has not ended."""

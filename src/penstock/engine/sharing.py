@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -58,15 +59,22 @@ class Sharing:
 
     def put(self, instance: Instance) -> Instance:
         """Make it, or change it to be so; what it used stays."""
-        values = {
-            "weight": instance.weight,
-            "quota": asdict(instance.quota),
-            "attributes": dict(instance.attributes),
-        }
+        values = _values(instance)
         statement = insert(_instances).values(engine=self._owner, name=instance.name, **values)
         with self._engine.begin() as connection:
             connection.execute(statement.on_conflict_do_update(index_elements=["engine", "name"], set_=values))
         return instance
+
+    def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
+        """What `change` makes of it as it is; nobody else's change comes between. Raises `NotFound`."""
+        with self._engine.begin() as connection:
+            if name == DEFAULT_INSTANCE:
+                made = insert(_instances).values(engine=self._owner, name=name)
+                connection.execute(made.on_conflict_do_nothing())
+            changed = change(self.instance_in(connection, name, locked=True))
+            mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
+            connection.execute(_instances.update().where(mine).values(**_values(changed)))
+        return changed
 
     def delete(self, name: str) -> None:
         """Its applications stay listed. Raises `NotFound`, and `Conflict` while any of them is not over."""
@@ -203,6 +211,15 @@ class Sharing:
             Holder(instance, ClusterSize.from_json(size), admitted_at or submitted_at)
             for instance, size, admitted_at, submitted_at in connection.execute(query)
         ]
+
+
+def _values(instance: Instance) -> dict[str, Any]:
+    """The columns its owner decides."""
+    return {
+        "weight": instance.weight,
+        "quota": asdict(instance.quota),
+        "attributes": dict(instance.attributes),
+    }
 
 
 def _instance(row: sa.Row[Any]) -> Instance:

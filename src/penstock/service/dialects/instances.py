@@ -1,44 +1,24 @@
-"""`/v3/analytics_engines/<instance>` and what it keeps: default settings and runtime, home, log forwarding."""
+"""`/v3/analytics_engines/<instance>` and what it keeps: default settings and runtime, log forwarding."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 from pydantic import Field
 
-from penstock.engine.instances import Instance
-from penstock.errors import Conflict, InvalidInput
-from penstock.lake.base import Credentials, Lake
-from penstock.lake.credentials import checked
 from penstock.lake.registry import Lakes
 from penstock.service.access import Administrator, Reader, Scope
 from penstock.service.context import Service, ServiceOf
-from penstock.service.dialects import bodies, instanceviews, kept, keys, lakechoice, operations
+from penstock.service.dialects import bodies, instanceviews, kept, operations
 from penstock.service.dialects.bodies import Settings, Text
-from penstock.service.dialects.kept import HomeStore, Kept, LogForwarding
+from penstock.service.dialects.kept import Kept, LogForwarding
 from penstock.service.dialects.operations import instance_of
 from penstock.service.dialects.route import DialectRoute
-from penstock.service.dialects.stores import ANY, Store
 
 Changes = Annotated[dict[Text, Text | None], Field(max_length=1000)]
-
-
-class HomeRequest(bodies.Body):
-    instance_id: Text | None = None
-    provider: Text | None = None
-    type: Text | None = None
-    region: Text | None = None
-    endpoint: Text | None = None
-    hmac_access_key: Text | None = Field(None, repr=False)
-    hmac_secret_key: Text | None = Field(None, repr=False)
-
-
-class KeysRequest(bodies.Body):
-    hmac_access_key: Text = Field(repr=False)
-    hmac_secret_key: Text = Field(repr=False)
 
 
 class LogForwardingRequest(bodies.Body):
@@ -70,52 +50,10 @@ def instances(prefix: str) -> APIRouter:
     def state(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
         return instanceviews.state(instance_of(service, caller, instance_id))
 
-    _home(router)
     _defaults(router)
     _consumption(router)
     _logging(router)
     return router
-
-
-def _home(router: APIRouter) -> None:
-    @router.put("/instance_home", summary="Make a store the instance's home")
-    def set_home(request: HomeRequest, instance_id: str, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
-        instance = instance_of(service, caller, instance_id, Scope.ADMINISTER)
-        has = kept.read(instance)
-        lake = _store_of(service, request)
-        if has.home and Lakes(service.home).get(has.home.lake).endpoints != lake.endpoints:
-            raise Conflict(
-                f"The instance “{instance_id}” has a home",
-                why="what its applications keep is there, and would not follow",
-                fix="PATCH …/instance_home changes its keys; a new instance can have another home",
-            )
-        lake = keys.lake_opened_by(service.home, lake, _keys(request.hmac_access_key, request.hmac_secret_key))
-        home = HomeStore(
-            lake.name,
-            request.instance_id,
-            request.provider or HomeStore.provider,
-            request.type or HomeStore.type,
-            request.region,
-        )
-        _keep(service, instance, replace(has, home=home))
-        return instanceviews.home(home, lake)
-
-    @router.patch("/instance_home", summary="Give the home's new keys")
-    def set_keys(request: KeysRequest, instance_id: str, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
-        instance = instance_of(service, caller, instance_id, Scope.ADMINISTER)
-        has = kept.read(instance)
-        if has.home is None:
-            raise Conflict(
-                f"The instance “{instance_id}” has no home of its own", fix="PUT …/instance_home makes a store its home"
-            )
-        lake = keys.lake_opened_by(
-            service.home,
-            Lakes(service.home).get(has.home.lake),
-            _keys(request.hmac_access_key, request.hmac_secret_key),
-        )
-        home = replace(has.home, lake=lake.name)
-        _keep(service, instance, replace(has, home=home))
-        return instanceviews.home(home, lake)
 
 
 def _defaults(router: APIRouter) -> None:
@@ -127,14 +65,20 @@ def _defaults(router: APIRouter) -> None:
     def put(
         settings: Annotated[Settings, Body()], instance_id: str, service: ServiceOf, caller: Administrator
     ) -> dict[str, str]:
-        return _keep_configs(service, instance_of(service, caller, instance_id, Scope.ADMINISTER), settings)
+        instance_of(service, caller, instance_id, Scope.ADMINISTER)
+        configs = kept.default_configs(settings)
+        return dict(_change(service, instance_id, lambda has: replace(has, default_configs=configs)).default_configs)
 
     @router.patch("/default_configs", summary="Change some; null takes one away")
     def change(
         changes: Annotated[Changes, Body()], instance_id: str, service: ServiceOf, caller: Administrator
     ) -> dict[str, str]:
-        instance = instance_of(service, caller, instance_id, Scope.ADMINISTER)
-        return _keep_configs(service, instance, kept.merged(kept.read(instance).default_configs, changes))
+        instance_of(service, caller, instance_id, Scope.ADMINISTER)
+
+        def merged(has: Kept) -> Kept:
+            return replace(has, default_configs=kept.default_configs(kept.merged(has.default_configs, changes)))
+
+        return dict(_change(service, instance_id, merged).default_configs)
 
     @router.get("/default_runtime", summary="The runtime its applications have")
     def runtime(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
@@ -173,14 +117,14 @@ def _logging(router: APIRouter) -> None:
     def put(
         request: LogForwardingRequest, instance_id: str, service: ServiceOf, caller: Administrator
     ) -> dict[str, Any]:
-        instance = instance_of(service, caller, instance_id, Scope.ADMINISTER)
+        instance_of(service, caller, instance_id, Scope.ADMINISTER)
         logs = LogForwarding(
             request.enabled,
             tuple(request.sources) if request.sources is not None else LogForwarding.sources,
             tuple(request.tags or ()),
         )
-        _keep(service, instance, replace(kept.read(instance), log_forwarding=logs))
-        return instanceviews.log_forwarding(logs)
+        has = _change(service, instance_id, lambda has: replace(has, log_forwarding=logs))
+        return instanceviews.log_forwarding(has.log_forwarding)
 
     @router.get("/logging", summary="The same, out of use", deprecated=True)
     def show_platform(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
@@ -190,32 +134,13 @@ def _logging(router: APIRouter) -> None:
     def put_platform(
         request: PlatformLoggingRequest, instance_id: str, service: ServiceOf, caller: Administrator
     ) -> dict[str, Any]:
-        instance = instance_of(service, caller, instance_id, Scope.ADMINISTER)
-        has = kept.read(instance)
-        logs = replace(has.log_forwarding, enabled=request.enable)
-        _keep(service, instance, replace(has, log_forwarding=logs))
-        return instanceviews.platform_logging(logs)
+        instance_of(service, caller, instance_id, Scope.ADMINISTER)
+
+        def switched(has: Kept) -> Kept:
+            return replace(has, log_forwarding=replace(has.log_forwarding, enabled=request.enable))
+
+        return instanceviews.platform_logging(_change(service, instance_id, switched).log_forwarding)
 
 
-def _keep(service: Service, instance: Instance, has: Kept) -> None:
-    service.engine.put_instance(kept.written(instance, has))
-
-
-def _keep_configs(service: Service, instance: Instance, settings: Mapping[str, str]) -> dict[str, str]:
-    configs = kept.default_configs(settings)
-    _keep(service, instance, replace(kept.read(instance), default_configs=configs))
-    return configs
-
-
-def _store_of(service: Service, request: HomeRequest) -> Lake:
-    """The lake at that endpoint, or the default one where none is named. Raises `InvalidInput` for an unknown store."""
-    stores = {ANY: Store(request.endpoint)} if request.endpoint else {}
-    return lakechoice.choose(stores, [], Lakes(service.home).all(), operations.lake_of(service, None)).lake
-
-
-def _keys(access: str | None, secret: str | None) -> Credentials | None:
-    if access is None and secret is None:
-        return None
-    if access is None or secret is None:
-        raise InvalidInput("Half of the keys is missing", why="hmac_access_key and hmac_secret_key belong together")
-    return checked(Credentials(access, secret))
+def _change(service: Service, instance_id: str, change: Callable[[Kept], Kept]) -> Kept:
+    return kept.read(service.engine.change_instance(instance_id, lambda found: kept.changed(found, change)))

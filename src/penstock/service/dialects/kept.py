@@ -5,7 +5,7 @@ A store's keys are not among it: the home is a lake's name, and the lake knows w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from penstock.engine.instances import Instance
@@ -56,6 +56,10 @@ def read(instance: Instance) -> Kept:
 def written(instance: Instance, kept: Kept) -> Instance:
     """The instance with it; other clients' attributes stay."""
     return replace(instance, attributes={**instance.attributes, _ATTRIBUTE: asdict(kept)})
+
+
+def changed(instance: Instance, change: Callable[[Kept], Kept]) -> Instance:
+    return written(instance, change(read(instance)))
 
 
 def default_configs(settings: Mapping[str, str]) -> dict[str, str]:

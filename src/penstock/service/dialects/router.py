@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from penstock.service.dialects.applications import applications
 from penstock.service.dialects.historyserver import history_server
+from penstock.service.dialects.instancehome import instance_home
 from penstock.service.dialects.instances import instances
 from penstock.service.dialects.jobs import jobs
 
@@ -18,6 +19,7 @@ def _all() -> APIRouter:
     for prefix in (_V3, _V4):
         found.include_router(applications(prefix))
         found.include_router(instances(prefix))
+        found.include_router(instance_home(prefix))
         found.include_router(history_server(prefix))
     for prefix in _OLDER:
         found.include_router(jobs(prefix))

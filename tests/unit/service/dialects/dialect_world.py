@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +41,9 @@ class DialectEngine(FakeEngine):
     def request_stop(self, application_id: str) -> Application:
         self.stops.append(application_id)
         return self.get(application_id)
+
+    def change_instance(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
+        return self.put_instance(change(self.instance(name)))
 
     def page(self, query: Query) -> Page:
         self.queries.append(query)
