@@ -111,7 +111,7 @@ class Sharing:
         return {name: fairness.use(name, holding=holding, waiting=waiting.get(name, 0)) for name in names}
 
     def require_place(self, connection: sa.Connection, instance: Instance, spec: ApplicationSpec) -> None:
-        """Raise `QuotaExceeded` where the cluster is larger than all its instance may have, or the queue too long with it.
+        """Raise `QuotaExceeded` where the cluster is larger than its instance may ever hold, or its queue too long.
 
         Called in the transaction that records it, when it is there.
         """
