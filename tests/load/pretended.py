@@ -15,6 +15,7 @@ from pathlib import Path
 
 from penstock.clusters.base import READ_AT_ONCE, Capacity, ClusterBackend, Handle, Launch, Observation, Phase
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize
+from penstock.engine.attendants import Attendants
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import StateError
@@ -93,21 +94,31 @@ class PretendedBackend(ClusterBackend):
         return self._home.applications / str(handle["application_id"])
 
 
-class PretendingEngine(Engine):
-    """Its supervisors are threads, so that a kill takes them along with the dispatcher."""
+class Threads(Attendants):
+    """In place of processes, so that a kill takes them along with the dispatcher."""
 
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.home)
+        self._engine = engine
+
+    def start(self, application_id: str) -> None:
+        threading.Thread(target=self._look_after, args=[application_id], daemon=True).start()
+
+    def keep_spare(self) -> None:
+        pass
+
+    def _look_after(self, application_id: str) -> None:
+        with contextlib.suppress(StateError):  # somebody else does
+            self._engine.supervise(application_id)
+
+
+class PretendingEngine(Engine):
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         super().__init__(home, backend or PretendedBackend(home))
+        self.attendants = Threads(self)
 
     def supervisor(self, application_id: str, *, cores_per_core: float = 2.0) -> Supervisor:
         def prepare(application: Application) -> Launch:
             return Launch(application.id, application.spec, {})
 
         return Supervisor(self._records, self._backend, prepare=prepare, keep=lambda *_: {"pretended": True})
-
-    def detach(self, application_id: str) -> None:
-        threading.Thread(target=self._look_after, args=[application_id], daemon=True).start()
-
-    def _look_after(self, application_id: str) -> None:
-        with contextlib.suppress(StateError):  # somebody else does
-            self.supervise(application_id)

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 from penstock.engine.engine import Engine
 from penstock.engine.records import CONNECTION_LOST
@@ -32,27 +31,32 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """`start` has a process of its own look after an application; it returns at once."""
-
-    def __init__(self, engine: Engine, start: Callable[[str], None] | None = None) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._start = start or engine.detach
         self._started: dict[str, float] = {}
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set, at most a second longer. It outlives a database that is away for a while."""
-        while not stop.is_set():
-            self._run_while_connected(stop)
+        try:
+            while not stop.is_set():
+                self._run_while_all_is_well(stop)
+        finally:
+            self._engine.attendants.close()
 
-    def _run_while_connected(self, stop: threading.Event) -> None:
+    def _run_while_all_is_well(self, stop: threading.Event) -> None:
         try:
             self._run(stop)
-        except (*CONNECTION_LOST, PenstockError) as error:
+        except (*CONNECTION_LOST, PenstockError, OSError) as error:
             _log.warning("the dispatcher begins again: %s", error)
+            stop.wait(_PAUSE_SECONDS)
+        except Exception:
+            # A defect; without a dispatcher nothing would start any more.
+            _log.exception("the dispatcher begins again")
             stop.wait(_PAUSE_SECONDS)
 
     def _run(self, stop: threading.Event) -> None:
         with self._engine.dispatching() as changes:
+            self._engine.attendants.keep_spare()
             patrolled = float("-inf")
             while not stop.is_set():
                 if time.monotonic() - patrolled >= _PATROL_SECONDS:
@@ -78,4 +82,4 @@ class Dispatcher:
         self._started[application_id] = time.monotonic()
         # What cannot be started now (no process to be had) is found again by the next patrol.
         with contextlib.suppress(OSError):
-            self._start(application_id)
+            self._engine.detach(application_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
 from penstock.engine import admission, validation
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.artefacts import Archive, checked_name, is_of_attempt, keep_artefacts, of_attempt
+from penstock.engine.attendants import Attendants
 from penstock.engine.identifiers import new_id
 from penstock.engine.ledger import Ledger
 from penstock.engine.lifecycle import will_retry
@@ -24,7 +24,6 @@ from penstock.errors import ClusterError, NotFound, StateError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake, ObjectStore
 from penstock.lake.registry import Lakes
-from penstock.processes import start_daemon
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
 from penstock.profiles.scratch import budget_bytes
@@ -41,6 +40,7 @@ class Engine(Ledger):
 
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         super().__init__(home, backend)
+        self.attendants = Attendants(home)
         self._preparations: dict[str, Preparation] = {}
         self._stores: dict[tuple[Lake, Credentials], ObjectStore] = {}
 
@@ -135,12 +135,7 @@ class Engine(Ledger):
 
     def detach(self, application_id: str) -> None:
         """Have a process of its own look after the application; it outlives this one."""
-        self.home.create()
-        start_daemon(
-            [sys.executable, "-m", "penstock.engine.background", str(self.home.root), application_id],
-            log=self.home.root / "supervisors.log",
-            directory=self.home.root,
-        )
+        self.attendants.start(application_id)
 
     def stop(self, application_id: str) -> Application:
         """End the application and return when it has ended; one that has already is returned as it is."""

@@ -19,14 +19,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
-import sqlalchemy as sa
-
 from penstock.engine.outbox import Delivery, Outbox
 from penstock.engine.records import CONNECTION_LOST
 from penstock.engine.rows import now
 from penstock.engine.webaddress import Reach
 from penstock.engine.webcall import post
-from penstock.errors import InvalidInput, StateError
+from penstock.errors import InvalidInput, PenstockError, StateError
 from penstock.home import Home, write_atomically
 
 KEY_FILE = "webhooks.key"
@@ -100,8 +98,12 @@ class Webhooks:
         try:
             due = self._outbox.take(now(), limit=_AT_ONCE)
             list(pool.map(self.deliver, due))
-        except (*CONNECTION_LOST, sa.exc.SQLAlchemyError, StateError) as error:
+        except (*CONNECTION_LOST, PenstockError) as error:
             _log.warning("webhooks begin again: %s", error)
+            return False
+        except Exception:
+            # A defect, perhaps of one delivery: the others are still to be told.
+            _log.exception("webhooks begin again")
             return False
         return bool(due)
 
