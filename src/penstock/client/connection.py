@@ -24,8 +24,11 @@ TOKEN_FILE_VARIABLE = "PENSTOCK_TOKEN_FILE"  # noqa: S105  names a file
 CA_FILE_VARIABLE = "PENSTOCK_CA_FILE"
 LOG_START_HEADER = "Penstock-Log-Start"
 
-_ATTEMPTS = 4
+_ATTEMPTS = 3
+_ATTEMPTS_ONCE_KNOWN = 8
+"""Of a service that has answered before: it may be starting again."""
 _PAUSE_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 5.0
 _BUSY = frozenset({502, 503, 504})
 
 
@@ -75,6 +78,7 @@ class Connection:
     def __init__(self, client: httpx.Client, address: str) -> None:
         self._client = client
         self._address = address
+        self._known = False
 
     def close(self) -> None:
         self._client.close()
@@ -112,15 +116,16 @@ class Connection:
             params = {"follow": "true", **({"start": start} if tail is None else {"tail": tail})}
             try:
                 with self._stream(path, params) as response:
+                    self._known = True
                     start, tail = int(response.headers.get(LOG_START_HEADER, start)), None
                     for piece in response.iter_bytes():
                         start, broken = start + len(piece), 0
                         yield piece
-            except httpx.TransportError as error:
+            except (httpx.TransportError, ServiceError) as error:
                 broken += 1
-                if broken >= _ATTEMPTS:
+                if broken >= self._attempts:
                     raise self._no_answer(error) from error
-                time.sleep(_PAUSE_SECONDS * 2**broken)
+                _pause(broken)
             else:
                 return
 
@@ -135,21 +140,27 @@ class Connection:
             yield response
 
     def _asked(self, method: str, path: str, options: Mapping[str, Any], *, repeatable: bool) -> httpx.Response:
-        for attempt in range(1, _ATTEMPTS + 1):
-            last = attempt == _ATTEMPTS or not repeatable
+        attempt = 0
+        while True:
+            attempt += 1
+            last = attempt >= self._attempts
             try:
                 response = self._client.request(method, quote(path), **options)
             except httpx.TransportError as error:
                 # What was never sent can always be sent again.
-                if (last and not isinstance(error, httpx.ConnectError)) or attempt == _ATTEMPTS:
+                if last or not (repeatable or isinstance(error, httpx.ConnectError)):
                     raise self._no_answer(error) from error
             else:
+                self._known = True
                 if not response.is_error:
                     return response
-                if last or response.status_code not in _BUSY:
+                if last or not repeatable or response.status_code not in _BUSY:
                     raise _error_of(response)
-            time.sleep(_PAUSE_SECONDS * 2**attempt)
-        raise AssertionError("the last attempt returns or raises")
+            _pause(attempt)
+
+    @property
+    def _attempts(self) -> int:
+        return _ATTEMPTS_ONCE_KNOWN if self._known else _ATTEMPTS
 
     def _no_answer(self, error: Exception) -> ServiceError:
         return ServiceError(
@@ -159,11 +170,21 @@ class Connection:
         )
 
 
+def _pause(attempt: int) -> None:
+    time.sleep(min(_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS))
+
+
 def _error_of(response: httpx.Response) -> PenstockError:
     try:
         body = response.json()
     except ValueError:
         body = None
+    if response.status_code in _BUSY and not isinstance(body, dict):
+        return ServiceError(
+            f"The service at {response.url.host} has too much to do",
+            why=f"it answered {response.status_code} {response.reason_phrase}",
+            fix="ask again in a while",
+        )
     if not isinstance(body, dict) or "problem" not in body:
         return ServiceError(
             f"What answers at {response.url.host} is no service of Penstock",

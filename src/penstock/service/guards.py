@@ -99,6 +99,8 @@ class Guard:
             await self._answered(scope, receive, answer, request_id)
         except (TimeoutError, asyncio.TimeoutError):
             status = 499  # the client stopped reading; ending here closes its connection
+        except PenstockError:
+            status = 499  # amid an answer: it is cut off, so that its end is not taken for all there was
         except Exception as error:
             response = defect(error, request_id)
             if not answering:

@@ -26,7 +26,8 @@ class _Lines(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        # In ASCII: what a terminal takes for a command is not only below the space.
+        return json.dumps(line)
 
 
 def open_journal(level: str = "info") -> None:

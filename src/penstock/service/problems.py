@@ -6,12 +6,14 @@ import http
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sqlalchemy.exc
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from penstock import errors
+from penstock.engine.records import CONNECTION_LOST
 from penstock.errors import PenstockError
 from penstock.service import journal
 
@@ -32,6 +34,8 @@ _STATUS: Mapping[type[PenstockError], int] = {
     errors.Conflict: 409,
     errors.QuotaExceeded: 429,
 }
+_PASSING = frozenset({429, 503})
+_RETRY_AFTER_SECONDS = 2
 _DEFECT = PenstockError(
     "The service failed", why="this is a defect of Penstock, not yours", fix="report it with the request's id"
 )
@@ -67,6 +71,8 @@ def problem(
     extra = dict(headers or {})
     if status == http.HTTPStatus.UNAUTHORIZED:
         extra["WWW-Authenticate"] = "Bearer"
+    if status in _PASSING:
+        extra["Retry-After"] = str(_RETRY_AFTER_SECONDS)
     return JSONResponse(body, status, headers=extra, media_type=MEDIA_TYPE)
 
 
@@ -85,6 +91,8 @@ def install(app: FastAPI) -> None:
     """Make every error a client can make a problem body; what is a defect, `Guard` answers by `defect`."""
     app.add_exception_handler(PenstockError, _on_penstock_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
+    for lost in (*CONNECTION_LOST, sqlalchemy.exc.TimeoutError):
+        app.add_exception_handler(lost, _on_lost_records)
     app.add_exception_handler(HTTPException, _on_http_error)
 
 
@@ -115,6 +123,12 @@ async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     else:
         told = errors.InvalidInput(str(error.detail), fix="see /docs")
     return problem(told, error.status_code, request_id=_request_id(request), headers=error.headers)
+
+
+async def _on_lost_records(request: Request, _: Exception) -> JSONResponse:
+    """The database is away, or all its connections are taken: both pass."""
+    told = errors.ServiceError("The records do not answer", why="their database is away, or busy", fix="ask again")
+    return problem(told, 503, request_id=_request_id(request))
 
 
 def defect(error: Exception, request_id: str) -> JSONResponse:

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 from anyio import CapacityLimiter, to_thread
 
+from penstock.errors import ServiceError
+
 PIECE_BYTES = 128 << 10
 _WINDOW_BYTES = 256 << 10
 _LOOK_SECONDS = 0.25
@@ -56,13 +58,16 @@ class Tails:
             start += len(piece)
 
     async def follow(self, application_id: str, name: str, start: int = 0) -> AsyncIterator[bytes]:
-        """From byte `start` until the application has ended, or the service is about to."""
+        """From byte `start` until the application has ended.
+
+        Raises `ServiceError` where the service does before: the end of an answer must not pass for that of the log.
+        """
         key, at_end = (application_id, name), False
         while not self._closing():
             tail = self._tails.get(key)
             if at_end or (tail is not None and tail.end <= start):
                 if not await self._more(key, start):
-                    return
+                    break
                 at_end = False
             elif tail is not None and (piece := tail.after(start)):
                 start += len(piece)
@@ -74,6 +79,8 @@ class Tails:
                 if piece:
                     start += len(piece)
                     yield piece
+        if self._closing():
+            raise ServiceError("This service is ending", fix="go on where it was, with start=")
 
     async def _more(self, key: Key, position: int) -> bool:
         """Wait until there is something behind `position`; False where there never will be."""

@@ -108,7 +108,7 @@ def test_a_submission_without_an_answer_is_repeated_with_the_same_key(monkeypatc
     client._uploads = Uploads(client._connection)
     with pytest.raises(ServiceError, match="does not answer"):
         client.submit("s3a://lake/pi.py")
-    assert len(keys) == 4
+    assert len(keys) == 3
     assert len(set(keys)) == 1
 
 
@@ -180,3 +180,25 @@ def test_the_token_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("PENSTOCK_TOKEN_FILE", raising=False)
     with pytest.raises(Unauthenticated):
         connect("https://example.org")  # another machine's service is not given this one's token
+
+
+def test_a_service_that_starts_again_is_waited_for_longer_than_one_that_never_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "_PAUSE_SECONDS", 0.0)
+    answers = iter([200, *[503] * 6, 200])
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(next(answers), json={"problem": "busy", "code": "service_error"})
+
+    known = Connection(httpx.Client(base_url="http://x", transport=httpx.MockTransport(answer)), "http://x")
+    for _ in range(2):
+        assert known.json("GET", "/v1/self")["problem"] == "busy"
+    assert next(answers, None) is None
+
+
+def test_a_proxy_that_is_overloaded_is_not_taken_for_a_strangers_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_PAUSE_SECONDS", 0.0)
+    busy = httpx.MockTransport(lambda _: httpx.Response(503, text="Service Unavailable"))
+    with pytest.raises(ServiceError, match="too much to do"):
+        Connection(httpx.Client(base_url="http://x", transport=busy), "http://x").json("GET", "/v1/self")

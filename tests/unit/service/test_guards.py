@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.exc import OperationalError
 from tests.unit.service.fakes import Stage
 
 from penstock.service import guards
@@ -108,3 +109,13 @@ async def _asked(
     tell = (seen if seen is not None else []).append
     await asyncio.wait_for(Guard(app, limits=limits, tell=tell)(scope, receive, send), 5)
     return sent
+
+
+def test_records_that_are_away_are_no_defect(stage: Stage) -> None:
+    def away() -> None:
+        raise OperationalError("SELECT 1", {}, Exception("secret-host refused"))
+
+    stage.engine.counts = away  # type: ignore[assignment, method-assign, return-value]
+    answer = stage.client().get("/metrics")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    assert "secret-host" not in answer.text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import LakeError
+from penstock.errors import LakeError, ServiceError
 from penstock.service import tails
 from penstock.service.tails import PIECE_BYTES, Tails
 
@@ -141,17 +141,18 @@ def test_a_log_nobody_follows_any_more_is_not_looked_at() -> None:
     assert run(work()) == (1, 0)
 
 
-def test_followers_are_let_go_when_the_service_ends() -> None:
+def test_followers_are_let_go_when_the_service_ends_and_can_tell_it_from_the_logs_end() -> None:
     log, closing = GrowingLog(b"so far"), []
 
-    async def work() -> bytes:
+    async def work() -> None:
         followed = Tails(log, closing=lambda: bool(closing))
         reader = asyncio.ensure_future(collected(followed.follow("a", "driver.log")))
         await asyncio.sleep(0.05)
         closing.append(True)
-        return await reader
+        await reader
 
-    assert run(work()) == b"so far"
+    with pytest.raises(ServiceError, match="ending"):
+        run(work())
 
 
 def test_a_lake_that_fails_breaks_the_stream_rather_than_to_pass_for_its_end() -> None:
