@@ -96,6 +96,8 @@ class ClusterBackendContract:
         handle = backend.handle("app-test-never")
         backend.stop(handle, grace_seconds=1)
         assert backend.observe(handle).phase is Phase.LOST
+        assert backend.private_file(handle, "secret") is None
+        assert backend.web_interface(handle) is None
         backend.release(handle)
 
 

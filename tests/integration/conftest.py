@@ -27,9 +27,12 @@ class Served:
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=120)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(shared_home: Home) -> Iterator[Served]:
-    """`penstock serve` over the shared home, as an administrator uses it."""
+    """`penstock serve` over the shared home, as an administrator uses it.
+
+    It looks after what nobody else does: no longer there than the tests that want it, for others kill supervisors.
+    """
     port = free_ports(1)[0]
     process = subprocess.Popen(
         [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(port)],

@@ -232,6 +232,8 @@ def _settings(lake: Lake, directory: Path) -> dict[str, str]:
         "spark.history.fs.logDirectory": f"{lake.root}/{EVENTS}",
         "spark.history.fs.update.interval": "5s",
         "spark.history.fs.cleaner.enabled": "false",
+        # They wait for the store most of the time.
+        "spark.history.fs.numReplayThreads": "4",
         "spark.history.store.path": str(directory / "store"),
         "spark.history.store.maxDiskUsage": "2g",
         "spark.history.ui.port": "0",
