@@ -123,7 +123,9 @@ def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) 
         while not service.get(f"/v1/applications/{session_id}/wait").json()["ended_at"]:
             assert time.monotonic() < deadline
         assert engine.wait(session_id).state is State.FINISHED
-        assert engine.artefact(session_id, "driver.out") == b"nobody used this session for 1 s\n"
+        # From the lake: its cluster is gone.
+        told = service.get(f"/v1/applications/{session_id}/logs/driver.out")
+        assert told.text == "nobody used this session for 1 s\n"
 
 
 def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:

@@ -35,7 +35,7 @@ _MAIN = "org.apache.spark.deploy.history.HistoryServer"
 _READY_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 _LOCK_SECONDS = 20.0
-_SECRETS = ("spark.conf", lake_settings.CREDENTIALS_FILE, PLAN)
+_PRIVATE = ["spark.conf", lake_settings.CREDENTIALS_FILE, PLAN]
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,12 @@ class History:
         }
         write_json(
             directory / PLAN,
-            {"command": command, "environment": environment, "idle_seconds": self._idle_seconds},
+            {
+                "command": command,
+                "environment": environment,
+                "idle_seconds": self._idle_seconds,
+                "private": _PRIVATE,
+            },
         )
 
     def _start_keeper(self, directory: Path) -> None:
@@ -222,7 +227,7 @@ class History:
         state = read_json(directory / STATE)
         if state is not None:
             end_process(ProcessId.from_json(state["keeper"]), grace_seconds=10.0)
-        for name in _SECRETS:
+        for name in _PRIVATE:  # a keeper that was killed has left them
             (directory / name).unlink(missing_ok=True)
 
 

@@ -1,7 +1,7 @@
 """Runs one history server and ends it when nobody looks at it: `python -m penstock.engine.historykeeper DIRECTORY`.
 
 It, not the service, watches the idle time: a killed service leaves nothing running for long. What it starts dies
-with it. In the directory: `plan.json` says what to start, `used` was last touched when somebody looked, `state.json`
+with it. In the directory: `plan.json` says what to start and which files to remove after it, `used` was last touched when somebody looked, `state.json`
 tells what runs, and when it ended.
 """
 
@@ -47,6 +47,8 @@ def main(directory: Path) -> None:
         if received is not None and received.si_signo == signal.SIGTERM:
             break
     _end(server)
+    for name in plan["private"]:
+        (directory / name).unlink(missing_ok=True)
     write_json(directory / STATE, {**state, "ended_at": time.time()})
 
 

@@ -45,8 +45,9 @@ def keep(directory: Path) -> Iterator[Callable[..., dict[str, Any]]]:
     started = []
 
     def start(idle_seconds: float, command: list[str] | None = None) -> dict[str, Any]:
-        plan = {"command": command or ["sleep", "60"], "environment": dict(os.environ), "idle_seconds": idle_seconds}
-        write_json(directory / PLAN, plan)
+        plan = {"command": command or ["sleep", "60"], "environment": dict(os.environ), "private": ["aws-credentials"]}
+        write_json(directory / PLAN, {**plan, "idle_seconds": idle_seconds})
+        (directory / "aws-credentials").write_text("secret", encoding="utf-8")
         started.append(subprocess.Popen([sys.executable, "-m", "penstock.engine.historykeeper", str(directory)]))
         until((directory / STATE).exists)
         state: dict[str, Any] = read_json(directory / STATE)
@@ -73,11 +74,14 @@ def history(directory: Path) -> History:
     return History(Engine(Home(directory.parent.parent)))  # type: ignore[arg-type]  what is asked here needs its home only
 
 
-def test_a_server_nobody_looks_at_is_ended(directory: Path, keep: Callable[..., dict[str, Any]]) -> None:
+def test_a_server_nobody_looks_at_is_ended_and_its_secrets_removed(
+    directory: Path, keep: Callable[..., dict[str, Any]]
+) -> None:
     state = keep(idle_seconds=1.0)
     assert server_of(state).alive()
     until(lambda: not server_of(state).alive())
     until(lambda: read_json(directory / STATE)["ended_at"] is not None)
+    assert not (directory / "aws-credentials").exists()
 
 
 def test_a_look_keeps_it(directory: Path, keep: Callable[..., dict[str, Any]]) -> None:
@@ -99,7 +103,6 @@ def test_stopping_ends_every_server_of_the_home_and_its_secrets(
     directory: Path, keep: Callable[..., dict[str, Any]]
 ) -> None:
     state = keep(idle_seconds=60.0)
-    (directory / "aws-credentials").write_text("secret", encoding="utf-8")
     assert list(history(directory).stop_all()) == ["lake"]
     assert not server_of(state).alive()
     assert sorted(path.name for path in directory.iterdir()) == [STATE, USED]
