@@ -1,8 +1,8 @@
 """Runs one history server and ends it when nobody looks at it: `python -m penstock.engine.historykeeper DIRECTORY`.
 
 It, not the service, watches the idle time: a killed service leaves nothing running for long. What it starts dies
-with it. In the directory: `plan.json` says what to start and which files to remove after it, `used` was last touched when somebody looked, `state.json`
-tells what runs, and when it ended.
+with it. In the directory: `plan.json` says what to start and which files to remove after it, `used` was last touched
+when somebody looked, `state.json` tells what runs, and when it ended.
 """
 
 from __future__ import annotations
