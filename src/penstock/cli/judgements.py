@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def print_rows(title: str, rows: Iterable[Row], conclusion: str, *, columns: tuple[str, str, str]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from penstock.cli.console import plain_console
     from penstock.lake.judgements import Outcome
 
     colours = {Outcome.OK: "green", Outcome.LIMITED: "yellow", Outcome.FAILED: "red", Outcome.SKIPPED: "dim"}
@@ -23,6 +23,6 @@ def print_rows(title: str, rows: Iterable[Row], conclusion: str, *, columns: tup
         found = row.judgement
         outcome = Text(found.outcome.value, style=colours[found.outcome])
         table.add_row(Text(row.feature), outcome, Text(found.measured), Text(found.consequence))
-    console = Console()
+    console = plain_console()
     console.print(table)
     console.print(conclusion)

@@ -21,8 +21,11 @@ from penstock.clusters import jvm, machine
 from penstock.doctor import findings
 from penstock.engine import schema
 from penstock.engine.application import State
+from penstock.engine.costs import Pricing
 from penstock.engine.engine import Engine
 from penstock.engine.migrations import HEAD
+from penstock.engine.webaddress import NETWORKS_VARIABLE, Reach
+from penstock.engine.webhooks import KEY_FILE
 from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lake.base import Lake
@@ -54,6 +57,8 @@ class Examination:
         yield _row("disk", self._disk)
         yield _row("open files", lambda: findings.open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
         yield _row("secrets", self._secrets)
+        yield _row("prices", self._prices)
+        yield _row("webhooks", self._webhooks)
         yield _row("database", self._database_answers)
         yield from self._in_records()
         for lake in Lakes(self._home).all():
@@ -74,8 +79,25 @@ class Examination:
         return findings.disk(shutil.disk_usage(existing).free, self._home.root)
 
     def _secrets(self) -> Judgement:
-        places = (self._home.root, CredentialsFile(self._home).path, first_token_file(self._home))
+        places = (
+            self._home.root,
+            CredentialsFile(self._home).path,
+            first_token_file(self._home),
+            self._home.root / KEY_FILE,
+        )
         return findings.private({path: path.stat().st_mode for path in places if path.exists()})
+
+    def _prices(self) -> Judgement:
+        try:
+            prices = Pricing(self._home).prices()
+        except PenstockError as error:
+            return findings.without_costs(error)
+        return Judgement(Outcome.OK, f"in {prices.currency}, of {prices.date}", "tells what each application cost")
+
+    def _webhooks(self) -> Judgement:
+        text = os.environ.get(NETWORKS_VARIABLE, "")
+        inside = len(Reach.parse(text).allowed)
+        return Judgement(Outcome.OK, f"public addresses and {inside} networks", "sends them nowhere else")
 
     def _database_answers(self) -> Judgement:
         status = self._database.status()

@@ -32,6 +32,11 @@ def failed(error: PenstockError) -> Judgement:
     return Judgement(Outcome.FAILED, told, error.fix)
 
 
+def without_costs(error: PenstockError) -> Judgement:
+    """Prices that cannot be read stop no application."""
+    return Judgement(Outcome.LIMITED, f"{error.problem}: {error.why}", f"tells no costs until mended: {error.fix}")
+
+
 def skipped(why: str) -> Judgement:
     return Judgement(Outcome.SKIPPED, why, "")
 

@@ -30,7 +30,7 @@ from penstock.engine.outbox import Outbox
 from penstock.engine.paging import Page, Query
 from penstock.engine.records import Records
 from penstock.engine.rows import now
-from penstock.engine.webaddress import Reach
+from penstock.engine.webaddress import NETWORKS_VARIABLE, Reach
 from penstock.errors import InvalidInput
 from penstock.home import Home
 
@@ -149,7 +149,7 @@ class Ledger:
         """To be run by a service. Raises `InvalidInput` where `$PENSTOCK_WEBHOOK_NETWORKS` is not understood."""
         from penstock.engine.webhooks import Webhooks
 
-        return Webhooks(self._opened.outbox, self.home, Reach.parse(os.environ.get("PENSTOCK_WEBHOOK_NETWORKS", "")))
+        return Webhooks(self._opened.outbox, self.home, Reach.parse(os.environ.get(NETWORKS_VARIABLE, "")))
 
     def capacity(self) -> Capacity:
         """What may be promised to applications in all."""

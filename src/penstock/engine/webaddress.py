@@ -15,6 +15,10 @@ _MOST_CHARACTERS = 2000
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
+NETWORKS_VARIABLE = "PENSTOCK_WEBHOOK_NETWORKS"
+"""Names the networks of one's own that webhooks may reach."""
+
+
 @dataclass(frozen=True)
 class Reach:
     """What may be called: every public address over TLS; what `allowed` holds besides, also without TLS."""

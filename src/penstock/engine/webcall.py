@@ -14,7 +14,7 @@ import ssl
 import threading
 from collections.abc import Mapping
 
-from penstock.engine.webaddress import Address, Reach, checked_url
+from penstock.engine.webaddress import NETWORKS_VARIABLE, Address, Reach, checked_url
 from penstock.errors import InvalidInput
 
 _SECONDS = 10.0
@@ -59,7 +59,7 @@ def _resolved(host: str, port: int, reach: Reach) -> Address:
         raise InvalidInput(
             f"{host} may not be called",
             why="it leads to an address that is not public",
-            fix="an administrator may allow its network: PENSTOCK_WEBHOOK_NETWORKS",
+            fix=f"an administrator may allow its network: {NETWORKS_VARIABLE}",
         )
     return found[0]
 

@@ -97,3 +97,13 @@ def test_the_command_prints_rows_as_json_and_exits_by_them(
         main(["doctor", "--service", NOBODY, "--json"])
     told = {row["feature"]: row["outcome"] for row in json.loads(capsys.readouterr().out)["rows"]}
     assert (ended.value.code, told["secrets"]) == (1, "failed")
+
+
+def test_a_mistake_in_prices_limits_and_one_in_networks_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(tmp_path)
+    assert {looked(home)[name].judgement.outcome for name in ("prices", "webhooks")} == {Outcome.OK}
+    (tmp_path / "prices.yaml").write_text("currency: [", encoding="utf-8")
+    monkeypatch.setenv("PENSTOCK_WEBHOOK_NETWORKS", "10.0.0.0/99")
+    rows = looked(home)
+    assert rows["prices"].judgement.outcome is Outcome.LIMITED
+    assert rows["webhooks"].judgement.outcome is Outcome.FAILED

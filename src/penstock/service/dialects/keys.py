@@ -22,15 +22,19 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None) -> Lake:
     """
     if keys is None:
         return lake
-    own = Lakes(home).credentials_of(lake)
-    if _same(keys, own):
-        return lake
+    lakes = Lakes(home)
     if lake.kind == "embedded":
+        # Before its first start it has none, which nobody's can be.
+        if lake in lakes.all() and _same(keys, lakes.credentials_of(lake)):
+            return lake
         raise InvalidInput(
             f"The keys are not those of the lake “{lake.name}”",
             why="it has one pair of its own, which applications are given without asking",
             fix="leave the keys out",
         )
+    own = lakes.credentials_of(lake)
+    if _same(keys, own):
+        return lake
     try:
         require_reachable(lake, keys)
     except LakeError as refusal:
@@ -40,7 +44,7 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None) -> Lake:
             why=refusal.why,
             fix="give keys that may read and write its bucket, or none: it has its own",
         ) from None
-    return Lakes(home).add(replace(lake, name=_name(lake, keys), kind="external"), keys)
+    return lakes.add(replace(lake, name=_name(lake, keys), kind="external"), keys)
 
 
 def _same(one: Credentials, other: Credentials) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated
@@ -28,6 +29,7 @@ IdempotencyKey = Annotated[
 ]
 
 
+@functools.cache
 def spark_version() -> str:
     """The one there is; `4.1` of 4.1.2, as IBM writes versions."""
     return ".".join(version("pyspark").split(".")[:2])

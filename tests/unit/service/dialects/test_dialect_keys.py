@@ -75,3 +75,9 @@ def test_the_embedded_lake_has_one_pair(home: Home) -> None:
     assert keys.lake_opened_by(home, embedded, OWN) == embedded
     with pytest.raises(InvalidInput, match="not those of the lake"):
         keys.lake_opened_by(home, embedded, GIVEN)
+
+
+def test_before_its_first_start_no_keys_are_the_embedded_lakes(home: Home) -> None:
+    unmade = Lake("embedded", (), "penstock", "file:embedded", kind="embedded")
+    with pytest.raises(InvalidInput, match="not those of the lake"):
+        keys.lake_opened_by(home, unmade, GIVEN)
