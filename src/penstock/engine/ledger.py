@@ -182,6 +182,10 @@ class Ledger:
         """What the instance has now."""
         return self._records.sharing.use().get(instance, Use())
 
+    def uses(self) -> Mapping[str, Use]:
+        """What each instance has now, in one look; those that have nothing are left out."""
+        return self._records.sharing.use()
+
     def queue(self, instance: str | None = None) -> builtins.list[Place]:
         """Who waits, in the order in which they would start if nothing changed, and why each waits.
 

@@ -53,7 +53,7 @@ def queue(service: Service, sees: Callable[[str], bool], instance: str | None = 
             }
         )
     capacity = service.engine.capacity()
-    used = [service.engine.use(found.name) for found in service.engine.instances()]
+    used = service.engine.uses().values()
     return {
         "items": items,
         "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},

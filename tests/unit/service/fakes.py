@@ -137,6 +137,9 @@ class FakeEngine:
     def delete_instance(self, name: str) -> None:
         del self.known[self.instance(name).name]
 
+    def uses(self) -> Mapping[str, Use]:
+        return {name: self.use(name) for name in self.known}
+
     def use(self, instance: str) -> Use:
         return Use(running=1, cores=2)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from penstock.engine import instances
-from penstock.engine.instances import Instance, Quota
+from penstock.engine.instances import Instance, Quota, Use
 from penstock.errors import NotFound
 from penstock.service import views
 from penstock.service.access import Administrator, Caller, Reader, Scope
@@ -22,12 +22,14 @@ InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
 
 @router.get("/instances", summary="The instances, with what each may have and has")
 def listing(service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    return {"items": [_shown(service, found) for found in service.engine.instances() if caller.sees(found.name)]}
+    uses = service.engine.uses()
+    found = [instance for instance in service.engine.instances() if caller.sees(instance.name)]
+    return {"items": [_shown(instance, uses.get(instance.name, Use())) for instance in found]}
 
 
 @router.get("/instances/{name}", summary="One instance")
 def show(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    return _shown(service, _visible(service, caller, name))
+    return _now(service, _visible(service, caller, name))
 
 
 @router.put("/instances/{name}", summary="Make an instance, or change its weight and quotas")
@@ -36,7 +38,7 @@ def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Admi
     caller.require(Scope.ADMINISTER)
     kept = next((found.attributes for found in service.engine.instances() if found.name == name), {})
     asked = Instance(name, body.weight, Quota(**body.quota.model_dump()), kept)
-    return _shown(service, service.engine.put_instance(instances.checked(asked)))
+    return _now(service, service.engine.put_instance(instances.checked(asked)))
 
 
 @router.delete("/instances/{name}", status_code=204, summary="Remove an instance")
@@ -63,10 +65,14 @@ def _visible(service: Service, caller: Caller, name: str) -> Instance:
     return service.engine.instance(name)
 
 
-def _shown(service: Service, instance: Instance) -> dict[str, Any]:
+def _now(service: Service, instance: Instance) -> dict[str, Any]:
+    return _shown(instance, service.engine.use(instance.name))
+
+
+def _shown(instance: Instance, use: Use) -> dict[str, Any]:
     return {
         "name": instance.name,
         "weight": instance.weight,
         "quota": asdict(instance.quota),
-        "used": service.engine.use(instance.name).to_json(),
+        "used": use.to_json(),
     }
