@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from penstock.engine import paging
 from penstock.engine.application import Application, State
-from penstock.service import views
+from penstock.service import shown, views
 from penstock.service.access import Caller, Reader, Scope, Submitter
 from penstock.service.context import ServiceOf
 from penstock.service.models import ApplicationBody, Name
@@ -30,7 +30,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-@router.post("", status_code=202, summary="Submit an application")
+@router.post("", status_code=202, summary="Submit an application", responses={202: {"model": shown.Submitted}})
 def create(
     body: ApplicationBody,
     service: ServiceOf,
@@ -45,7 +45,7 @@ def create(
     return {**views.application(service, accepted), "warnings": list(service.engine.warnings(spec))}
 
 
-@router.get("", summary="List applications, page by page")
+@router.get("", summary="List applications, page by page", responses={200: {"model": shown.Applications}})
 def page(
     *,
     service: ServiceOf,
@@ -83,13 +83,17 @@ def page(
     return {"items": [views.application(service, item) for item in found.items], "next": found.next}
 
 
-@router.get("/{application_id}", summary="All that is known of an application")
+@router.get(
+    "/{application_id}", summary="All that is known of an application", responses={200: {"model": shown.Application}}
+)
 def show(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     """`application_id` may also be the unmistakable beginning of one, or `last`."""
     return views.application(service, visible(service, caller, application_id))
 
 
-@router.get("/{application_id}/events", summary="What happened to it, oldest first")
+@router.get(
+    "/{application_id}/events", summary="What happened to it, oldest first", responses={200: {"model": shown.History}}
+)
 def events(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     found = visible(service, caller, application_id)
     return {"items": [{**event, "at": event["at"].isoformat()} for event in service.engine.events(found.id)]}
@@ -97,18 +101,25 @@ def events(application_id: str, service: ServiceOf, caller: Reader) -> dict[str,
 
 @router.get("/{application_id}/metrics", summary="Its progress while it runs, its summary and cost once it has ended")
 def metrics(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    shown = views.application(service, visible(service, caller, application_id))
-    return {name: shown[name] for name in ("id", "state", "progress", "summary", "cost")}
+    known = views.application(service, visible(service, caller, application_id))
+    return {name: known[name] for name in ("id", "state", "progress", "summary", "cost")}
 
 
-@router.post("/{application_id}/stop", status_code=202, summary="Ask it to end")
+@router.post(
+    "/{application_id}/stop", status_code=202, summary="Ask it to end", responses={202: {"model": shown.Application}}
+)
 def stop(application_id: str, service: ServiceOf, caller: Submitter) -> dict[str, Any]:
     """Returns at once; may be repeated, and changes nothing once it has ended."""
     found = visible(service, caller, application_id, Scope.SUBMIT)
     return views.application(service, service.engine.request_stop(found.id))
 
 
-@router.post("/{application_id}/rerun", status_code=202, summary="Run it again, as a new one")
+@router.post(
+    "/{application_id}/rerun",
+    status_code=202,
+    summary="Run it again, as a new one",
+    responses={202: {"model": shown.Application}},
+)
 def rerun(
     application_id: str, service: ServiceOf, caller: Submitter, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
@@ -117,7 +128,7 @@ def rerun(
     return views.application(service, submit(service, caller, again))
 
 
-@router.get("/{application_id}/wait", summary="Wait for its end")
+@router.get("/{application_id}/wait", summary="Wait for its end", responses={200: {"model": shown.Application}})
 async def wait(
     application_id: str,
     service: ServiceOf,

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi import Path as InPath
 
 from penstock.errors import InvalidInput, NotFound
+from penstock.service import shown
 from penstock.service.access import Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import Name
@@ -33,7 +34,9 @@ FileName = Annotated[str, InPath(pattern=_FILE_NAME, description="The name it ha
 LakeName = Annotated[Name | None, Query(description="Which lake; the default one if not given.")]
 
 
-@router.get("/{digest}/{name}", summary="Where a file is that was uploaded before")
+@router.get(
+    "/{digest}/{name}", summary="Where a file is that was uploaded before", responses={200: {"model": shown.Uploaded}}
+)
 def find(digest: Digest, name: FileName, service: ServiceOf, _: Submitter, lake: LakeName = None) -> dict[str, Any]:
     key = _key(digest, name)
     if not any(found.key == key for found in service.engine.store(lake).list(key)):
@@ -45,6 +48,7 @@ def find(digest: Digest, name: FileName, service: ServiceOf, _: Submitter, lake:
     "/{digest}/{name}",
     status_code=201,
     summary="Upload a file",
+    responses={201: {"model": shown.Uploaded}},
     openapi_extra={
         "requestBody": {
             "required": True,

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path
 from penstock.engine import instances
 from penstock.engine.instances import Instance, Quota, Use
 from penstock.errors import NotFound
-from penstock.service import views
+from penstock.service import shown, views
 from penstock.service.access import Administrator, Caller, Reader, Scope
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import InstanceBody
@@ -20,19 +20,25 @@ router = APIRouter(prefix="/v1", tags=["instances"])
 InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
 
 
-@router.get("/instances", summary="The instances, with what each may have and has")
+@router.get(
+    "/instances", summary="The instances, with what each may have and has", responses={200: {"model": shown.Instances}}
+)
 def listing(service: ServiceOf, caller: Reader) -> dict[str, Any]:
     uses = service.engine.uses()
     found = [instance for instance in service.engine.instances() if caller.sees(instance.name)]
     return {"items": [_shown(instance, uses.get(instance.name, Use())) for instance in found]}
 
 
-@router.get("/instances/{name}", summary="One instance")
+@router.get("/instances/{name}", summary="One instance", responses={200: {"model": shown.Instance}})
 def show(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     return _now(service, _visible(service, caller, name))
 
 
-@router.put("/instances/{name}", summary="Make an instance, or change its weight and quotas")
+@router.put(
+    "/instances/{name}",
+    summary="Make an instance, or change its weight and quotas",
+    responses={200: {"model": shown.Instance}},
+)
 def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
     """What runs goes on, also under a smaller quota."""
     caller.require(Scope.ADMINISTER)
@@ -48,12 +54,16 @@ def delete(name: InstanceName, service: ServiceOf, caller: Administrator) -> Non
     service.engine.delete_instance(name)
 
 
-@router.get("/instances/{name}/queue", summary="Who waits in one instance")
+@router.get("/instances/{name}/queue", summary="Who waits in one instance", responses={200: {"model": shown.Queue}})
 def queue_of(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     return views.queue(service, caller.sees, _visible(service, caller, name).name)
 
 
-@router.get("/queue", summary="Who waits, in the order in which they would start, and why")
+@router.get(
+    "/queue",
+    summary="Who waits, in the order in which they would start, and why",
+    responses={200: {"model": shown.Queue}},
+)
 def queue(service: ServiceOf, caller: Reader) -> dict[str, Any]:
     """Positions are those in the whole queue. Of other instances than the caller's own nothing else is told."""
     return views.queue(service, caller.sees)

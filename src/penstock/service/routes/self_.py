@@ -8,13 +8,18 @@ from typing import Any
 from fastapi import APIRouter
 
 from penstock import __version__
+from penstock.service import shown
 from penstock.service.access import Reader, Scope
 from penstock.service.context import ServiceOf
 
 router = APIRouter(prefix="/v1/self", tags=["self"])
 
 
-@router.get("", summary="The caller's name, scopes and instances, and what this service has")
+@router.get(
+    "",
+    summary="The caller's name, scopes and instances, and what this service has",
+    responses={200: {"model": shown.Caller}},
+)
 def show(service: ServiceOf, caller: Reader) -> dict[str, Any]:
     capacity = service.engine.capacity()
     return {

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from penstock.engine.rows import now
+from penstock.service import shown
 from penstock.service.access import Administrator, Scope, grants, widest
 from penstock.service.context import ServiceOf
 from penstock.service.models import TokenBody
@@ -15,13 +16,13 @@ from penstock.service.models import TokenBody
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 
 
-@router.get("", summary="All tokens, without their secrets")
+@router.get("", summary="All tokens, without their secrets", responses={200: {"model": shown.Tokens}})
 def listing(service: ServiceOf, caller: Administrator) -> dict[str, Any]:
     caller.require(Scope.ADMINISTER)
     return {"items": [token.to_json() for token in service.tokens.list()]}
 
 
-@router.post("", status_code=201, summary="Make a token")
+@router.post("", status_code=201, summary="Make a token", responses={201: {"model": shown.NewToken}})
 def create(body: TokenBody, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
     """`token` in the answer is what its holder needs. It is told this once, and nowhere kept."""
     caller.require(Scope.ADMINISTER)
@@ -30,7 +31,7 @@ def create(body: TokenBody, service: ServiceOf, caller: Administrator) -> dict[s
     return {**token.to_json(), "token": text}
 
 
-@router.post("/{token_id}/rotate", summary="Give a token a new secret")
+@router.post("/{token_id}/rotate", summary="Give a token a new secret", responses={200: {"model": shown.NewToken}})
 def rotate(token_id: str, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
     """The old secret is refused from now on; name, scopes, instances and expiry stay."""
     caller.require(Scope.ADMINISTER)

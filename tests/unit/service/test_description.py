@@ -1,0 +1,79 @@
+"""The published description is true, and complete enough to write a client by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.service import shown
+from penstock.service.access import Scope
+from tests.unit.service.fakes import Stage
+
+
+@pytest.fixture
+def described(stage: Stage) -> dict[str, Any]:
+    return dict(stage.client(None).get("/openapi.json").json())
+
+
+def operations(described: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{method} {path}", operation)
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_every_operation_says_what_it_is_for_and_what_a_refusal_looks_like(described: dict[str, Any]) -> None:
+    for name, operation in operations(described):
+        assert operation["summary"], name
+        assert operation["tags"], name
+        assert "application/problem+json" in operation["responses"]["default"]["content"], name
+
+
+def test_every_operation_but_health_needs_a_token(described: dict[str, Any]) -> None:
+    open_ones = {name for name, operation in operations(described) if not operation.get("security")}
+    assert open_ones == {"get /health/live", "get /health/ready"}
+
+
+def test_operations_have_names_of_their_own(described: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, operation in operations(described)]
+    assert len(names) == len(set(names))
+
+
+def test_every_reference_leads_somewhere(described: dict[str, Any]) -> None:
+    def references(part: Any) -> list[str]:
+        if isinstance(part, dict):
+            own = [part["$ref"]] if "$ref" in part else []
+            return own + [found for value in part.values() for found in references(value)]
+        return [found for item in part for found in references(item)] if isinstance(part, list) else []
+
+    known = {f"#/components/schemas/{name}" for name in described["components"]["schemas"]}
+    assert set(references(described)) <= known
+
+
+@pytest.mark.parametrize(
+    ("address", "model"),
+    [
+        ("/v1/applications", shown.Applications),
+        ("/v1/applications/app-1", shown.Application),
+        ("/v1/applications/app-1/events", shown.History),
+        ("/v1/instances", shown.Instances),
+        ("/v1/queue", shown.Queue),
+        ("/v1/tokens", shown.Tokens),
+        ("/v1/self", shown.Caller),
+    ],
+)
+def test_answers_are_as_described_to_the_last_field(stage: Stage, address: str, model: Any) -> None:
+    client = stage.client(Scope.ADMINISTER)
+    client.post("/v1/applications", json={"application": "s3a://lake/pi.py", "priority": 3, "tags": ["a"]})
+    body = client.get(address).json()
+    read = model.model_validate(body).model_dump(mode="json")
+    assert shape(read) == shape(body)
+
+
+def shape(value: Any) -> Any:
+    """The names of a body, without its values."""
+    if isinstance(value, dict):
+        return {name: shape(part) for name, part in value.items()}
+    return [shape(item) for item in value] if isinstance(value, list) else None
