@@ -18,6 +18,7 @@ SUBMITTER_CLASS = "org.apache.spark.deploy.SparkSubmit"
 _PATHS = {"spark.jars": "jars", "spark.files": "files", "spark.submit.pyFiles": "python_files"}
 # Paths inside the images of the services these bodies were written for.
 _FOREIGN_IMAGE = ("/opt/ibm/", "/home/spark/")
+_LONGEST_NAME = 200
 _AUTOSCALE = "ae.spark.autoscale."
 _HISTORY = "ae.spark.history-server."
 
@@ -62,7 +63,7 @@ def translate(asked: Asked, around: Surroundings) -> Translation:
         application=application,
         arguments=tuple(at(translated(argument)) for argument in asked.arguments),
         size=size,
-        name=asked.name or name or application.rpartition("/")[2] or application,
+        name=(asked.name or name or application.rpartition("/")[2] or application)[:_LONGEST_NAME],
         main_class=None if python and asked.main_class == SUBMITTER_CLASS else asked.main_class,
         lake=choice.lake.name,
         settings=settings,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.service.dialects.dialect_bodies import CEPH, HOME, SALES, application, details
 
 from penstock.errors import InvalidInput
@@ -95,3 +97,35 @@ def test_the_applications_own_address_decides_among_buckets_of_one_store() -> No
     other = type(SALES)("archive", SALES.endpoints, "archive", "file:archive")
     addresses = [CosAddress("archive", "two"), CosAddress("sales", "one")]
     assert choose({}, addresses, [SALES, other], HOME).lake == other
+
+
+NAME_PARTS = st.sampled_from(["spark", "hadoop", "fs", "cos", "s3a", "bucket", "svc", "a-b", "SPARK", "stocator", "x"])
+KEY_ENDS = st.sampled_from(
+    ["access.key", "secret.key", "session.token", "iam.api.key", "password", "Secret.Key", "encryption.key", "token"]
+)
+KEY_STARTS = st.sampled_from(["spark.hadoop.fs.cos.", "fs.cos.", "spark.hadoop.fs.s3a.", "fs.s3a.bucket.", "spark."])
+
+
+@given(
+    st.dictionaries(
+        st.builds(
+            lambda start, parts, end: start + "".join(f"{part}." for part in parts) + end,
+            KEY_STARTS,
+            st.lists(NAME_PARTS, max_size=3),
+            KEY_ENDS,
+        ),
+        st.just(SECRET),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_whatever_a_secret_is_called_it_is_taken_out_or_refused(conf: dict[str, str]) -> None:
+    try:
+        found = application(details(conf=conf))
+    except InvalidInput as refusal:
+        assert SECRET not in str(refusal)
+        return
+    left = {key: value for key, value in found.spec.settings.items() if SECRET in value}
+    # What the translation leaves, the engine refuses before it records anything.
+    assert all(is_secret(key, value) for key, value in left.items())
+    assert SECRET not in str({**found.spec.to_json(), "settings": {}})
