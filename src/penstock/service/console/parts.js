@@ -1,6 +1,6 @@
 // Parts that several views are made of.
 
-import { h, svg, fill } from "./dom.js";
+import { h, svg, fill, every } from "./dom.js";
 import * as format from "./format.js";
 
 export function badge(state) {
@@ -22,6 +22,16 @@ export function meter(value, most, label, kind = "") {
     },
     h("span", { style: { width: `${100 * part}%` } }),
   );
+}
+
+/** Keeps ages in `root` right: of `data-since`, as “5 s ago” where `data-as` says so, else as a duration. */
+export function ticking(root, signal) {
+  every(1, signal, () => {
+    for (const part of root.querySelectorAll("[data-since]")) {
+      const { since, as } = part.dataset;
+      part.textContent = as === "ago" ? format.ago(since) : format.duration((Date.now() - Date.parse(since)) / 1000);
+    }
+  });
 }
 
 export function figures(...items) {

@@ -10,6 +10,11 @@ const DEEPEST = 4;
 const nav = document.getElementById("nav");
 const main = document.getElementById("main");
 
+/** What stands between backticks, as code. */
+function prose(text) {
+  return text.split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part));
+}
+
 function operations(api) {
   return Object.entries(api.paths).flatMap(([path, item]) =>
     METHODS.filter((method) => item[method]).map((method) => ({
@@ -68,7 +73,7 @@ function rows(entries) {
             {},
             h("td", {}, h("code", {}, name), required ? h("span", { class: "tag" }, "needed") : null),
             h("td", {}, h("code", {}, type)),
-            h("td", {}, text),
+            h("td", {}, prose(text)),
           ),
         ),
       ),
@@ -123,7 +128,7 @@ function operation(api, one) {
       h(
         "div",
         { class: "body" },
-        one.description ? h("p", {}, one.description) : null,
+        one.description ? h("p", {}, prose(one.description)) : null,
         parameters.length
           ? [
               h("h3", {}, "Parameters"),
@@ -195,7 +200,7 @@ function draw(api) {
       (api.info.description ?? "")
         .split("\n\n")
         .filter(Boolean)
-        .map((text) => h("p", { class: "note" }, text)),
+        .map((text) => h("p", { class: "note" }, prose(text))),
       sections,
     ),
   );

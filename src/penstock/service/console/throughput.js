@@ -14,37 +14,37 @@ export class Throughput {
     if (this.#last && progress.updated_ms > this.#last.updated_ms) {
       const seconds = (progress.updated_ms - this.#last.updated_ms) / 1000;
       const rate = (name) => Math.max(0, progress[name] - this.#last[name]) / seconds;
-      this.#rates.push({ rows: rate("rows_read"), bytes: rate("bytes_read") });
+      this.#rates.push({ rows: rate("rows_read"), bytes: rate("bytes_read"), tasks: rate("tasks_done") });
       this.#rates.splice(0, this.#rates.length - KEPT);
     }
     this.#last = progress;
   }
 
   draw(progress) {
-    const now = this.#rates[this.#rates.length - 1];
     return h(
       "section",
       {},
       h("h2", {}, progress.description || "Stages"),
-      this.#rates.length > 2
-        ? h(
-            "figure",
-            { class: "rate" },
-            spark(
-              this.#rates.map(({ rows }) => rows),
-              "rows read a second, over the last minutes",
-            ),
-            h(
-              "figcaption",
-              {},
-              `${format.count(Math.round(now.rows))} rows/s`,
-              h("small", {}, `${format.size(now.bytes)}/s`),
-            ),
-          )
-        : null,
+      this.#rates.length > 2 ? this.#drawn(progress) : null,
       progress.stages.length
         ? h("ul", { class: "stages" }, progress.stages.map(stage))
         : h("p", { class: "note" }, "No stage is running: the driver is planning, or has not begun."),
+    );
+  }
+
+  /** Rows a second; of work that reads none, tasks. */
+  #drawn({ rows_read: rows }) {
+    const what = rows ? "rows" : "tasks";
+    const now = this.#rates[this.#rates.length - 1];
+    const amount = rows ? format.count(Math.round(now.rows)) : now.tasks.toFixed(1);
+    return h(
+      "figure",
+      { class: "rate" },
+      spark(
+        this.#rates.map((rate) => rate[what]),
+        `${what} a second, over the last minutes`,
+      ),
+      h("figcaption", {}, `${amount} ${what}/s`, rows ? h("small", {}, `${format.size(now.bytes)}/s`) : null),
     );
   }
 }

@@ -3,7 +3,7 @@
 import { get, openPage, post } from "../api.js";
 import { h, fill, every } from "../dom.js";
 import * as format from "../format.js";
-import { attempt, badge, button, confirm, facts, figures, head, trouble } from "../parts.js";
+import { attempt, badge, button, confirm, facts, figures, head, ticking, trouble } from "../parts.js";
 import { effort } from "../effort.js";
 import { Throughput } from "../throughput.js";
 import { timeline } from "../timeline.js";
@@ -80,7 +80,12 @@ export default async function application(view, { signal, keys, go, may, live },
         item.spec.tags.map((tag) =>
           h("a", { class: "tag", href: `#/applications?tag=${encodeURIComponent(tag)}` }, tag),
         ),
-        h("span", { title: format.moment(item.submitted_at) }, `submitted ${format.ago(item.submitted_at)}`),
+        h(
+          "span",
+          { title: format.moment(item.submitted_at) },
+          "submitted ",
+          h("span", { "data-since": item.submitted_at, "data-as": "ago" }, format.ago(item.submitted_at)),
+        ),
       ),
       item.reason && item.state !== "finished" ? reason(item) : null,
     );
@@ -122,6 +127,7 @@ export default async function application(view, { signal, keys, go, may, live },
     Escape: ["back to all", () => go("applications")],
   });
   drawTop();
+  ticking(top, signal);
   if (tab === "logs") await logs(body, { signal, keys, go }, item, ...rest);
   else draw();
   if (tab === "overview") every(1, signal, () => running() && !getSelection().toString() && draw());
@@ -237,15 +243,14 @@ function history(happened) {
   );
 }
 
+/** What an event brought with it; the backend's handle of the cluster says nothing to people. */
 function detail(value) {
-  const found = value?.reason ?? value;
-  if (!found) return "";
-  return typeof found === "string"
-    ? found
-    : (found.message ??
-        Object.entries(found)
-          .map(([key, item]) => `${key}: ${typeof item === "object" ? JSON.stringify(item) : item}`)
-          .join(", "));
+  const { cluster: _, reason, ...more } = value ?? {};
+  if (reason) return reason.message;
+  const written = (item) => (typeof item === "object" ? JSON.stringify(item) : item);
+  return Object.entries(more)
+    .map(([key, item]) => `${key.replaceAll("_", " ")}: ${written(item)}`)
+    .join(", ");
 }
 
 function asked({ spec, spark_application_id: spark, exit_code: exit }) {

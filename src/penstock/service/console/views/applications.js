@@ -1,9 +1,9 @@
 // All applications, live: the ones that match a filter, newest first, a page at a time.
 
 import { get } from "../api.js";
-import { h, fill, keyed, every } from "../dom.js";
+import { h, fill, keyed } from "../dom.js";
 import * as format from "../format.js";
-import { badge, button, figures, head, meter, nothing, table, trouble } from "../parts.js";
+import { badge, button, figures, head, meter, nothing, table, ticking, trouble } from "../parts.js";
 import { rows } from "../rows.js";
 
 const PAGE = 50;
@@ -206,7 +206,7 @@ export default async function applications(view, { signal, keys, go, may, live, 
   get("v1/queue", {}, signal)
     .then(drawOverview)
     .catch(() => {});
-  every(1, signal, () => body.querySelectorAll("[data-since]").forEach(tick));
+  ticking(body, signal);
 }
 
 function row(item, choose) {
@@ -261,11 +261,6 @@ function doing({ state, progress, reason, summary }) {
   if (summary?.tasks !== undefined)
     return h("small", {}, `${format.plural(summary.tasks, "task")}, ${format.size(summary.bytes_read)} read`);
   return null;
-}
-
-function tick(cell) {
-  if (cell.dataset.as === "ago") cell.textContent = format.ago(cell.dataset.since);
-  else cell.textContent = format.duration((Date.now() - Date.parse(cell.dataset.since)) / 1000);
 }
 
 function debounced(work) {
