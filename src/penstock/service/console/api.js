@@ -2,7 +2,7 @@
 
 const KEEP = "penstock.token";
 
-export class Problem extends Error {
+class Problem extends Error {
   /** `problem`, `why`, `fix` as everywhere in Penstock; `status` 0 where the service was not reached. */
   constructor(status, { problem, why = "", fix = "" }) {
     super(problem);

@@ -110,7 +110,7 @@ export function palette({ go, places }) {
 }
 
 /** Those that have the letters in this order; the closer together and the earlier, the better. */
-export function ranked(items, typed) {
+function ranked(items, typed) {
   const wanted = typed.trim().toLowerCase();
   if (!wanted) return items;
   const scored = items.map((item) => [score(`${item.text} ${item.detail ?? ""}`.toLowerCase(), wanted), item]);

@@ -45,7 +45,7 @@ export function timeline(item, happened) {
 }
 
 /** Consecutive stays in states, those in the same one taken together; `now` is the end of one that goes on. */
-export function spansOf(item, happened, now) {
+function spansOf(item, happened, now) {
   const spans = [];
   happened.forEach((event, index) => {
     const last = index === happened.length - 1;

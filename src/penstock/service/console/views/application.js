@@ -3,8 +3,9 @@
 import { get, openPage, post } from "../api.js";
 import { h, fill, every } from "../dom.js";
 import * as format from "../format.js";
-import { attempt, badge, button, confirm, facts, figures, head, ticking, trouble } from "../parts.js";
+import { attempt, badge, button, confirm, figures, head, ticking, trouble } from "../parts.js";
 import { effort } from "../effort.js";
+import { requested } from "../requested.js";
 import { Throughput } from "../throughput.js";
 import { timeline } from "../timeline.js";
 import logs from "./logs.js";
@@ -95,7 +96,7 @@ export default async function application(view, { signal, keys, go, may, live },
     {
       overview: () => fill(body, overview(item, happened, throughput, live.progress.get(item.id) ?? item.progress)),
       events: () => fill(body, history(happened)),
-      request: () => fill(body, asked(item)),
+      request: () => fill(body, requested(item)),
     }[tab] ?? (() => {});
 
   const reload = async () => {
@@ -251,52 +252,4 @@ function detail(value) {
   return Object.entries(more)
     .map(([key, item]) => `${key.replaceAll("_", " ")}: ${written(item)}`)
     .join(", ");
-}
-
-function asked({ spec, spark_application_id: spark, exit_code: exit }) {
-  const pairs = (title, found) =>
-    Object.keys(found ?? {}).length
-      ? h(
-          "section",
-          {},
-          h("h2", {}, title),
-          h(
-            "div",
-            { class: "table" },
-            h(
-              "table",
-              { class: "narrow code" },
-              h(
-                "tbody",
-                {},
-                Object.entries(found).map(([key, value]) =>
-                  h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, value)),
-                ),
-              ),
-            ),
-          ),
-        )
-      : null;
-  const list = (found) => (found?.length ? found.map((one) => h("div", {}, h("code", {}, one))) : null);
-  return [
-    facts([
-      ["Application", h("code", {}, spec.application)],
-      ["Main class", spec.main_class && h("code", {}, spec.main_class)],
-      ["Arguments", list(spec.arguments)],
-      ["Profile", spec.profile],
-      ["Lake", spec.lake],
-      ["Instance", spec.instance],
-      ["Priority", spec.priority],
-      ["Jars", list(spec.jars)],
-      ["Files", list(spec.files)],
-      ["Python files", list(spec.python_files)],
-      ["Time limit", spec.time_limit_seconds === null ? null : format.duration(spec.time_limit_seconds)],
-      ["Retries", spec.retries || null],
-      ["Webhooks", list(spec.webhooks)],
-      ["Spark's id", spark],
-      ["Exit code", exit === null ? null : String(exit)],
-    ]),
-    pairs("Settings", spec.settings),
-    pairs("Environment", spec.environment),
-  ];
 }
