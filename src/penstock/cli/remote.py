@@ -21,6 +21,7 @@ from penstock.errors import NotFound
 from penstock.lake.base import Lake
 
 _LOOK_SECONDS = 0.5
+_LIST_AT_ONCE = 200
 
 
 class RemoteEngine:
@@ -60,7 +61,8 @@ class RemoteEngine:
     def list(
         self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
     ) -> Sequence[Application]:
-        return tuple(itertools.islice(self._client.applications(states=states, tags=tags), limit))
+        at_once = min(limit or _LIST_AT_ONCE, _LIST_AT_ONCE)
+        return tuple(itertools.islice(self._client.applications(states=states, tags=tags, at_once=at_once), limit))
 
     def events(self, application_id: str) -> Iterable[Mapping[str, Any]]:
         found = self._client.events(application_id)

@@ -129,14 +129,15 @@ class Client:
         instances: Iterable[str] = (),
         name: str | None = None,
         sort: str = "-submitted_at",
+        at_once: int = _LIST_AT_ONCE,
     ) -> Iterator[Application]:
-        """Page by page as they are asked for, the newest first."""
+        """The newest first; asked for page by page, `at_once` on each."""
         wanted: dict[str, Any] = {
             "state": [State(state).value for state in states],
             "tag": list(tags),
             "instance": list(instances),
             "sort": sort,
-            "limit": _LIST_AT_ONCE,
+            "limit": at_once,
             **_given(name=name),
         }
         while True:

@@ -55,7 +55,7 @@ class Auditor:
                 subject=seen.application_id or seen.path,
                 outcome=outcome(seen.status),
                 address=seen.client,
-                detail={"status": seen.status, "request": seen.request_id},
+                detail={"status": seen.status, "request": seen.request_id, "token": seen.token_id},
             )
         except Exception:
             logging.getLogger("penstock.service").exception("the audit could not be written")

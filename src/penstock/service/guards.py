@@ -54,6 +54,8 @@ class Seen:
     seconds: float
     client: str
     caller: str | None
+    token_id: str | None
+    """Names may be given twice."""
     application_id: str | None
 
 
@@ -210,5 +212,6 @@ def _seen(scope: Scope, status: int, seconds: float) -> Seen:
         seconds,
         (scope.get("client") or ("",))[0],
         caller.name if caller is not None else None,
+        caller.token_id if caller is not None else None,
         state.get("application_id") or scope.get("path_params", {}).get("application_id"),
     )
