@@ -20,6 +20,8 @@ _TAGS = {
     "tokens": "Who may use this service.",
     "audit": "Who did what.",
     "lab": "What was measured here.",
+    "IBM Analytics Engine": "Its v3 and v4, for programs written for it.",
+    "IBM Analytics Engine, older jobs API": "With the cluster's size in the body.",
     "self": "What the caller may do.",
     "health": "For whoever operates the service.",
 }

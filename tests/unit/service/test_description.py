@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.unit.service.fakes import Stage
 
 from penstock.service import shown
 from penstock.service.access import Scope
-from tests.unit.service.fakes import Stage
 
 
 @pytest.fixture

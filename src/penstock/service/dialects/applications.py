@@ -12,7 +12,7 @@ from penstock.engine.paging import MOST_PER_PAGE
 from penstock.engine.paging import Query as Wanted
 from penstock.service.access import Reader, Scope, Submitter
 from penstock.service.context import ServiceOf
-from penstock.service.dialects import intervals, operations, states, views
+from penstock.service.dialects import intervals, operations, shown, states, views
 from penstock.service.dialects.bodies import ApplicationRequest
 from penstock.service.dialects.operations import IdempotencyKey, application_of, instance_of
 from penstock.service.dialects.route import DialectRoute
@@ -34,13 +34,17 @@ def applications(prefix: str) -> APIRouter:
         prefix=prefix + "/{instance_id}/spark_applications", route_class=DialectRoute, tags=["IBM Analytics Engine"]
     )
 
-    @router.post("", status_code=202, summary="Submit an application")
+    @router.post(
+        "", status_code=202, summary="Submit an application", responses={202: {"model": shown.SparkApplicationAccepted}}
+    )
     def create(
         request: ApplicationRequest, instance_id: str, service: ServiceOf, caller: Submitter, key: IdempotencyKey = None
     ) -> dict[str, Any]:
         return views.accepted(operations.submit(service, caller, instance_id, request.asked(), key))
 
-    @router.get("", summary="List applications, the newest first")
+    @router.get(
+        "", summary="List applications, the newest first", responses={200: {"model": shown.SparkApplicationCollection}}
+    )
     def listed(
         request: Request,
         instance_id: str,
@@ -73,7 +77,11 @@ def applications(prefix: str) -> APIRouter:
         )
         return link.collection(page.items, page.next, page.previous)
 
-    @router.get("/{application_id}", summary="All that is known of an application")
+    @router.get(
+        "/{application_id}",
+        summary="All that is known of an application",
+        responses={200: {"model": shown.SparkApplication}},
+    )
     def show(
         request: Request, instance_id: str, application_id: str, service: ServiceOf, caller: Reader
     ) -> dict[str, Any]:
@@ -84,7 +92,11 @@ def applications(prefix: str) -> APIRouter:
             spark_ui=operations.ui_address(request, application),
         )
 
-    @router.get("/{application_id}/state", summary="The state of an application")
+    @router.get(
+        "/{application_id}/state",
+        summary="The state of an application",
+        responses={200: {"model": shown.SparkApplicationState}},
+    )
     def state_of(instance_id: str, application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
         return views.state(application_of(service, caller, instance_id, application_id))
 

@@ -8,7 +8,7 @@ from penstock.engine.history import SIZE, History, Status
 from penstock.engine.instances import Instance
 from penstock.service.access import Reader, Scope, Submitter
 from penstock.service.context import ServiceOf
-from penstock.service.dialects import kept, sizes
+from penstock.service.dialects import kept, shown, sizes
 from penstock.service.dialects.operations import instance_of
 from penstock.service.dialects.route import DialectRoute
 from penstock.service.dialects.views import known, moment
@@ -19,12 +19,17 @@ def history_server(prefix: str) -> APIRouter:
         prefix=prefix + "/{instance_id}/spark_history_server", route_class=DialectRoute, tags=["IBM Analytics Engine"]
     )
 
-    @router.post("", status_code=202, summary="Start the history server; one that runs goes on")
+    @router.post(
+        "",
+        status_code=202,
+        summary="Start the history server; one that runs goes on",
+        responses={202: {"model": shown.SparkHistoryServer}},
+    )
     def start(instance_id: str, service: ServiceOf, caller: Submitter) -> dict[str, str]:
         lake = _lake(instance_of(service, caller, instance_id, Scope.SUBMIT))
         return view(History(service.engine).start(lake))
 
-    @router.get("", summary="Whether the history server runs")
+    @router.get("", summary="Whether the history server runs", responses={200: {"model": shown.SparkHistoryServer}})
     def show(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
         return view(History(service.engine).status(_lake(instance_of(service, caller, instance_id))))
 

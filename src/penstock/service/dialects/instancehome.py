@@ -14,7 +14,7 @@ from penstock.lake.credentials import checked
 from penstock.lake.registry import Lakes
 from penstock.service.access import Administrator, Scope
 from penstock.service.context import Service, ServiceOf
-from penstock.service.dialects import bodies, instanceviews, kept, keys, lakechoice, operations
+from penstock.service.dialects import bodies, instanceviews, kept, keys, lakechoice, operations, shown
 from penstock.service.dialects.bodies import Text
 from penstock.service.dialects.kept import HomeStore, Kept
 from penstock.service.dialects.operations import instance_of
@@ -42,7 +42,7 @@ def instance_home(prefix: str) -> APIRouter:
         prefix=prefix + "/{instance_id}/instance_home", route_class=DialectRoute, tags=["IBM Analytics Engine"]
     )
 
-    @router.put("", summary="Make a store the instance's home")
+    @router.put("", summary="Make a store the instance's home", responses={200: {"model": shown.SparkInstanceHome}})
     def set_home(request: HomeRequest, instance_id: str, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
         has = kept.read(instance_of(service, caller, instance_id, Scope.ADMINISTER))
         lake = _store_of(service, request)
@@ -63,7 +63,7 @@ def instance_home(prefix: str) -> APIRouter:
         _settle(service, instance_id, home)
         return instanceviews.home(home, lake)
 
-    @router.patch("", summary="Give the home's new keys")
+    @router.patch("", summary="Give the home's new keys", responses={200: {"model": shown.SparkInstanceHome}})
     def set_keys(request: KeysRequest, instance_id: str, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
         has = kept.read(instance_of(service, caller, instance_id, Scope.ADMINISTER))
         if has.home is None:

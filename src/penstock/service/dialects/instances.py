@@ -12,7 +12,7 @@ from pydantic import Field
 from penstock.lake.registry import Lakes
 from penstock.service.access import Administrator, Reader, Scope
 from penstock.service.context import Service, ServiceOf
-from penstock.service.dialects import bodies, instanceviews, kept, operations
+from penstock.service.dialects import bodies, instanceviews, kept, operations, shown
 from penstock.service.dialects.bodies import Settings, Text
 from penstock.service.dialects.kept import Kept, LogForwarding
 from penstock.service.dialects.operations import instance_of
@@ -34,7 +34,7 @@ class PlatformLoggingRequest(bodies.Body):
 def instances(prefix: str) -> APIRouter:
     router = APIRouter(prefix=prefix + "/{instance_id}", route_class=DialectRoute, tags=["IBM Analytics Engine"])
 
-    @router.get("", summary="An instance")
+    @router.get("", summary="An instance", responses={200: {"model": shown.SparkInstance}})
     def show(request: Request, instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
         instance = instance_of(service, caller, instance_id)
         has = kept.read(instance)
@@ -46,7 +46,7 @@ def instances(prefix: str) -> APIRouter:
             spark_version=operations.spark_version(),
         )
 
-    @router.get("/state", summary="The state of an instance")
+    @router.get("/state", summary="The state of an instance", responses={200: {"model": shown.SparkInstanceState}})
     def state(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
         return instanceviews.state(instance_of(service, caller, instance_id))
 
@@ -80,12 +80,18 @@ def _defaults(router: APIRouter) -> None:
 
         return dict(_change(service, instance_id, merged).default_configs)
 
-    @router.get("/default_runtime", summary="The runtime its applications have")
+    @router.get(
+        "/default_runtime", summary="The runtime its applications have", responses={200: {"model": shown.SparkRuntime}}
+    )
     def runtime(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
         instance_of(service, caller, instance_id)
         return {"spark_version": operations.spark_version()}
 
-    @router.put("/default_runtime", summary="Ask for a runtime; there is one, and the answer says which")
+    @router.put(
+        "/default_runtime",
+        summary="Ask for a runtime; there is one, and the answer says which",
+        responses={200: {"model": shown.SparkRuntime}},
+    )
     def put_runtime(
         request: bodies.Runtime,  # noqa: ARG001  accepted, since unchanged clients ask for versions there are not
         instance_id: str,
@@ -97,23 +103,35 @@ def _defaults(router: APIRouter) -> None:
 
 
 def _consumption(router: APIRouter) -> None:
-    @router.get("/current_resource_consumption", summary="What its running applications are promised")
+    @router.get(
+        "/current_resource_consumption",
+        summary="What its running applications are promised",
+        responses={200: {"model": shown.SparkConsumption}},
+    )
     def consumption(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
         instance = instance_of(service, caller, instance_id)
         return instanceviews.consumption(service.engine.use(instance.name))
 
-    @router.get("/resource_consumption_limits", summary="The most they can be promised at once")
+    @router.get(
+        "/resource_consumption_limits",
+        summary="The most they can be promised at once",
+        responses={200: {"model": shown.SparkLimits}},
+    )
     def limits(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
         instance = instance_of(service, caller, instance_id)
         return instanceviews.limits(instance.quota, service.engine.capacity())
 
 
 def _logging(router: APIRouter) -> None:
-    @router.get("/log_forwarding_config", summary="Where logs go")
+    @router.get("/log_forwarding_config", summary="Where logs go", responses={200: {"model": shown.LogForwarding}})
     def show(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
         return instanceviews.log_forwarding(kept.read(instance_of(service, caller, instance_id)).log_forwarding)
 
-    @router.put("/log_forwarding_config", summary="Keep a configuration; logs are in the lake in any case")
+    @router.put(
+        "/log_forwarding_config",
+        summary="Keep a configuration; logs are in the lake in any case",
+        responses={200: {"model": shown.LogForwarding}},
+    )
     def put(
         request: LogForwardingRequest, instance_id: str, service: ServiceOf, caller: Administrator
     ) -> dict[str, Any]:
@@ -126,11 +144,19 @@ def _logging(router: APIRouter) -> None:
         has = _change(service, instance_id, lambda has: replace(has, log_forwarding=logs))
         return instanceviews.log_forwarding(has.log_forwarding)
 
-    @router.get("/logging", summary="The same, out of use", deprecated=True)
+    @router.get(
+        "/logging", summary="The same, out of use", deprecated=True, responses={200: {"model": shown.PlatformLogging}}
+    )
     def show_platform(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
         return instanceviews.platform_logging(kept.read(instance_of(service, caller, instance_id)).log_forwarding)
 
-    @router.put("/logging", status_code=201, summary="The same, out of use", deprecated=True)
+    @router.put(
+        "/logging",
+        status_code=201,
+        summary="The same, out of use",
+        deprecated=True,
+        responses={201: {"model": shown.PlatformLogging}},
+    )
     def put_platform(
         request: PlatformLoggingRequest, instance_id: str, service: ServiceOf, caller: Administrator
     ) -> dict[str, Any]:

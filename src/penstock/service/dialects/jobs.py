@@ -10,7 +10,7 @@ from penstock.engine.application import Application
 from penstock.engine.paging import MOST_PER_PAGE, Query
 from penstock.service.access import Reader, Scope, Submitter
 from penstock.service.context import ServiceOf
-from penstock.service.dialects import operations, views
+from penstock.service.dialects import operations, shown, views
 from penstock.service.dialects.bodies import JobRequest
 from penstock.service.dialects.operations import IdempotencyKey, application_of, instance_of
 from penstock.service.dialects.route import DialectRoute
@@ -19,20 +19,20 @@ from penstock.service.dialects.route import DialectRoute
 def jobs(prefix: str) -> APIRouter:
     router = APIRouter(prefix=prefix, route_class=DialectRoute, tags=["IBM Analytics Engine, older jobs API"])
 
-    @router.post("", status_code=201, summary="Submit a job")
+    @router.post("", status_code=201, summary="Submit a job", responses={201: {"model": shown.SparkJob}})
     def create(
         request: JobRequest, instance_id: str, service: ServiceOf, caller: Submitter, key: IdempotencyKey = None
     ) -> dict[str, Any]:
         return job(operations.submit(service, caller, instance_id, request.asked(), key))
 
-    @router.get("", summary="List the newest jobs")
+    @router.get("", summary="List the newest jobs", responses={200: {"model": list[shown.SparkJob]}})
     def listed(instance_id: str, service: ServiceOf, caller: Reader) -> list[dict[str, Any]]:
         instance_of(service, caller, instance_id)
         # This API has no pages.
         page = service.engine.page(Query(instances=(instance_id,), limit=MOST_PER_PAGE))
         return [job(application) for application in page.items]
 
-    @router.get("/{application_id}", summary="The state of a job")
+    @router.get("/{application_id}", summary="The state of a job", responses={200: {"model": shown.SparkJob}})
     def show(instance_id: str, application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
         return job(application_of(service, caller, instance_id, application_id))
 
