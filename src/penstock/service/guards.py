@@ -16,7 +16,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.errors import InvalidInput, PenstockError
+from penstock.errors import InvalidInput, PenstockError, ServiceError
 from penstock.service.problems import defect, problem
 
 UPLOADS = "/v1/files/"
@@ -34,9 +34,13 @@ _HEADERS = (
 
 @dataclass(frozen=True)
 class Limits:
-    """`send_seconds` is how long a client may leave an answer unread before it is hung up on."""
+    """`send_seconds` is how long a client may leave an answer unread before it is hung up on.
+
+    `bodies_bytes` is the most that all bodies under way may have together: who they are from is not known yet.
+    """
 
     body_bytes: int = 1 << 20
+    bodies_bytes: int = 64 << 20
     body_seconds: float = 30.0
     nesting: int = 32
     send_seconds: float = 60.0
@@ -73,6 +77,7 @@ class Guard:
         self._app = app
         self._limits = limits
         self._tell = tell
+        self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -114,15 +119,21 @@ class Guard:
         try:
             require_plain_address(scope)
             if not scope["path"].startswith(UPLOADS):
-                receive = _replayed(await self._body(scope, receive), receive)
+                receive = _replayed(await self._held_body(scope, receive), receive)
         except _Refused as refused:
             response = problem(refused.error, refused.status, request_id=request_id, headers={"Connection": "close"})
             await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _held_body(self, scope: Scope, receive: Receive) -> bytes:
         body = bytearray()
+        try:
+            return await self._body(scope, receive, body)
+        finally:
+            self._held_bytes -= len(body)
+
+    async def _body(self, scope: Scope, receive: Receive, body: bytearray) -> bytes:
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if not announced.isdigit() or int(announced) > self._limits.body_bytes:
             raise _too_large(self._limits)
@@ -133,7 +144,10 @@ class Guard:
             except (TimeoutError, asyncio.TimeoutError):
                 told = InvalidInput("The body did not arrive", why=f"it had {self._limits.body_seconds:.0f} s")
                 raise _Refused(408, told) from None
-            body += message.get("body", b"")
+            body += (piece := message.get("body", b""))
+            self._held_bytes += len(piece)
+            if self._held_bytes > self._limits.bodies_bytes:
+                raise _Refused(503, ServiceError("The service has too much to do", fix="ask again in a while"))
             if len(body) > self._limits.body_bytes:
                 raise _too_large(self._limits)
             if not message.get("more_body"):

@@ -40,8 +40,14 @@ def checked_key(text: str | None) -> str | None:
 def visible(service: Service, caller: Caller, application_id: str, scope: Scope = Scope.READ) -> Application:
     """The application of that id. Whose instance the caller does not see does not exist for it: `NotFound`, as for any
     id that is none. Raises `Forbidden` where it sees the application, and lacks the scope."""
-    application = service.engine.get(application_id)
-    if not caller.sees(application.spec.instance):
+    try:
+        application = service.engine.get(application_id)
+    except InvalidInput:
+        # Of which ids it is the beginning is for those who see them all.
+        if caller.instances is None:
+            raise
+        application = None
+    if application is None or not caller.sees(application.spec.instance):
         raise NotFound(f"There is no application “{application_id}”", fix="GET /v1/applications lists them")
     caller.require(scope, application.spec.instance)
     return application

@@ -17,7 +17,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.fairness import Place
 from penstock.engine.instances import Instance, Use
 from penstock.engine.paging import Page, Query
-from penstock.errors import NotFound
+from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
 from penstock.service import tokens
 from penstock.service.access import Caller, Scope
@@ -60,6 +60,8 @@ class FakeEngine:
         return [f"{key} is unusual" for key in spec.settings]
 
     def get(self, application_id: str) -> Application:
+        if application_id == "app-":
+            raise InvalidInput("That is the beginning of several applications", why=", ".join(self.applications))
         if application_id not in self.applications:
             raise NotFound(f"There is no application “{application_id}”", fix="penstock apps lists them")
         return self.applications[application_id]

@@ -119,3 +119,41 @@ def test_records_that_are_away_are_no_defect(stage: Stage) -> None:
     answer = stage.client().get("/metrics")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     assert "secret-host" not in answer.text
+
+
+def test_all_bodies_under_way_together_are_bounded() -> None:
+    async def work() -> list[int]:
+        release = asyncio.Event()
+        statuses: list[int] = []
+
+        async def app(_scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        guard = Guard(app, limits=Limits(bodies_bytes=250), tell=lambda seen: statuses.append(seen.status))
+
+        async def ask() -> None:
+            pieces = iter([(b"x" * 100, True), (b"", False)])
+
+            async def receive() -> dict[str, Any]:
+                body, more = next(pieces)
+                if not more:
+                    await release.wait()
+                return {"type": "http.request", "body": body, "more_body": more}
+
+            async def send(_: Any) -> None: ...
+
+            await guard(
+                {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}, receive, send
+            )
+
+        asked = [asyncio.ensure_future(ask()) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        release.set()
+        await asyncio.gather(*asked)
+        # What was given back is there again.
+        await ask()
+        return statuses
+
+    assert asyncio.run(work()) == [503, 200, 200, 200]

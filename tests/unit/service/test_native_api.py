@@ -98,6 +98,14 @@ def test_an_instance_a_token_is_not_for_does_not_exist_for_it(stage: Stage) -> N
     assert [item["id"] for item in other.get("/v1/queue").json()["items"]] == ["app-2"]
 
 
+def test_the_beginning_of_several_ids_tells_them_only_to_who_sees_all(stage: Stage) -> None:
+    submit(stage)
+    assert "app-1" in stage.client(Scope.READ).get("/v1/applications/app-").json()["why"]
+    hidden = stage.client(Scope.READ, "other").get("/v1/applications/app-")
+    assert hidden.status_code == 404
+    assert "app-1" not in hidden.text
+
+
 def test_who_may_only_read_changes_nothing(stage: Stage) -> None:
     submit(stage)
     reader = stage.client(Scope.READ)
