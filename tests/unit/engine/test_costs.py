@@ -1,0 +1,59 @@
+"""What a cluster cost is arithmetic a reader can do by hand, and a price list with a mistake fails no application."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from engine_making import GIB, START, after, application, size
+
+from penstock.engine.admission import promised
+from penstock.engine.application import Cost, State
+from penstock.engine.costs import OWN_PRICES, Pricing, of_cluster
+from penstock.errors import InvalidInput
+from penstock.home import Home
+
+RENT = "currency: EUR\ncompute:\n  rent_per_core_hour: 0.05\n  rent_per_gib_hour: 0.01\n"
+
+
+@pytest.fixture
+def pricing(tmp_path: Path) -> Pricing:
+    (tmp_path / OWN_PRICES).write_text(RENT)
+    return Pricing(Home(tmp_path))
+
+
+def test_a_cluster_costs_its_promise_by_the_hour(pricing: Pricing) -> None:
+    promise = promised(size())
+    per_hour = promise.cores * 0.05 + promise.memory_bytes / GIB * 0.01
+    cost = of_cluster(size(), timedelta(minutes=90), pricing.prices())
+    assert cost.amount == pytest.approx(1.5 * per_hour)
+    assert cost.currency == "EUR"
+
+
+def test_a_running_application_costs_more_by_the_minute_and_an_ended_one_does_not(pricing: Pricing) -> None:
+    running = application(State.RUNNING, admitted_at=START, cost=Cost(1.0, "EUR"))
+    sooner, later = pricing.so_far(running, after(60)), pricing.so_far(running, after(120))
+    assert sooner is not None
+    assert later is not None
+    assert later.amount - 1 == pytest.approx(2 * (sooner.amount - 1))
+    ended = application(State.FINISHED, admitted_at=START, cost=Cost(2.0, "EUR"))
+    assert pricing.so_far(ended, after(10**6)) == Cost(2.0, "EUR")
+
+
+def test_what_never_had_a_cluster_costs_nothing(pricing: Pricing) -> None:
+    assert pricing.so_far(application(State.WAITING), after(60)) is None
+    assert pricing.of_attempt(application(State.WAITING), after(60)) is None
+
+
+def test_a_clock_that_went_back_earns_nothing(pricing: Pricing) -> None:
+    cost = pricing.of_attempt(application(State.RUNNING, admitted_at=after(60)), START)
+    assert cost == Cost(0.0, "EUR")
+
+
+def test_a_mistake_in_the_price_list_fails_no_application_and_is_told_who_asks(tmp_path: Path) -> None:
+    (tmp_path / OWN_PRICES).write_text("compute: {price_per_core: much}\n")
+    pricing = Pricing(Home(tmp_path))
+    assert pricing.of_attempt(application(State.RUNNING, admitted_at=START), after(60)) is None
+    with pytest.raises(InvalidInput, match=OWN_PRICES):
+        pricing.prices()
