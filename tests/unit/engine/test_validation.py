@@ -44,6 +44,16 @@ def test_paths_become_absolute(script: Path, monkeypatch: pytest.MonkeyPatch) ->
         {"environment": {"DB_PASSWORD": "x"}},
         {"environment": {"NO SUCH": "x"}},
         {"application": "/etc/hostname"},
+        {"priority": 101},
+        {"priority": -101},
+        {"retries": -1},
+        {"retries": 11},
+        {"webhooks": ("https://a.example/",) * 6},
+        {"webhooks": ("file:///etc/passwd",)},
+        {"webhooks": ("https://user:secret@a.example/",)},
+        {"idempotency_key": ""},
+        {"idempotency_key": "a\nb"},
+        {"idempotency_key": "x" * 256},
     ],
 )
 def test_what_cannot_be_is_refused_with_a_fix(script: Path, wrong: dict[str, Any]) -> None:
