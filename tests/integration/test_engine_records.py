@@ -131,6 +131,17 @@ def test_a_request_to_end_wakes_the_supervisor(records: Records) -> None:
     assert records.requested_end(application.id) == STOP
 
 
+def test_changes_of_others_wake_no_supervisor(records: Records) -> None:
+    mine, other = submitted(records), submitted(records)
+    with records.claim(mine.id) as claim:
+        records.apply(other.id, lifecycle.Admitted(now(), HANDLE))
+        assert not claim.wait(0.2)
+        records.apply(other.id, lifecycle.ContextStarted(now(), "spark-1"))
+        assert claim.wait_for_any(2)
+        records.apply(mine.id, lifecycle.Admitted(now(), HANDLE))
+        assert claim.wait(2)
+
+
 def test_what_waits_has_ended_as_soon_as_that_is_asked_for(records: Records) -> None:
     application = submitted(records)
     assert records.request_end(application.id, STOP).state is State.STOPPED

@@ -165,8 +165,10 @@ class Supervisor:
             capacity=self._backend.capacity(),
             cores_per_core=self._cores_per_core,
         )
-        if application.state is State.WAITING and claim.wait(_QUEUE_POLL_SECONDS):
+        if application.state is State.WAITING and claim.wait_for_any(_QUEUE_POLL_SECONDS):
             self._look_for_request(application)
+            # Of many changes at once, one look at the queue serves all.
+            time.sleep(_POLL_SECONDS)
         return application, more
 
     def _watch(
