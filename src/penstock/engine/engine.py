@@ -104,11 +104,13 @@ class Engine(Ledger):
         return self.supervisor(application_id, cores_per_core=cores_per_core).run(application_id, on_change)
 
     def supervisor(self, application_id: str, *, cores_per_core: float = admission.CORES_PER_CORE) -> Supervisor:
-        """For a client that wants to stop or insist while `run` goes on. `cores_per_core`: see `admission.decide`."""
+        """For a client that wants to stop or insist while `run` goes on. `cores_per_core`: see `admission.room`."""
         preparation = self._preparations.pop(application_id, None)
 
         def prepare(application: Application) -> Launch:
-            ready = preparation or Preparation(self.home, self._database, application.spec.lake)
+            nonlocal preparation
+            # Used once: what was out of reach for one attempt may be there for the next.
+            ready, preparation = preparation or Preparation(self.home, self._database, application.spec.lake), None
             return ready.launch(application)
 
         def keep(application: Application, directory: Path) -> Mapping[str, Any]:

@@ -1,0 +1,40 @@
+"""What the engine hands to a supervisor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from engine_making import application, spec
+
+from penstock.engine import engine as module
+from penstock.engine.application import Application
+from penstock.engine.engine import Engine
+from penstock.errors import LakeError
+from penstock.home import Home
+
+
+class Preparing:
+    """In place of `Preparation`: the lake is out of reach for the first one, and there for those after it."""
+
+    made = 0
+
+    def __init__(self, *_: object) -> None:
+        Preparing.made += 1
+        self._reachable = Preparing.made > 1
+
+    def launch(self, application: Application) -> str:
+        if not self._reachable:
+            raise LakeError("out of reach")
+        return f"launch of {application.id}"
+
+
+def test_another_attempt_looks_again_for_what_was_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Preparation", Preparing)
+    monkeypatch.setattr(Engine, "_records", None)
+    engine, asked = Engine(Home(tmp_path)), application(spec=spec(retries=1))
+    engine._preparations[asked.id] = Preparing()  # type: ignore[assignment]
+    prepare = engine.supervisor(asked.id)._prepare
+    with pytest.raises(LakeError):
+        prepare(asked)
+    assert prepare(asked) == "launch of app-1"
