@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli import options
 from penstock.cli.console import count, share, size
+from penstock.cli.server import server
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.profiles import values
@@ -28,25 +29,30 @@ app = typer.Typer(
 @app.command()
 def status(as_json: options.Json = False) -> None:
     """Show both tiers, how full they are, and how much of their reading the last applications had from them."""
-    from penstock.clusters import machine
+    told = _status()
+    if as_json:
+        typer.echo(json.dumps(told, indent=2))
+        return
+    for tier in told["tiers"]:
+        if not tier["budget_bytes"]:
+            typer.echo(f"{tier['tier']:<7} off")
+            continue
+        filling = f"{size(tier['used_bytes'])} of {size(tier['budget_bytes'])}"
+        pages = f"{count(tier['pages'])} pages, {count(tier['evictions'])} evicted so far"
+        typer.echo(f"{tier['tier']:<7} {filling}, {pages}\n        {tier['directory']}")
+    for use in told["applications"]:
+        typer.echo(f"{use['id']}  {share(use['hit_rate'] or 0)} of {size(use['read_bytes'])} from cache  {use['name']}")
+
+
+def _status() -> Mapping[str, Any]:
+    if url := server():
+        from penstock.client.client import Client
+
+        found: Mapping[str, Any] = Client(url).get("/v1/cache")
+        return found
     from penstock.engine import cachetools
 
-    home = Home.default()
-    if as_json:
-        typer.echo(json.dumps(cachetools.status(home), indent=2))
-        return
-    for tier in machine.page_cache(home):
-        if not tier.budget_bytes:
-            typer.echo(f"{tier.name:<7} off")
-            continue
-        kept = tier.contents
-        filling = f"{size(kept.used_bytes if kept else 0)} of {size(tier.budget_bytes)}"
-        pages = f"{count(kept.pages if kept else 0)} pages, {count(kept.evictions if kept else 0)} evicted so far"
-        typer.echo(f"{tier.name:<7} {filling}, {pages}\n        {tier.directory}")
-    for application, use in cachetools.recent_use(home):
-        typer.echo(
-            f"{application.id}  {share(use.hit_rate or 0)} of {size(use.read)} from cache  {application.spec.name}"
-        )
+    return cachetools.status(Home.default())
 
 
 @app.command("size")

@@ -7,11 +7,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from penstock.cli import sweeping
+from penstock.cli.server import server
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake
@@ -136,19 +137,29 @@ def list_lakes(as_json: JsonOption = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    lakes = Lakes(Home.default())
-    default = lakes.default()
+    found = _listed()
     if as_json:
-        typer.echo(json.dumps([{**lake.as_json(), "default": lake.name == default} for lake in lakes.all()], indent=2))
+        typer.echo(json.dumps(found, indent=2))
         return
     table = Table("", "name", "kind", "bucket", "endpoints", "credentials")
-    for lake in lakes.all():
-        mark = "*" if lake.name == default else ""
-        table.add_row(mark, lake.name, lake.kind, lake.bucket, "\n".join(lake.endpoints), lake.credentials)
+    for lake in found:
+        mark = "*" if lake["default"] else ""
+        endpoints = "\n".join(lake["endpoints"])
+        table.add_row(mark, lake["name"], lake["kind"], lake["bucket"], endpoints, lake.get("credentials", ""))
     if table.row_count:
         Console().print(table)
     else:
         typer.echo("There is no lake yet; penstock lake up starts the embedded one")
+
+
+def _listed() -> list[dict[str, Any]]:
+    if url := server():
+        from penstock.client.client import Client
+
+        return list(Client(url).get("/v1/lakes")["items"])
+    lakes = Lakes(Home.default())
+    default = lakes.default()
+    return [{**lake.as_json(), "default": lake.name == default} for lake in lakes.all()]
 
 
 @app.command()

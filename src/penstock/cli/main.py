@@ -36,6 +36,11 @@ class _Command:
     hidden: bool = False
     remote: bool = False
     """Whether it works through a service, too."""
+    remote_parts: tuple[str, ...] = ()
+    """Those of its sub-commands that do, where not all do."""
+
+    def works_through_a_service(self, arguments: Sequence[str]) -> bool:
+        return self.remote or "--help" in arguments or any(part in arguments[:1] for part in self.remote_parts)
 
     def load(self, name: str) -> Any:
         found = getattr(importlib.import_module(f"penstock.cli.{self.module}"), self.attribute)
@@ -61,15 +66,19 @@ _COMMANDS = {
     "session": _Command("session", "app", "Clusters for interactive work over Spark Connect.", _RUN, remote=True),
     "queue": _Command("instances", "queue", "Show who waits, and why.", _RUN, remote=True),
     "rerun": _Command("apps", "rerun", "Run an application again, as a new one.", _RUN, remote=True),
-    "lake": _Command("lake", "app", "Object stores: start the embedded one, add others, check them.", _DATA),
+    "lake": _Command(
+        "lake", "app", "Object stores: start the embedded one, add others, check them.", _DATA, remote_parts=("list",)
+    ),
     "tables": _Command("tables", "app", "The catalog's tables.", _DATA, remote=True),
     # `penstock table rewrite T` reads better than `penstock tables rewrite T`; both are right.
     "table": _Command("tables", "app", "The catalog's tables.", _DATA, hidden=True, remote=True),
     "index": _Command(
         "index", "app", "Skipping indexes: files that a query cannot need are not read.", _DATA, remote=True
     ),
-    "cache": _Command("cache", "app", "What this machine keeps of the lake, near its clusters.", _DATA),
-    "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA),
+    "cache": _Command(
+        "cache", "app", "What this machine keeps of the lake, near its clusters.", _DATA, remote_parts=("status",)
+    ),
+    "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA, remote=True),
     "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),
     "up": _Command("machine", "up", "Start the embedded lake and catalog, and prepare fast starts.", _HERE),
     "down": _Command("machine", "down", "Stop applications, lake and catalog; nothing is left running.", _HERE),
@@ -89,8 +98,8 @@ class _OnDemand(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and (wanted := _COMMANDS.get(args[0])):
-            if server() and not wanted.remote and "--help" not in args:
-                raise _only_here(args[0])
+            if server() and not wanted.works_through_a_service(args[1:]):
+                raise _only_here(" ".join(args[: 2 if wanted.remote_parts else 1]))
             self.commands[args[0]] = wanted.load(args[0])
         return super().resolve_command(ctx, args)
 

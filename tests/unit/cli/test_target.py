@@ -63,6 +63,23 @@ def test_a_command_about_this_machine_refuses_where_a_service_is_named(monkeypat
         main.command().main(["down"], standalone_mode=False)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "works"),
+    [
+        (["lake", "list"], True),
+        (["lake", "up"], False),
+        (["lake", "add", "list"], False),
+        (["cache", "status", "--json"], True),
+        (["cache", "drop"], False),
+        (["lake", "up", "--help"], True),
+        (["run", "x.py"], True),
+        (["wipe", "--yes"], False),
+    ],
+)
+def test_of_some_commands_a_part_works_through_a_service(arguments: list[str], works: bool) -> None:
+    assert main._COMMANDS[arguments[0]].works_through_a_service(arguments[1:]) is works
+
+
 def test_what_the_service_warns_of_is_warned_of_here(engine: tuple[RemoteEngine, Stage]) -> None:
     application = submitted(engine[0])
     assert engine[0].warnings(application.spec) == ["spark.odd is unusual"]

@@ -59,6 +59,7 @@ def lakes(service: ServiceOf, _: Reader) -> dict[str, Any]:
                 "default": lake.name == default,
                 "endpoints": list(lake.endpoints),
                 "bucket": lake.bucket,
+                "kind": lake.kind,
                 "embedded": lake.kind == "embedded",
                 "running": running if lake.kind == "embedded" else None,
             }
