@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from penstock.errors import InvalidInput, MissingRequirement
 
 PORT = 8440
 GRACE_SECONDS = 10
+_BACKLOG = 512
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,19 @@ def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:
             why="nobody could use the service",
             fix="penstock token create NAME --scope administer",
         )
+
+
+def bound(listening: Listening) -> socket.socket:
+    """The listening socket. Raises `MissingRequirement` where the port is taken, or the address is none of ours."""
+    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+    try:
+        return socket.create_server((listening.host, listening.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        raise MissingRequirement(
+            f"Port {listening.port} is taken" if taken else f"{listening.host} cannot be listened on",
+            why=error.strerror or str(error),
+            fix=f"--port N for another; ss -ltnp 'sport = :{listening.port}' tells who has it"
+            if taken
+            else "--host 127.0.0.1 for this machine only",
+        ) from error

@@ -25,7 +25,7 @@ from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.firsttoken import first_token_file
-from penstock.service.listening import GRACE_SECONDS, Listening, refuse_unsafe
+from penstock.service.listening import GRACE_SECONDS, Listening, bound, refuse_unsafe
 from penstock.service.patience import PatientProtocol
 from penstock.service.tokenstore import TokenStore
 
@@ -45,8 +45,6 @@ def serve(home: Home, listening: Listening, *, log_level: str) -> None:
     beside = partial(_beside, webhooks=service.engine.webhooks())
     config = uvicorn.Config(
         create_app(service, journal=journal.request, beside=beside),
-        host=listening.host,
-        port=listening.port,
         http=PatientProtocol,
         ws="none",
         log_config=None,
@@ -60,8 +58,9 @@ def serve(home: Home, listening: Listening, *, log_level: str) -> None:
         h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
+    listener = bound(listening)
     _tell(home, listening, made)
-    _Server(config, service.closing).run()
+    _Server(config, service.closing).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput, MissingRequirement
-from penstock.service.listening import Listening, refuse_unsafe
+from penstock.service.listening import Listening, bound, refuse_unsafe
 
 
 @pytest.fixture
@@ -49,3 +49,14 @@ def test_half_of_the_files_or_files_that_are_not_there_are_refused(pem: tuple[Pa
 
 def test_the_address_is_as_a_client_writes_it() -> None:
     assert Listening("::1", 8440).url == "http://[::1]:8440"
+
+
+def test_a_port_that_is_taken_is_said_so() -> None:
+    with bound(Listening(port=0)) as listener, pytest.raises(MissingRequirement, match="is taken"):
+        bound(Listening(port=listener.getsockname()[1]))
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
+def test_an_address_of_somebody_else_cannot_be_listened_on(host: str) -> None:
+    with pytest.raises(MissingRequirement, match="cannot be listened on"):
+        bound(Listening(host))
