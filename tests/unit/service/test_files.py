@@ -1,0 +1,110 @@
+"""Files come to the lake by the hash of their content: what arrives is what was meant, or nothing does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from tests.unit.service.fakes import Stage
+
+from penstock.errors import NotFound
+from penstock.lake.base import Lake, ObjectInfo
+from penstock.service.access import Scope
+from penstock.service.routes import files
+
+CONTENT = b"print('hello')\n"
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+ADDRESS = f"/v1/files/{DIGEST}/job.py"
+KEY = f"penstock/uploads/{DIGEST}/job.py"
+
+
+class Objects:
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def put(self, key: str, content: Path) -> None:
+        self.kept[key] = content.read_bytes()
+
+    def get(self, key: str) -> bytes:
+        if key not in self.kept:
+            raise NotFound(f"There is no object {key}")
+        return self.kept[key]
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return (ObjectInfo(key, 1, datetime.now(timezone.utc), "") for key in self.kept if key.startswith(prefix))
+
+
+@pytest.fixture
+def objects(stage: Stage) -> Objects:
+    found = Objects()
+    stage.engine.store = lambda _: found  # type: ignore[attr-defined]
+    stage.engine.lake = lambda _=None: Lake("lake", (), "bucket", "")  # type: ignore[attr-defined]
+    return found
+
+
+def test_a_file_is_stored_under_its_hash_and_found_again(stage: Stage, objects: Objects) -> None:
+    client = stage.client(Scope.SUBMIT)
+    assert client.get(ADDRESS).status_code == 404
+    put = client.put(ADDRESS, content=CONTENT)
+    assert (put.status_code, put.json()) == (201, {"address": f"s3a://bucket/{KEY}"})
+    assert client.get(ADDRESS).json() == put.json()
+    assert objects.kept == {KEY: CONTENT}
+
+
+def test_what_is_not_what_its_address_says_is_not_kept(stage: Stage, objects: Objects) -> None:
+    answer = stage.client(Scope.SUBMIT).put(ADDRESS, content=CONTENT + b"more")
+    assert (answer.status_code, objects.kept) == (422, {})
+    assert "not what its address says" in answer.json()["problem"]
+
+
+def test_what_is_too_large_is_not_read_to_its_end(
+    stage: Stage, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_BYTES", 100)
+    answer = stage.client(Scope.SUBMIT).put(ADDRESS, content=iter([b"x" * 60] * 3))
+    assert (answer.status_code, objects.kept) == (422, {})
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"/v1/files/{DIGEST[:-1]}/job.py",
+        f"/v1/files/{DIGEST}/..",
+        f"/v1/files/{DIGEST}/a%2Fb",
+        f"/v1/files/{DIGEST}/.hidden",
+        f"/v1/files/{DIGEST}/{'x' * 300}",
+    ],
+)
+def test_no_other_address_takes_a_file(stage: Stage, objects: Objects, address: str) -> None:
+    assert stage.client(Scope.SUBMIT).put(address, content=CONTENT).status_code in (404, 405, 422)
+    assert objects.kept == {}
+
+
+def test_who_may_only_read_uploads_nothing(stage: Stage, objects: Objects) -> None:
+    assert stage.client(Scope.READ).put(ADDRESS, content=CONTENT).status_code == 403
+    assert objects.kept == {}
+
+
+def test_nothing_of_an_upload_stays_on_the_services_disk(stage: Stage, objects: Objects) -> None:
+    client = stage.client(Scope.SUBMIT)
+    client.put(ADDRESS, content=CONTENT)
+    client.put(ADDRESS, content=b"other")
+    assert list((stage.service.home.root / "service").iterdir()) == []
+
+
+def test_results_of_statements_come_only_from_where_drivers_leave_them(stage: Stage, objects: Objects) -> None:
+    objects.kept |= {"penstock/results/1.jsonl": b'{"rows": [[1]]}\n', "secrets/key.jsonl": b'{"secret": 1}\n'}
+    client = stage.client(Scope.SUBMIT)
+
+    def results(output: str) -> tuple[int, object]:
+        body = {"application": "spark-internal", "main_class": "io.penstock.sql.SqlRunner"}
+        made = client.post("/v1/applications", json={**body, "arguments": ["--output", output]}).json()
+        answer = client.get(f"/v1/applications/{made['id']}/results")
+        return answer.status_code, answer.json().get("items")
+
+    assert results("s3a://bucket/penstock/results/1.jsonl") == (200, [{"rows": [[1]]}])
+    for output in ("s3a://bucket/secrets/key.jsonl", "s3a://bucket/penstock/results/../../secrets/key.jsonl"):
+        assert results(output) == (200, [])
