@@ -14,12 +14,13 @@ from iaesdk.ibm_analytics_engine_api_v3 import (
     ApplicationGetStateResponse,
     ApplicationsPager,
     Instance,
+    SparkHistoryServerResponse,
 )
 
 FINAL = {"finished", "failed", "stopped", "auto_terminated", "ops_terminated"}
 
 
-def main(instance: str, details: dict) -> None:
+def main(instance: str, details: dict, keys: dict, home: dict) -> None:
     client = IbmAnalyticsEngineApiV3.new_instance()
     told = {"statuses": {}}
 
@@ -38,6 +39,11 @@ def main(instance: str, details: dict) -> None:
     call("runtime", client.get_instance_default_runtime)
     told["logs"] = call("replace_logs", client.replace_log_forwarding_config, enabled=True, tags=["nightly"])
     call("logs", client.get_log_forwarding_config)
+
+    told["statuses"]["create_logging"] = client.configure_platform_logging(instance, enable=True).get_status_code()
+    told["statuses"]["logging"] = client.get_logging_configuration(instance).get_status_code()
+    told["home"] = call("set_home", client.set_instance_home, **home)
+    call("set_keys", client.update_instance_home_credentials, **keys)
 
     submitted = call("create", client.create_application, application_details=details)
     told["id"] = submitted["id"]
@@ -59,6 +65,10 @@ def main(instance: str, details: dict) -> None:
     client.delete_application(instance_id=instance, application_id=second["id"])
     told["second"] = second["id"]
 
+    told["history"] = call("create_history", client.start_spark_history_server)
+    SparkHistoryServerResponse.from_dict(call("history", client.get_spark_history_server))
+    call("stop_history", client.stop_spark_history_server)
+
     pager = ApplicationsPager(
         client=client, instance_id=instance, limit=1, submission_time_interval="BEGINNING,CURRENT"
     )
@@ -71,4 +81,4 @@ def main(instance: str, details: dict) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.load(sys.stdin))
+    main(sys.argv[1], **json.load(sys.stdin))

@@ -36,10 +36,10 @@ def client_python(python_with: Callable[..., Path]) -> Path:
     return python_with("iaesdk", [BUILD, "wheel"], ["--no-build-isolation", CLIENT])
 
 
-def drive(python: Path, served: Served, details: dict[str, Any]) -> dict[str, Any]:
+def drive(python: Path, served: Served, **asked: dict[str, Any]) -> dict[str, Any]:
     run = subprocess.run(
         [python, Path(__file__).with_name("public_client.py"), "default"],
-        input=json.dumps(details),
+        input=json.dumps(asked),
         env={
             "IBM_ANALYTICS_ENGINE_API_URL": served.url,
             "IBM_ANALYTICS_ENGINE_API_AUTH_TYPE": "bearerToken",
@@ -74,10 +74,23 @@ def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: P
             "spark.hadoop.fs.cos.mystore.secret.key": keys.secret_key,
         },
     }
-    told = drive(client_python, served, details)
+    pair = {"hmac_access_key": keys.access_key, "hmac_secret_key": keys.secret_key}
+    home = {"new_instance_id": "guid", "new_endpoint": lake.endpoints[0]}
+    told = drive(
+        client_python,
+        served,
+        details=details,
+        keys=pair,
+        home={**home, **{f"new_{name}": value for name, value in pair.items()}},
+    )
 
     assert told["application"]["state"] == "finished", told["application"]
     assert told["statuses"]["create"] == 202
+    assert told["statuses"]["create_history"] == 202
+    assert told["statuses"]["create_logging"] == 201
+    assert told["statuses"]["stop_history"] == 204
+    assert told["history"]["state"] == "started"
+    assert (told["home"]["instance_id"], told["home"]["hmac_secret_key"]) == ("guid", "****")
     assert told["statuses"]["stop"] == told["statuses"]["stop_again"] == 204
     assert {status for name, status in told["statuses"].items() if not name.startswith(("create", "stop"))} == {200}
     assert told["state"]["start_time"] < told["state"]["end_time"]
