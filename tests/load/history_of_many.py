@@ -51,7 +51,8 @@ def event_log(number: int) -> bytes:
         },
         {"Event": "SparkListenerApplicationEnd", "Timestamp": at + 1000},
     ]
-    return "".join(json.dumps(event) + "\n" for event in events).encode()
+    # Without spaces: the server looks for what it lists by how the line begins.
+    return "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events).encode()
 
 
 def fill(engine: Engine, count: int) -> None:
