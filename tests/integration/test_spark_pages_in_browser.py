@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,6 @@ from penstock.service.access import Scope
 
 pytestmark = pytest.mark.integration
 
-CHROMIUM = shutil.which("chromium")
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 
 PAGE = """<!doctype html><title>jobs</title>
@@ -109,7 +107,6 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 def test_a_malicious_page_gets_its_own_data_and_nothing_else(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "home")
     with answering() as (outside, told), answering(f"http://127.0.0.1:{outside}") as (driver, asked):
@@ -118,7 +115,7 @@ def test_a_malicious_page_gets_its_own_data_and_nothing_else(tmp_path: Path) -> 
             stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
             stage.engine.interfaces[application.id] = ("127.0.0.1", driver)
         root = "/v1/applications/app-1/ui/"
-        with serving(stage) as url, Browser.started(str(CHROMIUM), tmp_path / "profile") as browser:
+        with serving(stage) as url, Browser.started(tmp_path / "profile") as browser:
             header = stage.client(Scope.ADMINISTER).headers["authorization"]
             granted = httpx.post(f"{url}/v1/browser-access", json={"path": root}, headers={"Authorization": header})
             name, _, value = granted.headers["set-cookie"].partition(";")[0].partition("=")
