@@ -28,7 +28,7 @@ final case class Kind(sql: String, dataType: DataType, family: String, at: Int =
     case bytes: Array[Byte] => bytes.map(byte => f"$byte%02X").mkString("X'", "", "'")
     case text: String if family == Kind.Text => Kind.quoted(text)
     case text: String => s"${Kind.quoted(text)} COLLATE UTF8_LCASE"
-    case instant: Instant => s"TIMESTAMP '${LocalDateTime.ofInstant(instant, ZoneOffset.UTC)}Z'"
+    case instant: Instant => s"TIMESTAMP '$instant'"
     case time: LocalDateTime => s"TIMESTAMP_NTZ '$time'"
     case day: LocalDate => s"DATE '$day'"
     case other => s"CAST('$other' AS $sql)"
