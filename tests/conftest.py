@@ -37,9 +37,11 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 def records_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A home with nothing but the embedded database up: seconds where `shared_home` takes many."""
     from penstock.catalog.database import Database
+    from penstock.engine.installation import Installation
 
     home = Home(tmp_path_factory.mktemp("records"))
     home.create()
     Database(home).up()
     yield home
-    Database(home).down()
+    # What is submitted in it starts the lake, too.
+    list(Installation(home).down())
