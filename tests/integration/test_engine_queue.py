@@ -180,6 +180,8 @@ def test_a_key_is_one_application_of_its_instance_and_no_other(home: Home, engin
 def test_an_instance_goes_when_nothing_of_it_runs_and_the_default_stays(home: Home, engine: PretendingEngine) -> None:
     made = engine.put_instance(Instance("made", 2.0, Quota(running=1), {"defaults": {"a": 1}}))
     assert engine.instance("made") == made
+    changed = engine.put_instance(Instance("made", 3.0))
+    assert engine.instance("made") == changed == Instance("made", 3.0, Quota(), {"defaults": {"a": 1}})
     application = engine.enqueue(specification(home, 1, instance="made"))
     with pytest.raises(Conflict):
         engine.delete_instance("made")

@@ -59,9 +59,7 @@ def put(
     if server():
         _call("PUT", f"/v1/instances/{quote(name, safe='')}", {"weight": weight, "quota": asdict(quota)})
     else:
-        engine = _engine()
-        kept = next((one.attributes for one in engine.instances() if one.name == name), {})
-        engine.put_instance(Instance(name, weight, quota, kept))
+        _engine().put_instance(Instance(name, weight, quota))
     typer.echo(f"{name} has weight {weight:g}")
 
 

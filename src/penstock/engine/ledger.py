@@ -164,7 +164,10 @@ class Ledger:
         return self._records.sharing.instance(name)
 
     def put_instance(self, instance: Instance) -> Instance:
-        """Make it, or change it to be so. What runs goes on under a smaller quota too. Raises `InvalidInput`."""
+        """Make it, or change its weight and quota to these; the attributes it has stay (`change_instance`).
+
+        What runs goes on under a smaller quota too. Raises `InvalidInput`.
+        """
         return self._records.sharing.put(instances.checked(instance))
 
     def change_instance(self, name: str, change: Callable[[Instance], Instance]) -> Instance:

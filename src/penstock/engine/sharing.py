@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -58,12 +58,15 @@ class Sharing:
         )
 
     def put(self, instance: Instance) -> Instance:
-        """Make it, or change it to be so; what it used stays."""
-        values = _values(instance)
-        statement = insert(_instances).values(engine=self._owner, name=instance.name, **values)
+        """Make it, or change its weight and quota to these; what it used stays, and the attributes it has."""
+        statement = (
+            insert(_instances)
+            .values(engine=self._owner, name=instance.name, **_values(instance))
+            .on_conflict_do_update(index_elements=["engine", "name"], set_=_bounds(instance))
+            .returning(_instances.c.attributes)
+        )
         with self._engine.begin() as connection:
-            connection.execute(statement.on_conflict_do_update(index_elements=["engine", "name"], set_=values))
-        return instance
+            return replace(instance, attributes=connection.execute(statement).scalar_one())
 
     def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
         """What `change` makes of it as it is; nobody else's change comes between. Raises `NotFound`."""
@@ -214,12 +217,13 @@ class Sharing:
 
 
 def _values(instance: Instance) -> dict[str, Any]:
-    """The columns its owner decides."""
-    return {
-        "weight": instance.weight,
-        "quota": asdict(instance.quota),
-        "attributes": dict(instance.attributes),
-    }
+    """The columns that others decide than this class."""
+    return {**_bounds(instance), "attributes": dict(instance.attributes)}
+
+
+def _bounds(instance: Instance) -> dict[str, Any]:
+    """The columns an administrator decides."""
+    return {"weight": instance.weight, "quota": asdict(instance.quota)}
 
 
 def _instance(row: sa.Row[Any]) -> Instance:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from starlette.testclient import TestClient
 
 from penstock.clusters.base import Capacity, Observation
+from penstock.engine import instances
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Cost, ProcessSize, Reason, State
 from penstock.engine.auditing import AuditPage
 from penstock.engine.engine import Engine
@@ -133,7 +134,7 @@ class FakeEngine:
         return self.known[name]
 
     def put_instance(self, instance: Instance) -> Instance:
-        self.known[instance.name] = instance
+        self.known[instance.name] = instances.checked(instance)
         return instance
 
     def delete_instance(self, name: str) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
-from penstock.engine import instances
 from penstock.engine.instances import Instance, Quota, Use
 from penstock.errors import NotFound
 from penstock.service import shown, views
@@ -42,9 +41,8 @@ def show(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, An
 def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
     """What runs goes on, also under a smaller quota."""
     caller.require(Scope.ADMINISTER)
-    kept = next((found.attributes for found in service.engine.instances() if found.name == name), {})
-    asked = Instance(name, body.weight, Quota(**body.quota.model_dump()), kept)
-    return _now(service, service.engine.put_instance(instances.checked(asked)))
+    asked = Instance(name, body.weight, Quota(**body.quota.model_dump()))
+    return _now(service, service.engine.put_instance(asked))
 
 
 @router.delete("/instances/{name}", status_code=204, summary="Remove an instance")
