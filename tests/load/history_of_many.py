@@ -7,16 +7,15 @@ a home of its own: the logs stay in its lake.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pyspark
+from tests.load.made_up import measured
 
 from penstock.engine.artefacts import EVENTS
 from penstock.engine.engine import Engine
@@ -95,13 +94,5 @@ def run(home: Home, count: int) -> Mapping[str, Mapping[str, float]]:
     return result
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("home", type=Path)
-    options.add_argument("--applications", type=int, default=10_000)
-    given = options.parse_args()
-    print(json.dumps(run(Home(given.home.absolute()), given.applications), indent=2))
-
-
 if __name__ == "__main__":
-    main()
+    measured(__doc__, run)

@@ -7,16 +7,14 @@ JSON object, times in milliseconds.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from tests.load.made_up import measured
 from tests.load.pretended import PretendingEngine, specification
 
 from penstock.catalog.database import Database
@@ -96,13 +94,5 @@ def run(home: Home, count: int) -> Mapping[str, Any]:
     return result
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("home", type=Path)
-    options.add_argument("--applications", type=int, default=10_000)
-    given = options.parse_args()
-    print(json.dumps(run(Home(given.home.absolute()), given.applications), indent=2))
-
-
 if __name__ == "__main__":
-    main()
+    measured(__doc__, run)

@@ -79,6 +79,7 @@ private[history] class JoinKeys(mostIntervals: Int) extends AdaptiveSparkPlanHel
   ): Option[Keys] =
     for {
       encoding <- Encoding.of(buildKeys(place).dataType, column.dataType)
+      // Keys that cannot be read any more are unseen ones, and the rest is noted.
       values <- Try(BroadcastKeys.of(exchange, buildKeys, place)).toOption
     } yield encoding.points(values.filter(_ != null)).compressed(mostIntervals)
 }
