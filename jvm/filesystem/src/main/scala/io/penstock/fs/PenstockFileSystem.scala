@@ -1,18 +1,31 @@
 package io.penstock.fs
 
-import org.apache.hadoop.fs.s3a.{S3AFileSystem, WriteOperationHelper}
-import org.apache.hadoop.fs.store.audit.AuditSpan
-import org.apache.hadoop.fs.{BlockLocation, FileStatus}
+import java.net.URI
+import java.util.concurrent.CompletableFuture
 
-import io.penstock.fs.cache.{PageCache, PageCaches}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.impl.OpenFileParameters
+import org.apache.hadoop.fs.s3a.{S3AFileStatus, S3AFileSystem, Statistic, WriteOperationHelper}
+import org.apache.hadoop.fs.store.audit.AuditSpan
+import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FileStatus, Path}
+import org.apache.hadoop.util.functional.FutureIO
+
+import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
+import io.penstock.fs.list.{ListAhead, ListedObject, StorePages}
 import io.penstock.fs.locality.{LiveHosts, Ranges}
+import io.penstock.fs.read.{PageStreamFactory, WarmObjects}
+import io.penstock.fs.scan.ScannedFile
 import io.penstock.fs.write.WatchedWrites
 
 /**
- * S3A that tells where a file's pages are wanted and leaves the pages of what it writes in the cache:
- * `fs.s3a.impl=io.penstock.fs.PenstockFileSystem`. Everything else is S3A's own, and so are its settings.
+ * S3A that tells where a file's pages are wanted, leaves the pages of what it writes in the cache, opens small objects
+ * from there and lists a table's partitions together: `fs.s3a.impl=io.penstock.fs.PenstockFileSystem`. Everything else
+ * is S3A's own, and so are its settings.
  */
 class PenstockFileSystem extends S3AFileSystem {
+
+  override def initialize(name: URI, conf: Configuration): Unit =
+    super.initialize(name, EmptyBodies.added(conf, name.getHost))
 
   /**
    * Where the pages of what is written are left behind, if anywhere; not what S3A encrypts itself, of which the store
@@ -26,6 +39,95 @@ class PenstockFileSystem extends S3AFileSystem {
   override def createWriteOperationHelper(span: AuditSpan): WriteOperationHelper = {
     val s3a = super.createWriteOperationHelper(span)
     written.fold(s3a)(new WatchedWrites(s3a, this, _))
+  }
+
+  private lazy val strict = getConf.getBoolean(CacheSettings.Strict, false)
+
+  /** None where S3A's listings are more than what the store lists, or where nothing may be older than its question. */
+  private lazy val ahead: Option[ListAhead] = {
+    val store = createStoreContext()
+    Option.when(getConf.getBoolean(ListAhead.Enabled, true) && !strict && !store.isCSEEnabled && !store.isUseListV1)(
+      new ListAhead(new StorePages(this), () => now())
+    )
+  }
+
+  /**
+   * In nanoseconds of any one clock: by it a listing is told from the next one, and what was listed ahead is forgotten.
+   */
+  protected def now(): Long = System.nanoTime()
+
+  override def listStatus(directory: Path): Array[FileStatus] = {
+    def alone = super.listStatus(directory)
+    ahead.fold(alone)(_.list(pathToKey(directory), alone)(_.iterator.map(status).toArray))
+  }
+
+  private def status(listed: ListedObject): FileStatus =
+    status(keyToQualifiedPath(listed.key), listed.length, listed.modified, listed.etag)
+
+  private def status(path: Path, length: Long, modified: Long, etag: String): S3AFileStatus =
+    new S3AFileStatus(length, modified, path, getDefaultBlockSize(path), getUsername, etag, null)
+
+  /** Where pages of what is read are kept; none where streams are S3A's own. */
+  private lazy val read: Option[PageCache] = PageStreamFactory.pages(getConf)
+
+  private lazy val warm: Option[WarmObjects] = WarmObjects.of(getConf)
+
+  @volatile private var closed = false
+
+  override def close(): Unit = {
+    closed = true
+    super.close()
+  }
+
+  /** Opens a small object whose pages are all here by itself; anything else is S3A's to open. */
+  override def openFileWithOptions(
+      path: Path,
+      parameters: OpenFileParameters
+  ): CompletableFuture[FSDataInputStream] = {
+    def s3a(by: OpenFileParameters) = super.openFileWithOptions(path, by)
+    val file = parameters.getStatus
+    val opened =
+      // A closed file system refuses, as it does what must be understood and is not.
+      if (closed || file == null || !file.isFile || !parameters.getMandatoryKeys.isEmpty) None
+      else
+        for {
+          objects <- warm
+          at = makeQualified(path) if at == file.getPath
+          of <- objects.find(getBucket, pathToKey(at), file)
+        } yield {
+          incrementStatistic(Statistic.INVOCATION_OPEN)
+          ScannedFile.isAwaited(ScannedFile(at, file.getLen, file.getModificationTime)): Unit
+          objects.open(of, statistics) { etag =>
+            val told = etag.fold(file)(status(at, file.getLen, file.getModificationTime, _))
+            FutureIO.awaitFuture(s3a(parameters.withStatus(told)))
+          }
+        }
+    opened.fold(s3a(parameters))(CompletableFuture.completedFuture(_))
+  }
+
+  /** A scan that opens a file knows it from its listing, which is what its splits were made by. */
+  override def getFileStatus(path: Path): FileStatus = ScannedFile.at(path) match {
+    case Some(_) if strict => super.getFileStatus(path)
+    case Some(file) =>
+      val qualified = makeQualified(path)
+      if (read.exists(_.keeps)) ScannedFile.await(file.copy(path = qualified))
+      status(qualified, file.length, file.modified, etag = null)
+    case None => super.getFileStatus(path)
+  }
+
+  /**
+   * Drops the pages of the object as it is now.
+   *
+   * @throws java.io.IOException
+   *   if the store cannot be asked which that is
+   */
+  private[fs] def forget(path: Path): Unit = read.foreach { pages =>
+    super.getFileStatus(path) match {
+      case found: S3AFileStatus =>
+        for (etag <- EntityTag.strong(found.getEtag))
+          pages.forget(ObjectIdentity(getBucket, pathToKey(makeQualified(path)), found.getLen, etag))
+      case _ => ()
+    }
   }
 
   /** The hosts that each range of the file prefers; what S3A says where there is no choice of hosts. */

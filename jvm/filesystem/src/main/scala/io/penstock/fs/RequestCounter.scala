@@ -10,8 +10,10 @@ import software.amazon.awssdk.http.SdkHttpRequest
  * The SDK calls `beforeTransmission` once per attempt, right before it asks for a connection, and `afterTransmission`
  * when the head of an answer is there: an attempt that is never answered has no time.
  */
-class RequestCounter extends ExecutionInterceptor {
+class RequestCounter private[fs] (nanoTime: () => Long) extends ExecutionInterceptor {
   import RequestCounter._
+
+  def this() = this(() => System.nanoTime())
 
   override def beforeTransmission(context: Context.BeforeTransmission, attributes: ExecutionAttributes): Unit = {
     val request = context.httpRequest
@@ -19,12 +21,12 @@ class RequestCounter extends ExecutionInterceptor {
     if (attributes.getAttribute(SentAt) != null) Counters.RequestRetries.increment()
     val body = request.firstMatchingHeader("Content-Length")
     if (body.isPresent) body.get.toLongOption.foreach(Counters.BytesSent.add)
-    attributes.putAttribute(SentAt, Long.box(System.nanoTime))
+    attributes.putAttribute(SentAt, Long.box(nanoTime()))
   }
 
   override def afterTransmission(context: Context.AfterTransmission, attributes: ExecutionAttributes): Unit = {
     val sentAt = attributes.getAttribute(SentAt)
-    if (sentAt != null) answered(context.httpRequest, System.nanoTime - sentAt)
+    if (sentAt != null) answered(context.httpRequest, nanoTime() - sentAt)
     val status = context.httpResponse.statusCode
     if (status == 429 || status == 503) Counters.AnswersThrottled.increment()
     else if (status >= 500) Counters.AnswersFailed.increment()

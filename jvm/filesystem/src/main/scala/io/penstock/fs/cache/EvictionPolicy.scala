@@ -40,6 +40,21 @@ private[cache] object EvictionPolicy {
     case _ => if (word.age(now) > DecayAfter) Decay else Keep
   }
 
+  /** Why a page comes to a tier: somebody reads it, or has written it, and then perhaps nobody ever reads it. */
+  sealed trait Cause
+  case object Read extends Cause
+  case object Written extends Cause
+
+  /**
+   * Whether a page that must leave its tier is worth being written to the next.
+   *
+   * @param cause
+   *   of the page that it makes room for: what is written and not read must not cost a copy of what nobody has read
+   *   either
+   */
+  def isWorthMoving(word: SlotWord, cause: Cause, roomLeft: Boolean): Boolean =
+    word.wasHit || (cause == Read && roomLeft)
+
   /** Which of several present pages goes first: the one worth least. */
   def worth(word: SlotWord, now: Int): Int = (word.frequency << 20) + (SlotWord.MaxAge - word.age(now))
 

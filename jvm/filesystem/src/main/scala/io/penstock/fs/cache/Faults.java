@@ -9,7 +9,7 @@ package io.penstock.fs.cache;
  * the cheapest of these doors (about 50 ns); system calls and other native methods are none. In Java because no other
  * language's arrays of arrays are made by that one instruction.
  */
-final class Faults {
+public final class Faults {
 
   /** Not a constant: the compiler would take an array of constant lengths apart. */
   private static volatile int one = 1;
@@ -19,7 +19,7 @@ final class Faults {
   /**
    * @throws InternalError if this thread has touched mapped memory that was not there
    */
-  static void surface() {
+  public static void surface() {
     int length = one;
     if (new byte[length][length].length != length) throw new AssertionError();
   }

@@ -135,6 +135,9 @@ private[cache] final class PageTable(words: SharedWords, clock: () => Int) {
       if (evicted) words.add(EvictionsAt, 1): Unit
     }
 
+  /** As [[remove]], where what the victim was charged for is another slot's now. */
+  def vacate(victim: Victim): Unit = change(victim.slot, victim.word, victim.word.free): Unit
+
   /** Counts used bytes and pages anew, slot by slot; what others do meanwhile may be missed or counted twice. */
   def recount(): Unit = {
     var used = 0L

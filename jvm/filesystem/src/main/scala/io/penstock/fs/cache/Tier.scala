@@ -3,11 +3,8 @@ package io.penstock.fs.cache
 import java.io.{IOException, UncheckedIOException}
 import java.nio.ByteBuffer
 import java.nio.channels.{ClosedByInterruptException, FileChannel}
-import java.nio.file.{NoSuchFileException, StandardOpenOption}
+import java.nio.file.NoSuchFileException
 import java.util.concurrent.atomic.AtomicBoolean
-
-import scala.annotation.tailrec
-import scala.util.Using
 
 import org.slf4j.LoggerFactory
 
@@ -19,7 +16,7 @@ import io.penstock.fs.Counters
  * A failure of the medium never gets out: the tier counts as empty and takes nothing for a while, then is opened again.
  *
  * @param next
- *   where pages go that must leave this tier: always while it has room, else only if they were found here at least once
+ *   where pages go that must leave this tier, as far as [[EvictionPolicy.isWorthMoving]]
  * @param restMs
  *   how long a tier is left alone that failed
  */
@@ -31,7 +28,9 @@ private[cache] final class Tier(
 ) {
   import Tier._
 
-  private final class Opened(val directory: TierDirectory, val table: PageTable)
+  private final class Opened(val directory: TierDirectory, val table: PageTable) {
+    val room = new Room(directory, table, next)
+  }
 
   @volatile private var opened: Opened = _
   @volatile private var restsUntil = System.nanoTime
@@ -86,12 +85,11 @@ private[cache] final class Tier(
   }
 
   /** Keeps a page. */
-  def insert(key: PageKey, label: PageLabel, data: ByteBuffer): Outcome =
+  def insert(key: PageKey, label: PageLabel, data: ByteBuffer, cause: EvictionPolicy.Cause): Outcome =
     if (!keeps) Refused
     else {
       val trailer = PageFile.trailerOf(label, data)
-      val blocks = SlotWord.blocksOf(data.remaining.toLong + trailer.remaining)
-      insert(key, blocks)(PageFile.write(_, data, trailer.duplicate()))
+      insert(key, data.remaining.toLong + trailer.remaining, cause)(PageFile.write(_, data, trailer.duplicate()))
     }
 
   /**
@@ -102,57 +100,81 @@ private[cache] final class Tier(
    */
   def rename(from: PageLabel, to: PageLabel): Boolean = attempt(false) { tier =>
     tier.table.take(from.key).exists { page =>
+      var moved = false
       try
-        page.whole && {
-          val file = PageFile.map(tier.directory.pathOf(page.key))
-          val old =
-            try PageFile.trailerIn(file)
-            finally Unmapping.unmap(file)
-          old.label == from && old.length == to.length && {
-            val trailer = PageFile.trailerOf(to, old.checksums)
-            val blocks = SlotWord.blocksOf(old.length.toLong + trailer.remaining)
-            fill(tier, to.key, blocks) {
-              tier.directory.rename(page.key, to.key)(PageFile.replaceTrailer(_, old.length, trailer))
-            } == Kept
-          }
+        checksumsOf(tier, page, from, to).exists { checksums =>
+          val trailer = PageFile.trailerOf(to, checksums)
+          moved = true
+          fill(tier, to.key, to.length.toLong + trailer.remaining, EvictionPolicy.Written, had = page.word.blocks) { _ =>
+            tier.directory.rename(page.key, to.key)(PageFile.replaceTrailer(_, to.length, trailer))
+          } == Kept
         }
       catch { case _: NoSuchFileException | _: PageFile.Damaged => false }
       finally {
         tier.directory.delete(page.key)
-        tier.table.remove(page, evicted = false)
+        if (moved) tier.table.vacate(page) else tier.table.remove(page, evicted = false)
       }
     }
   }
 
-  private def insert(key: PageKey, blocks: Int)(write: FileChannel => Unit): Outcome =
-    attempt[Outcome](Refused)(tier => fill(tier, key, blocks)(create(tier, key, blocks, write)))
+  /** None where the file is not the one page's, or is too long or too short to be the other's. */
+  private def checksumsOf(tier: Opened, page: PageTable.Victim, from: PageLabel, to: PageLabel): Option[Array[Int]] =
+    Option
+      .when(page.whole) {
+        val file = PageFile.map(tier.directory.pathOf(page.key))
+        try PageFile.trailerIn(file)
+        finally Unmapping.unmap(file)
+      }
+      .collect { case trailer if trailer.label == from && trailer.length == to.length => trailer.checksums }
 
-  /** Takes room and a slot for a page, for as long as `make` takes to put its file in place. */
-  private def fill(tier: Opened, key: PageKey, blocks: Int)(make: => Unit): Outcome =
-    if (tier.table.find(key) != PageTable.Nowhere) AlreadyThere
-    else if (!makeRoom(tier, blocks)) Refused
+  private def insert(key: PageKey, bytes: Long, cause: EvictionPolicy.Cause)(write: FileChannel => Unit): Outcome =
+    attempt[Outcome](Refused)(tier => fill(tier, key, bytes, cause)(create(tier, key, _, cause, write)))
+
+  /**
+   * Takes room and a slot for a page, for as long as `make`, which is told how many blocks it has, takes to put its
+   * file in place.
+   *
+   * @param had
+   *   blocks that are charged for the page already; whatever becomes of it, they are no longer the caller's
+   */
+  private def fill(tier: Opened, key: PageKey, bytes: Long, cause: EvictionPolicy.Cause, had: Int = 0)(
+      make: Int => Unit
+  ): Outcome = {
+    val blocks = SlotWord.blocksOf(bytes)
+    def refused(outcome: Outcome, charged: Int): Outcome = {
+      tier.table.discharge(charged)
+      outcome
+    }
+    if (tier.table.find(key) != PageTable.Nowhere) refused(AlreadyThere, had)
+    else if (!tier.room.charge(blocks - had, cause)) refused(Refused, had)
     else
-      reserve(tier, key, blocks) match {
+      tier.room.reserve(key, blocks, cause) match {
         case reserved: PageTable.Reserved =>
           try {
-            make
+            make(blocks)
             if (tier.table.confirm(reserved)) Kept else Refused
           } catch {
             case failure: Throwable =>
               tier.table.cancel(reserved)
               if (failure.isInstanceOf[IOException] && isFull(tier, reserved.word.bytes)) Refused else throw failure
           }
-        case other =>
-          tier.table.discharge(blocks)
-          if (other == PageTable.Known) AlreadyThere else Refused
+        case PageTable.Known => refused(AlreadyThere, blocks)
+        case PageTable.NoRoom => refused(Refused, blocks)
       }
+  }
 
   /** Writes the file; a file system that is full before the budget is gets some of its space back first. */
-  private def create(tier: Opened, key: PageKey, blocks: Int, write: FileChannel => Unit): Unit =
+  private def create(
+      tier: Opened,
+      key: PageKey,
+      blocks: Int,
+      cause: EvictionPolicy.Cause,
+      write: FileChannel => Unit
+  ): Unit =
     try tier.directory.create(key)(write)
     catch {
       case full: IOException if isFull(tier, blocks.toLong * SlotWord.BlockSize) =>
-        if ((1 to VictimsWhenFull).count(_ => evictOne(tier)) == 0) throw full
+        if ((1 to VictimsWhenFull).count(_ => tier.room.evictOne(cause)) == 0) throw full
         tier.directory.create(key)(write)
     }
 
@@ -160,51 +182,14 @@ private[cache] final class Tier(
     try tier.directory.free < 2 * bytes
     catch { case _: IOException => false }
 
-  private def makeRoom(tier: Opened, blocks: Int): Boolean = {
-    @tailrec def charge(recounted: Boolean): Boolean =
-      if (tier.table.charge(blocks)) true
-      else if (evictOne(tier)) charge(recounted)
-      else if (recounted) false
-      else {
-        // Nothing to evict, yet no room: either the budget is too small, or dead processes never gave back theirs.
-        tier.table.recount()
-        charge(recounted = true)
-      }
-    blocks.toLong * SlotWord.BlockSize <= tier.table.budget && charge(recounted = false)
+  /** Whether a page that another tier has no more room for is to come here. */
+  def wants(page: SlotWord, cause: EvictionPolicy.Cause): Boolean = attempt(false) { tier =>
+    EvictionPolicy.isWorthMoving(page, cause, roomLeft = tier.table.status.used + page.bytes <= tier.table.budget)
   }
-
-  private def reserve(tier: Opened, key: PageKey, blocks: Int): PageTable.Reservation =
-    tier.table.reserve(key, blocks) match {
-      case PageTable.NoRoom if evict(tier, tier.table.victimNear(key)) => tier.table.reserve(key, blocks)
-      case reservation => reservation
-    }
-
-  private def evictOne(tier: Opened): Boolean = evict(tier, tier.table.victim())
-
-  private def evict(tier: Opened, victim: Option[PageTable.Victim]): Boolean = {
-    for (page <- victim) {
-      if (page.whole && !next.exists(move(tier, page, _))) Counters.PagesEvicted.increment()
-      tier.directory.delete(page.key)
-      tier.table.remove(page, evicted = page.whole)
-    }
-    victim.nonEmpty
-  }
-
-  /** Gives a page that leaves this tier to the next one, if that wants it. */
-  private def move(tier: Opened, page: PageTable.Victim, to: Tier): Boolean = to.wants(page.word) && {
-    try
-      Using.resource(FileChannel.open(tier.directory.pathOf(page.key), StandardOpenOption.READ)) { file =>
-        to.adopt(page.key, page.word.blocks, file)
-      }
-    catch { case _: NoSuchFileException => false }
-  }
-
-  private def wants(page: SlotWord): Boolean =
-    attempt(false)(tier => page.wasHit || tier.table.status.used + page.bytes <= tier.table.budget)
 
   /** Keeps a copy of another tier's page file as it is. */
-  private def adopt(key: PageKey, blocks: Int, file: FileChannel): Boolean = {
-    val outcome = insert(key, blocks) { to =>
+  def adopt(key: PageKey, file: FileChannel): Boolean = {
+    val outcome = insert(key, file.size(), EvictionPolicy.Read) { to =>
       var position = 0L
       while (position < file.size()) position += file.transferTo(position, file.size() - position, to)
     }

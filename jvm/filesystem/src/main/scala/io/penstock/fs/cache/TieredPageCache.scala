@@ -15,7 +15,7 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
   private val claims = new Claims(
     () => tiers.iterator.flatMap(_.locks).nextOption(),
     label => pageOf(lookUp(label)),
-    (label, data) => insert(label, data) != Tier.Refused
+    (label, data) => insert(label, data, EvictionPolicy.Read) != Tier.Refused
   )
 
   override def keeps: Boolean = tiers.exists(_.keeps)
@@ -36,13 +36,15 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
 
   override def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit = {
     val label = PageLabel(of, index, pageSize)
-    if (!claims.isFetching(label.key) && !has(of, index) && insert(label, data) == Tier.Kept)
+    if (!claims.isFetching(label.key) && !has(of, index) && insert(label, data, EvictionPolicy.Written) == Tier.Kept)
       Counters.PagesWrittenThrough.increment()
   }
 
   override def rename(from: ObjectIdentity, fromIndex: Long, to: ObjectIdentity, toIndex: Long): Unit = {
     val (old, other) = (PageLabel(from, fromIndex, pageSize), PageLabel(to, toIndex, pageSize))
-    tiers.exists(_.rename(old, other)): Unit
+    // On whichever tier the other name is there already, on another it would be there twice.
+    if (tiers.exists(_.has(other.key))) tiers.foreach(_.forget(old.key))
+    else tiers.exists(_.rename(old, other)): Unit
   }
 
   override def forget(of: ObjectIdentity): Unit =
@@ -58,9 +60,9 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
 
   private def exists(of: ObjectIdentity, index: Long): Boolean = index >= 0 && index * pageSize < of.length
 
-  private def insert(label: PageLabel, data: ByteBuffer): Tier.Outcome = {
+  private def insert(label: PageLabel, data: ByteBuffer, cause: EvictionPolicy.Cause): Tier.Outcome = {
     val key = label.key
-    tiers.iterator.map(_.insert(key, label, data)).find(_ != Tier.Refused).getOrElse(Tier.Refused)
+    tiers.iterator.map(_.insert(key, label, data, cause)).find(_ != Tier.Refused).getOrElse(Tier.Refused)
   }
 
   private def pageOf(mapped: MappedPage): Page = if (mapped == null) null else new TierPage(mapped, mappings)

@@ -7,10 +7,10 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.s3a.S3AFileSystem
 import org.apache.hadoop.fs.s3a.commit.files.UploadEtag
 import org.apache.hadoop.fs.s3a.impl.PutObjectOptions
-import org.apache.hadoop.util.functional.CallableRaisingIOE
 import software.amazon.awssdk.core.sync.RequestBody
-import software.amazon.awssdk.services.s3.S3Client
 import software.amazon.awssdk.services.s3.model.{Bucket => _, _}
+
+import io.penstock.fs.StoreRequests
 
 /**
  * A bucket through S3A's own client, with its requests' defaults (encryption, storage class) and its retries. S3A's
@@ -20,20 +20,11 @@ final private[commit] class S3ABucket(fs: S3AFileSystem) extends Bucket {
 
   import S3ABucket._
 
-  private val store = fs.createStoreContext()
-  private val requests = store.getRequestFactory
+  private val store = new StoreRequests(fs)
 
   override def name: String = fs.getBucket
 
-  private def client: S3Client = fs.getS3AInternals.getAmazonS3Client("commit")
-
-  /** All of these may be sent twice, or are told apart by their answer when they are. */
-  private def retrying[A](action: String, key: String)(call: => A): A = {
-    // S3A's auditing names the operation in the request's referrer, and complains of requests that belong to none.
-    val span = fs.createSpan(action, key, null)
-    try store.getInvoker.retry(action, key, true, (() => call): CallableRaisingIOE[A])
-    finally span.close()
-  }
+  import store.{client, requests, retrying}
 
   override def list(prefix: String): Iterator[Listed] =
     pages(Option.empty[String]) { token =>
@@ -73,7 +64,7 @@ final private[commit] class S3ABucket(fs: S3AFileSystem) extends Bucket {
     case Seq(key) =>
       retrying("delete", key)(client.deleteObject(requests.newDeleteObjectRequestBuilder(key).build()))
       ()
-    case many if store.isMultiObjectDeleteEnabled => many.grouped(PageSize).foreach(deletePage)
+    case many if store.deletesMany => many.grouped(PageSize).foreach(deletePage)
     case many => many.foreach(key => delete(Seq(key)))
   }
 

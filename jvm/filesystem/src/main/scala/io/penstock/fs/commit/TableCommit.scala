@@ -44,7 +44,8 @@ final private[commit] class TableCommit(
         try carryOut(generation, record, superseded)
         catch {
           case e: CommitLost => throw e
-          case e: IOException => throw new CommitInterrupted(job, table, e)
+          // Whatever it is: the thread of a stream that is being stopped is interrupted, which is no IOException.
+          case e: Exception => throw new CommitInterrupted(job, table, e)
         }
       case None => ()
     }
@@ -98,7 +99,7 @@ final private[commit] class TableCommit(
         journal.withdraw(generation)
         Void
       } else CarriedOut
-    } catch { case e: IOException => throw new CommitInterrupted(record.job, table, e) }
+    } catch { case e: Exception => throw new CommitInterrupted(record.job, table, e) }
 
   /** Whatever the reply, afterwards it is known whether the record is there, or else who is told so. */
   private def append(generation: Long, record: CommitRecord): Boolean =
@@ -207,9 +208,9 @@ private[commit] object TableCommit {
 }
 
 /** The job is decided, or may be: it must not be taken back, and need not be run again. */
-final class CommitInterrupted private[commit] (job: String, table: Location, cause: IOException)
+final class CommitInterrupted private[commit] (job: String, table: Location, cause: Exception)
     extends IOException(
-      s"The commit of job $job to $table was interrupted: ${cause.getMessage}. If it was decided, its data appears " +
+      s"The commit of job $job to $table was interrupted: $cause. If it was decided, its data appears " +
         "whole as soon as the next job writes to the table, or penstock lake sweep is run; if not, it never does. " +
         "Look before you run the job again",
       cause

@@ -8,6 +8,8 @@ import org.apache.hadoop.fs.s3a.{Constants, DefaultS3ClientFactory}
 import software.amazon.awssdk.auth.signer.AwsS3V4Signer
 import software.amazon.awssdk.core.client.config.{ClientOverrideConfiguration, SdkAdvancedClientOption}
 
+import io.penstock.fs.credentials.RenewedCredentialsProvider
+
 /**
  * S3A's own clients, whose every attempt goes to the least loaded of many gateways:
  * `fs.s3a.s3.client.factory.impl=io.penstock.fs.gateways.GatewayClientFactory`.
@@ -25,6 +27,7 @@ class GatewayClientFactory extends DefaultS3ClientFactory {
       conf: Configuration
   ): ClientOverrideConfiguration.Builder = {
     val builder = super.createClientOverrideConfiguration(parameters, conf)
+    if (RenewedCredentialsProvider.isUsed(conf)) builder.addExecutionInterceptor(RenewedCredentialsProvider.Refusals)
     val endpoints = GatewayClientFactory.endpoints(parameters.getEndpoint, conf)
     val scattered = parameters.isPathStyleAccess && endpoints.exists(_.scheme == "http")
     if (endpoints.isEmpty) return builder

@@ -44,7 +44,13 @@ private[read] object PageSink {
  * waited for, and never while another is held: no two fetches, of this process or any other, can wait for each other. A
  * fetch holds one page in memory at a time.
  */
-final private[read] class Fetcher(source: ObjectSource, cache: PageCache, plan: ReadPlan, identity: StreamIdentity) {
+final private[read] class Fetcher(
+    source: ObjectSource,
+    cache: PageCache,
+    plan: ReadPlan,
+    identity: StreamIdentity,
+    tags: TagCheck
+) {
 
   private val layout = plan.layout
   private val buffers = PageBuffers.of(layout.pageSize)
@@ -164,7 +170,7 @@ final private[read] class Fetcher(source: ObjectSource, cache: PageCache, plan: 
 
   private def open(request: Request, stopped: () => Boolean): Transfer = {
     val from = layout.start(request.first)
-    val download = new Download(source, from, layout.end(request.last), identity.expected, stopped)
+    val download = new Download(source, from, layout.end(request.last), identity.expected, stopped, tags)
     identity.settle(download.open())
     new Transfer(request, download)
   }

@@ -29,12 +29,20 @@ private[read] object Identification {
    *   what is remembered of an object with that status
    * @param strict
    *   no status and no record is believed
+   * @param mayBeKept
+   *   pages of the object may well be here, from its writer or from another reader: it is better to ask for a byte and
+   *   to find them than to fetch them again
    */
-  def decide(etag: Option[String], record: Option[KnownObject], strict: Boolean): Identification =
+  def decide(
+      etag: Option[String],
+      record: Option[KnownObject],
+      strict: Boolean,
+      mayBeKept: Boolean = false
+  ): Identification =
     (etag, record) match {
       case (Some(tag), _) => if (strict) Confirm(Some(tag)) else Given(tag)
       case (None, Some(known)) => if (strict || known.racy) Confirm(None) else Seen(known.etag)
-      case (None, None) => Learn
+      case (None, None) => if (mayBeKept) Confirm(None) else Learn
     }
 }
 

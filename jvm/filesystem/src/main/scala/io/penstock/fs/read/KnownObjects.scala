@@ -12,6 +12,8 @@ import java.util.zip.CRC32C
 import org.apache.commons.codec.digest.MurmurHash3
 import org.slf4j.LoggerFactory
 
+import io.penstock.fs.cache.Faults
+
 /** What a caller knows of an object before it asks the store: `modified` in seconds, as stores compare it. */
 final private[read] case class ObjectStatus(endpoint: String, bucket: String, key: String, length: Long, modified: Long)
 
@@ -86,8 +88,11 @@ final private class KnownObjectsFile(table: MappedByteBuffer) extends KnownObjec
   private def guarded[T](otherwise: T)(work: => T): T =
     if (broken) otherwise
     else
-      try work
-      catch {
+      try {
+        val answer = work
+        Faults.surface()
+        answer
+      } catch {
         // What a mapping answers with when its file cannot grow (a full tmpfs) or was cut short.
         case e: InternalError =>
           broken = true

@@ -11,6 +11,8 @@ import io.penstock.fs.cache.{Page, PageCache}
  *   runs a task some time, and never waits
  * @param active
  *   requests that one reader may have on their way at once
+ * @param tags
+ *   with what small objects are compared that come whole
  */
 final private[read] class PageReader(
     cache: PageCache,
@@ -18,12 +20,13 @@ final private[read] class PageReader(
     identity: StreamIdentity,
     source: ObjectSource,
     val background: Runnable => Unit,
-    val active: Int
+    val active: Int,
+    tags: TagCheck
 ) {
 
   val layout: Layout = plan.layout
 
-  private val fetcher = new Fetcher(source, cache, plan, identity)
+  private val fetcher = new Fetcher(source, cache, plan, identity, tags)
 
   /** Settles the version, if that takes asking the store: after this, looking for pages does not fail. */
   def prepare(): Unit = identity.pages(): Unit

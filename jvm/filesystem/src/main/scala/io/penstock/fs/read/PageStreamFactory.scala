@@ -12,7 +12,9 @@ import org.apache.hadoop.fs.s3a.impl.streams.{
   StreamFactoryRequirements
 }
 
+import io.penstock.fs.EntityTag
 import io.penstock.fs.cache.{PageCache, PageCaches}
+import io.penstock.fs.scan.ScannedFile
 
 /**
  * S3A's streams, read through the page cache: `fs.s3a.input.stream.type=custom` and
@@ -22,7 +24,7 @@ import io.penstock.fs.cache.{PageCache, PageCaches}
  * text must not lie on this machine), the streams are S3A's own.
  *
  * Which version a stream reads: the one whose entity tag is in the status it was opened with; without one (Spark's
- * tasks know only length and modification time) the one that was seen under such a status before; else the one that the
+ * scans know only length and modification time) the one that was seen under such a status before; else the one that the
  * first response carries. So an object that was overwritten before it was opened yields its old bytes only to a caller
  * whose status is the old one's. With `fs.s3a.penstock.cache.strict` every stream asks the store before it reads.
  */
@@ -39,8 +41,7 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     super.serviceInit(conf)
     classic.init(conf)
     settings = StreamSettings(conf)
-    val encrypts = conf.getTrimmed(Constants.S3_ENCRYPTION_ALGORITHM, "").startsWith("CSE")
-    cache = if (encrypts) None else PageCaches.of(conf)
+    cache = PageStreamFactory.pages(conf)
     if (cache.isDefined) known = KnownObjects.in(PageCaches.directories(conf))
   }
 
@@ -64,20 +65,35 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     }
 
   private def open(parameters: ObjectReadParameters, pages: PageCache): ObjectInputStream = {
-    val StreamSettings(endpoint, strict, longestRequest, shortestSeek, activeRequests) = settings
+    val StreamSettings(endpoint, strict, longestRequest, shortestSeek, activeRequests, overTls) = settings
     val attributes = parameters.getObjectAttributes
     val plan =
       ReadPlan(Layout(attributes.getLen, pages.pageSize), longestRequest.max(pages.pageSize.toLong), shortestSeek)
-    val modified = parameters.getContext.getDstFileStatus.getModificationTime / 1000
+    val told = parameters.getContext.getDstFileStatus
+    val modified = told.getModificationTime / 1000
     val status = ObjectStatus(endpoint, attributes.getBucket, attributes.getKey, attributes.getLen, modified)
     val source = new S3ASource(parameters)
-    val identity =
-      new StreamIdentity(status, known, strict, Option(attributes.getETag).flatMap(S3ASource.strong), source)
+    val etag = EntityTag.strong(attributes.getETag)
+    val scanned = ScannedFile.isAwaited(ScannedFile(told.getPath, told.getLen, told.getModificationTime))
+    val identity = new StreamIdentity(status, known, strict, etag, source, mayBeKept = scanned)
     val background = (work: Runnable) => {
       parameters.getCallbacks.submit[Unit](() => work.run())
       ()
     }
-    val reader = new PageReader(pages, plan, identity, source, background, activeRequests)
+    val tags = if (overTls) TagCheck.Unneeded else TagCheck.Shared
+    val reader = new PageReader(pages, plan, identity, source, background, activeRequests, tags)
     new PageInputStream(parameters, reader, (longestRequest / pages.pageSize).toInt)
+  }
+}
+
+private[fs] object PageStreamFactory {
+
+  /** Where the streams of a file system with these settings keep pages; none where they are S3A's own. */
+  def pages(conf: Configuration): Option[PageCache] = {
+    val isOurs =
+      conf.getTrimmed(Constants.INPUT_STREAM_TYPE, "").equalsIgnoreCase(Constants.INPUT_STREAM_TYPE_CUSTOM) &&
+        conf.getTrimmed(Constants.INPUT_STREAM_CUSTOM_FACTORY, "") == classOf[PageStreamFactory].getName
+    val encrypts = conf.getTrimmed(Constants.S3_ENCRYPTION_ALGORITHM, "").startsWith("CSE")
+    if (isOurs && !encrypts) PageCaches.of(conf) else None
   }
 }

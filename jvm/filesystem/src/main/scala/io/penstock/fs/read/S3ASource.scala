@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.s3a.{Invoker, RemoteFileChangedException, S3AReadOpC
 import software.amazon.awssdk.core.ResponseInputStream
 import software.amazon.awssdk.services.s3.model.GetObjectResponse
 
-import io.penstock.fs.Counters
+import io.penstock.fs.{Counters, EntityTag}
 
 /** An object as S3A's own streams see it: their callbacks, retries, change detection, and statistics. */
 final private[read] class S3ASource(parameters: ObjectReadParameters) extends ObjectSource {
@@ -82,7 +82,7 @@ private object S3ASource {
       val response = stream.response
       val http = Option(response.sdkHttpResponse)
       Version(
-        Option(response.eTag).flatMap(strong),
+        EntityTag.strong(response.eTag),
         Option(response.contentRange).flatMap(totalOf).getOrElse(response.contentLength),
         Option(response.lastModified).fold(0L)(_.getEpochSecond),
         http.flatMap(_.firstMatchingHeader("Date").toScala).flatMap(secondsOf).getOrElse(Instant.now.getEpochSecond)
@@ -101,10 +101,6 @@ private object S3ASource {
       closed(abort, left)
     }
   }
-
-  /** The entity tag without its quotes; a weak one does not say that the bytes are the same, so it is none. */
-  def strong(etag: String): Option[String] =
-    if (etag.startsWith("W/")) None else Some(etag.stripPrefix("\"").stripSuffix("\"")).filter(_.nonEmpty)
 
   /** Of `bytes 0-9/123`. */
   private def totalOf(contentRange: String): Option[Long] =

@@ -10,19 +10,22 @@ import io.penstock.fs.cache.ObjectIdentity
  *   what the caller opened the object with; its modification time is 0 if the caller did not know
  * @param told
  *   the entity tag in the caller's status
+ * @param mayBeKept
+ *   pages of the object may be here under a version that the caller does not know
  */
 final private[read] class StreamIdentity(
     status: ObjectStatus,
     known: KnownObjects,
     strict: Boolean,
     told: Option[String],
-    source: ObjectSource
+    source: ObjectSource,
+    mayBeKept: Boolean = false
 ) {
   import StreamIdentity._
 
   @volatile private var state: State = initial
 
-  private def initial: State = Identification.decide(told, record(), strict) match {
+  private def initial: State = Identification.decide(told, record(), strict, mayBeKept) match {
     case Identification.Given(etag) => Settled(Some(etag), Some(named(etag)))
     case Identification.Seen(etag) => Believed(named(etag))
     case Identification.Confirm(etag) => Unconfirmed(etag)

@@ -1,10 +1,13 @@
 package io.penstock.fs.read
 
+import java.util.Locale
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.impl.streams.StreamIntegration
 import org.apache.hadoop.fs.s3a.{Constants, S3AUtils}
 
 import io.penstock.fs.CacheSettings
+import io.penstock.fs.gateways.GatewayClientFactory
 
 /**
  * How streams read.
@@ -15,13 +18,16 @@ import io.penstock.fs.CacheSettings
  *   in bytes; also the most that is fetched ahead at once
  * @param activeRequests
  *   of one vectored read, or of one reader who wants more than one request brings
+ * @param overTls
+ *   whether every response comes over TLS, which tells damaged bytes itself
  */
 final private[read] case class StreamSettings(
     endpoint: String,
     strict: Boolean,
     longestRequest: Long,
     shortestSeek: Int,
-    activeRequests: Int
+    activeRequests: Int,
+    overTls: Boolean
 )
 
 private[read] object StreamSettings {
@@ -37,7 +43,20 @@ private[read] object StreamSettings {
       strict = conf.getBoolean(CacheSettings.Strict, false),
       longestRequest = S3AUtils.longBytesOption(conf, CacheSettings.ReadAhead, DefaultReadAhead, 0),
       shortestSeek = vectored.getMinSeekForVectorReads,
-      activeRequests = math.max(1, vectored.getVectoredActiveRangeReads)
+      activeRequests = math.max(1, vectored.getVectoredActiveRangeReads),
+      overTls = overTls(conf)
     )
+  }
+
+  /**
+   * Only where every endpoint is named: without a name the SDK follows the environment too. A name without a scheme has
+   * S3A's.
+   */
+  private def overTls(conf: Configuration): Boolean = {
+    val secure = conf.getBoolean(Constants.SECURE_CONNECTIONS, Constants.DEFAULT_SECURE_CONNECTIONS)
+    val endpoints = conf.getTrimmed(Constants.ENDPOINT, "") +: conf.getTrimmedStrings(GatewayClientFactory.Endpoints)
+    endpoints.map(_.toLowerCase(Locale.ROOT)).forall { endpoint =>
+      endpoint.startsWith("https://") || (secure && endpoint.nonEmpty && !endpoint.contains("://"))
+    }
   }
 }

@@ -31,8 +31,11 @@ final private[testing] class Exchange(val head: HttpHead, bandwidth: Option[Toke
   def downlink(to: OutputStream): HttpBody.Sink = {
     val most = fault.collect { case Fault.CutAfter(bytes, _) => bytes }
     val pace = fault.collect { case Fault.Slow(rate) => new TokenBucket(rate) }
+    val flipped = fault.collect { case Fault.Flip(at) => at }
     (buffer, length, content) => {
       pace.foreach(_.take(length))
+      for (at <- flipped.map(_ - down.get) if content && at >= 0 && at < length)
+        buffer(at.toInt) = (buffer(at.toInt) ^ 1).toByte
       pass(to, buffer, length, content, down, most)
     }
   }

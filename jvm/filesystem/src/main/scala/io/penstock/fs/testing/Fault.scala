@@ -14,6 +14,9 @@ object Fault {
   /** The connection ends after so many bytes of the response's body: with a FIN, or with an RST. */
   final case class CutAfter(bytes: Long, reset: Boolean = false) extends Fault
 
+  /** The lowest bit of that byte of the response's body is wrong. */
+  final case class Flip(at: Long) extends Fault
+
   /** The connection is reset after so many bytes of the request's body have been passed on. */
   final case class CutUploadAfter(bytes: Long) extends Fault
 

@@ -1,5 +1,6 @@
 package io.penstock.fs.write
 
+import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicInteger
 import java.util.{List => JavaList}
 
@@ -14,6 +15,7 @@ import org.apache.hadoop.fs.statistics.DurationTrackerFactory
 import software.amazon.awssdk.core.sync.RequestBody
 import software.amazon.awssdk.services.s3.model._
 
+import io.penstock.fs.EntityTag
 import io.penstock.fs.cache.{ObjectIdentity, PageCache}
 
 /**
@@ -28,6 +30,14 @@ final private[fs] class WatchedWrites(s3a: WriteOperationHelper, owner: S3AFileS
   /** Uploads that are neither complete nor aborted, by their identifier: a stream has one at most. */
   private val uploads = TrieMap.empty[String, Upload]
 
+  /** Those that came to nothing. */
+  private val abandoned = ConcurrentHashMap.newKeySet[String]()
+
+  private def abandon(upload: String): Unit = {
+    abandoned.add(upload)
+    uploads.remove(upload).foreach(pages.drop)
+  }
+
   override def putObject(
       request: PutObjectRequest,
       options: PutObjectOptions,
@@ -36,7 +46,7 @@ final private[fs] class WatchedWrites(s3a: WriteOperationHelper, owner: S3AFileS
   ): PutObjectResponse = {
     val response = super.putObject(request, options, data, durations)
     val content = data.getContentProvider
-    for (etag <- tag(response.eTag))
+    for (etag <- EntityTag.strong(response.eTag))
       pages.keep(ObjectIdentity(owner.getBucket, request.key, content.getSize.toLong, etag), content.newStream())
     response
   }
@@ -47,12 +57,14 @@ final private[fs] class WatchedWrites(s3a: WriteOperationHelper, owner: S3AFileS
       durations: DurationTrackerFactory
   ): UploadPartResponse = {
     val response = super.uploadPart(request, body, durations)
-    (tag(response.eTag), body.contentStreamProvider) match {
+    (EntityTag.strong(response.eTag), body.contentStreamProvider) match {
       // The block of a stream can be read once more; what others upload is gone.
       case (Some(etag), block: BaseContentProvider[_]) =>
         val last = request.sdkPartType == SdkPartType.LAST
         val upload = uploaded(request, UploadedPart(block.getSize.toLong, etag, last))
         pages.keep(upload.name(request.partNumber), block.newStream())
+        // Given up while this part was on its way, when its pages were not there yet to be dropped.
+        if (abandoned.contains(request.uploadId)) abandon(request.uploadId)
       case _ => ()
     }
     response
@@ -76,7 +88,7 @@ final private[fs] class WatchedWrites(s3a: WriteOperationHelper, owner: S3AFileS
   ): CompleteMultipartUploadResponse = {
     val response = super.completeMPUwithRetries(key, upload, parts, length, errors, options)
     for (done <- uploads.remove(upload))
-      tag(response.eTag).flatMap(done.completed).filter(_.length == length) match {
+      EntityTag.strong(response.eTag).flatMap(done.completed).filter(_.length == length) match {
         case Some(identity) => pages.move(done, identity)
         case None => pages.drop(done)
       }
@@ -84,12 +96,12 @@ final private[fs] class WatchedWrites(s3a: WriteOperationHelper, owner: S3AFileS
   }
 
   override def abortMultipartUpload(key: String, upload: String, retry: Boolean, retried: Retried): Unit = {
-    uploads.remove(upload).foreach(pages.drop)
+    abandon(upload)
     super.abortMultipartUpload(key, upload, retry, retried)
   }
 
   override def writeFailed(e: Exception): Unit = {
-    takeAll().foreach(pages.drop)
+    uploads.keysIterator.foreach(abandon)
     super.writeFailed(e)
   }
 
@@ -103,7 +115,4 @@ final private[fs] class WatchedWrites(s3a: WriteOperationHelper, owner: S3AFileS
   }
 
   private def takeAll(): Vector[Upload] = uploads.keysIterator.toVector.flatMap(uploads.remove)
-
-  private def tag(quoted: String): Option[String] =
-    Option(quoted).map(_.stripPrefix("\"").stripSuffix("\"")).filter(_.nonEmpty)
 }

@@ -7,6 +7,8 @@ import org.apache.spark.rpc.RpcTimeout
 import org.apache.spark.storage.BlockManagerId
 import org.apache.spark.storage.BlockManagerMessages.GetMemoryStatus
 
+import io.penstock.fs.locality.NodeName
+
 /** Here because Spark's list of executors is `private[spark]`. */
 object ExecutorHosts {
 
@@ -14,15 +16,16 @@ object ExecutorHosts {
   private val Patience = new RpcTimeout(2.seconds, "penstock.hosts")
 
   /**
-   * The names executors of this JVM's application registered their hosts with; none outside Spark. Asks the driver,
-   * from an executor too: that is where Spark lists tables of many partitions.
+   * The names executors of this JVM's application registered their hosts with, which are their nodes' where those are
+   * known; none outside Spark. Asks the driver, from an executor too: that is where Spark lists tables of many
+   * partitions.
    */
   def now(): Set[String] = Option(SparkEnv.get).toSet[SparkEnv].flatMap { env =>
     env.blockManager.master.driverEndpoint
       .askSync[Map[BlockManagerId, (Long, Long)]](GetMemoryStatus, Patience)
       .keysIterator
       .filterNot(_.isDriver)
-      .map(_.host)
+      .map(id => NodeName.of(id.topologyInfo).getOrElse(id.host))
       .toSet
   }
 }

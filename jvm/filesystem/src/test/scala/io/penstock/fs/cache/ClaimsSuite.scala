@@ -5,16 +5,22 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.concurrent.ExecutionContext.Implicits.global
 import scala.concurrent.duration._
-import scala.concurrent.{Await, Future}
+import scala.concurrent.{Await, Future, blocking}
 
+import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
+import org.scalatest.time.{Millis, Seconds, Span}
 
-class ClaimsSuite extends AnyFunSuite with Matchers with TemporaryTiers {
+import io.penstock.fs.Counters
+
+class ClaimsSuite extends AnyFunSuite with Matchers with TemporaryTiers with Eventually {
+
+  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(5, Millis))
 
   private val sales = identity("a", 2)
   private val Roomy = 16L * 1024 * 1024
-  private val Patience = 20000L
+  private val Patience = 60000L
 
   private def granted(cache: PageCache, patienceMs: Long = 0): Claim.Granted =
     cache.claim(sales, 0, patienceMs) match {
@@ -31,9 +37,11 @@ class ClaimsSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     case other => fail(s"not there: $other")
   }
 
-  private def later[A](body: => A): Future[A] = {
-    val future = Future(body)
-    Thread.sleep(50)
+  /** Claims in another thread, which waits for another's fetch when this returns. */
+  private def waiting[A](body: => A): Future[A] = {
+    val before = Counters.FillWaits.value
+    val future = Future(blocking(body))
+    eventually(assert(Counters.FillWaits.value > before))
     future
   }
 
@@ -52,28 +60,28 @@ class ClaimsSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     val one = cache(memory(Roomy))
     val another = cache(memory(Roomy))
     val grant = granted(one)
-    val waiting = Seq(one, another).map(cache => later(bytesIn(cache.claim(sales, 0, Patience))))
-    waiting.foreach(_.isCompleted shouldBe false)
+    val waiters = Seq(one, another).map(cache => waiting(bytesIn(cache.claim(sales, 0, Patience))))
+    waiters.foreach(_.isCompleted shouldBe false)
     grant.fill(ByteBuffer.wrap(bytesOf(sales, 0)))
-    waiting.foreach(Await.result(_, 10.seconds) shouldBe bytesOf(sales, 0).toSeq)
+    waiters.foreach(Await.result(_, 60.seconds) shouldBe bytesOf(sales, 0).toSeq)
   }
 
   test("who waits gets the page even when no tier takes it") {
     val one = cache(memory(10))
     val grant = granted(one)
-    val waiting = later(bytesIn(one.claim(sales, 0, Patience)))
+    val waiter = waiting(bytesIn(one.claim(sales, 0, Patience)))
     grant.fill(ByteBuffer.wrap(bytesOf(sales, 0)))
-    Await.result(waiting, 10.seconds) shouldBe bytesOf(sales, 0).toSeq
+    Await.result(waiter, 60.seconds) shouldBe bytesOf(sales, 0).toSeq
     one.find(sales, 0) shouldBe None
   }
 
   test("a fetch that was given up is the next one's") {
     val one = cache(memory(Roomy))
     val grant = granted(one)
-    val waiting = Seq(one, cache(memory(Roomy))).map(cache => later(granted(cache, Patience).abandon()))
+    val waiters = Seq(one, cache(memory(Roomy))).map(cache => waiting(granted(cache, Patience).abandon()))
     grant.abandon()
     grant.abandon()
-    waiting.foreach(Await.result(_, 10.seconds))
+    waiters.foreach(Await.result(_, 60.seconds))
   }
 
   test("a page of the wrong length is refused and the claim is free again") {
@@ -107,8 +115,8 @@ class ClaimsSuite extends AnyFunSuite with Matchers with TemporaryTiers {
         bytesOf(sales, 0).toSeq
       case arrived => bytesIn(arrived)
     }
-    val threads = (0 until 9).map(n => Future(scala.concurrent.blocking(readThrough(caches(n % 3)))))
-    threads.foreach(Await.result(_, 30.seconds) shouldBe bytesOf(sales, 0).toSeq)
+    val threads = (0 until 9).map(n => Future(blocking(readThrough(caches(n % 3)))))
+    threads.foreach(Await.result(_, 60.seconds) shouldBe bytesOf(sales, 0).toSeq)
     fetches.get shouldBe 1
   }
 }

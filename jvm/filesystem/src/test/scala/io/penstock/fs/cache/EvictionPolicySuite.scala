@@ -39,6 +39,14 @@ class EvictionPolicySuite extends AnyFunSuite with Matchers with ScalaCheckPrope
     Seq(popular, rare, older).sortBy(worth(_, 130)) shouldBe Seq(older, rare, popular)
   }
 
+  test("what leaves is moved on if it was ever found; if not, while there is room, and not for what is written") {
+    val used = found(page, 100 + SameUse)
+    for (cause <- Seq(Read, Written); roomLeft <- Seq(true, false)) isWorthMoving(used, cause, roomLeft) shouldBe true
+    isWorthMoving(page, Read, roomLeft = true) shouldBe true
+    isWorthMoving(page, Read, roomLeft = false) shouldBe false
+    isWorthMoving(page, Written, roomLeft = true) shouldBe false
+  }
+
   test("a slot is reclaimed only when whoever took it must be dead") {
     for (taken <- Seq(vacant.reserved(1, 100), page.evicting(100))) {
       judge(taken, 100 + Abandoned) shouldBe Keep

@@ -17,8 +17,10 @@ class MappingsSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     private val all = identity("a", pages.toDouble)
     val tier = new Tier(memory(1L << 30), None, () => now.get, restMs = 0)
     val mappings = new Mappings(Limit)
-    for (index <- 0 until pages)
-      tier.insert(label(index).key, label(index), ByteBuffer.wrap(bytesOf(all, index.toLong))) shouldBe Tier.Kept
+    for (index <- 0 until pages) {
+      val data = ByteBuffer.wrap(bytesOf(all, index.toLong))
+      tier.insert(label(index).key, label(index), data, EvictionPolicy.Read) shouldBe Tier.Kept
+    }
 
     def label(index: Int): PageLabel = PageLabel(all, index.toLong, PageSize)
 

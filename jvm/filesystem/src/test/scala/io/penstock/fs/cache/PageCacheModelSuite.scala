@@ -120,21 +120,27 @@ class PageCacheModelSuite extends AnyFunSuite with Matchers with TemporaryTiers 
     }
   }
 
-  private def histories(tiers: => Seq[TierSettings], evicts: Boolean): Unit =
+  private def histories(tiers: => Seq[TierSettings], evicts: Boolean)(without: PartialFunction[Step, Unit]): Unit =
     forAll(steps, minSuccessful(25)) { history =>
-      try check(history, tiers, evicts)
+      try check(history.filterNot(without.isDefinedAt), tiers, evicts)
       finally tiers.foreach(tier => PrivateFiles.deleteTree(tier.directory))
     }
 
   test("with room for all, what was filled is found by every cache until it is forgotten") {
-    histories(Seq(memory(100 * PageFootprint)), evicts = false)
+    histories(Seq(memory(100 * PageFootprint)), evicts = false)(PartialFunction.empty)
   }
 
   test("with room for some, what is found is right and the budget holds") {
-    histories(Seq(memory(5 * PageFootprint)), evicts = true)
+    histories(Seq(memory(5 * PageFootprint)), evicts = true)(PartialFunction.empty)
   }
 
-  test("with room for all on two tiers together, nothing is lost on the way from memory to disk") {
-    histories(Seq(memory(5 * PageFootprint), disk(100 * PageFootprint)), evicts = false)
+  private def twoTiers = Seq(memory(5 * PageFootprint), disk(100 * PageFootprint))
+
+  test("with room for all on two tiers together, nothing that is read is lost on the way from memory to disk") {
+    histories(twoTiers, evicts = false) { case Keep(_, _) => () }
+  }
+
+  test("what is written may push out of both tiers what was not read, and never makes a wrong page") {
+    histories(twoTiers, evicts = true)(PartialFunction.empty)
   }
 }

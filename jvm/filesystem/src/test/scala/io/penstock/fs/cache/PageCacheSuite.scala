@@ -100,13 +100,41 @@ class PageCacheSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     tableOf(memory(Roomy)).status.pages shouldBe 1
   }
 
-  test("a page that gets another name while its tier has no room is kept, and others make room") {
+  test("a page that gets the name of one on another tier is gone, and what leaves that name leaves no other there") {
+    val (part, whole) = (identity("part", 1), identity("whole", 2))
+    fill(cache(memory(Roomy)), whole, 0)
+    fill(cache(disk(Roomy)), part, 0)
+    val one = cache(memory(Roomy), disk(Roomy))
+    one.rename(part, 0, whole, 0)
+    filesOf(disk(Roomy)) shouldBe empty
+    one.rename(whole, 0, whole, 1)
+    read(one, whole, 0) shouldBe None
+    read(one, whole, 1) shouldBe Some(bytesOf(whole, 0).toSeq)
+  }
+
+  test("a page that gets another name while its tier has no room is kept, and pushes no other out") {
     val budget = 3L * (PageSize + SlotWord.BlockSize)
     val one = cache(memory(budget))
     for (name <- Seq("other", "next", "part")) fill(one, identity(name, 1), 0)
     one.rename(identity("part", 1), 0, identity("whole", 1), 0)
     read(one, identity("whole", 1), 0) shouldBe Some(bytesOf(identity("part", 1), 0).toSeq)
-    tableOf(memory(budget)).status.used should be <= budget
+    for (name <- Seq("other", "next")) read(one, identity(name, 1), 0) should not be None
+    tableOf(memory(budget)).status.used shouldBe budget
+  }
+
+  test(
+    "what is written takes the place of what nobody has read without copying it to disk, and of what was read with"
+  ) {
+    val budget = 4L * (PageSize + SlotWord.BlockSize)
+    val one = cache(memory(budget), disk(Roomy))
+    def write(name: String): Unit = one.keep(identity(name, 1), 0, ByteBuffer.wrap(bytesOf(identity(name, 1), 0)))
+    for (n <- 0 until 12) write(s"output-$n")
+    filesOf(memory(budget)) should have size 4
+    filesOf(disk(Roomy)) shouldBe empty
+    now.addAndGet(EvictionPolicy.SameUse)
+    for (n <- 8 until 12) read(one, identity(s"output-$n", 1), 0) should not be None
+    for (n <- 0 until 4; _ = now.addAndGet(2 * EvictionPolicy.DecayAfter)) write(s"more-$n")
+    filesOf(disk(Roomy)) should not be empty
   }
 
   test("a page left behind by a writer is kept once") {

@@ -1,7 +1,8 @@
 package io.penstock.fs.cache
 
+import java.io.IOException
 import java.nio.ByteBuffer
-import java.nio.file.Path
+import java.nio.file.{Files, Path}
 
 import scala.annotation.tailrec
 import scala.util.Random
@@ -41,6 +42,7 @@ object PageChurn {
       case "churn" => churn(cache, new Random(arguments(2).toInt))
       case "claim" => claimForEver(cache)
       case "write" => writeBeyondLimit(cache)
+      case "full" => fillUp(cache, Path.of(arguments(0)).resolveSibling("of-others"))
     }
   }
 
@@ -74,7 +76,9 @@ object PageChurn {
   private def claimForEver(cache: PageCache): Unit = cache.claim(objects.head, 0, 0) match {
     case _: Claim.Granted =>
       ready()
-      Thread.sleep(60000)
+      // As long as the test lives.
+      System.in.read()
+      ()
     case _ => sys.exit(4)
   }
 
@@ -84,5 +88,21 @@ object PageChurn {
     cache.keep(objects(1), 0, ByteBuffer.wrap(bytesOf(objects(1))))
     val lost = cache.find(objects(1), 0)
     sys.exit(if (found.isDefined && lost.isEmpty && !cache.keeps) 0 else 5)
+  }
+
+  /** On a file system that has room for some pages less than the budget. */
+  private def fillUp(cache: TieredPageCache, ofOthers: Path): Unit = {
+    def keepAll(): Int = {
+      objects.foreach(of => cache.keep(of, 0, ByteBuffer.wrap(bytesOf(of))))
+      if (!objects.forall(soundOrGone(cache, _))) sys.exit(3)
+      objects.count(cache.has(_, 0))
+    }
+    if (keepAll() < 5 || !cache.keeps) sys.exit(6)
+    objects.foreach(cache.forget)
+    val file = Files.newOutputStream(ofOthers)
+    try while (true) file.write(new Array[Byte](4096))
+    catch { case _: IOException => () }
+    finally file.close()
+    sys.exit(if (keepAll() == 0) 0 else 7)
   }
 }

@@ -7,15 +7,23 @@ import java.util.concurrent.TimeUnit
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
+import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
+import org.scalatest.time.SpanSugar._
 
 /** Real processes on one tier, killed at any moment. */
 class ProcessSuite extends AnyFunSuite with Matchers with TemporaryTiers {
 
   private def tier = PageChurn.tier(directory.resolve("tier"))
 
-  private def start(shell: String, arguments: String*): Process = {
+  /**
+   * @param within
+   *   a command that runs the one it is given
+   * @param shell
+   *   what a shell does first there
+   */
+  private def start(arguments: Seq[String], within: Seq[String] = Nil, shell: String = ""): Process = {
     val java = Path.of(System.getProperty("java.home"), "bin", "java").toString
     val command = Seq(
       java,
@@ -27,19 +35,19 @@ class ProcessSuite extends AnyFunSuite with Matchers with TemporaryTiers {
       PageChurn.getClass.getName.stripSuffix("$"),
       tier.directory.toString
     ) ++ arguments
-    new ProcessBuilder((Seq("sh", "-c", shell + "exec \"$@\"", "sh") ++ command).asJava)
+    new ProcessBuilder((within ++ Seq("sh", "-c", shell + "exec \"$@\"", "sh") ++ command).asJava)
       .redirectError(ProcessBuilder.Redirect.INHERIT)
       .start()
   }
 
   private def startReady(arguments: String*): Process = {
-    val process = start("", arguments: _*)
+    val process = start(arguments)
     process.inputReader.readLine() shouldBe "ready"
     process
   }
 
   private def kill(process: Process): Unit = {
-    process.destroyForcibly().waitFor(10, TimeUnit.SECONDS) shouldBe true
+    process.destroyForcibly().waitFor(60, TimeUnit.SECONDS) shouldBe true
     // SIGKILL, not a process that had ended by itself because it saw a wrong byte.
     process.exitValue shouldBe 128 + 9
   }
@@ -50,6 +58,9 @@ class ProcessSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     val processes = 3
     for (round <- 1 to rounds) {
       val running = (1 to processes).map(n => startReady("churn", s"${round * 10 + n}"))
+      withClue("they are in the middle of their work")(
+        eventually(timeout(60.seconds))(filesOf(tier).size should be > 10)
+      )
       running.foreach { process =>
         Thread.sleep(100L + random.nextInt(200))
         kill(process)
@@ -90,15 +101,27 @@ class ProcessSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     val theObject = PageChurn.objects.head
     waiter.claim(theObject, 0, 0) shouldBe Claim.Busy
     process.destroyForcibly()
-    waiter.claim(theObject, 0, 10000) shouldBe a[Claim.Granted]
+    waiter.claim(theObject, 0, 60000) shouldBe a[Claim.Granted]
   }
 
   test("a tier that cannot take a page's bytes keeps quiet and gives what it has until it is found out") {
     cache(tier).keep(PageChurn.objects.head, 0, ByteBuffer.wrap(PageChurn.bytesOf(PageChurn.objects.head)))
     // In units of 512 bytes, or of 1024 where sh is bash: in both cases less than a page and more than the table.
-    val process = start("ulimit -f 100; ", "write")
-    process.waitFor(30, TimeUnit.SECONDS) shouldBe true
-    process.exitValue shouldBe 0
+    ended(start(Seq("write"), shell = "ulimit -f 100; ")) shouldBe 0
     filesOf(tier) should have size 1
+  }
+
+  test(
+    "a file system that is smaller than the budget keeps what it can, and one that others have filled keeps nothing"
+  ) {
+    val own = Seq("unshare", "--map-root-user", "--mount")
+    val mount = Seq("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", directory.toString)
+    assume(ended(new ProcessBuilder((own ++ mount).asJava).start()) == 0, "nobody may mount a file system here")
+    ended(start(Seq("full"), within = own, shell = mount.mkString("", " ", " && "))) shouldBe 0
+  }
+
+  private def ended(process: Process): Int = {
+    process.waitFor(120, TimeUnit.SECONDS) shouldBe true
+    process.exitValue
   }
 }

@@ -16,6 +16,7 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
 
   private val Roomy = 16L * 1024 * 1024
   private val sales = identity("a", 4)
+  private val random = new Random(11)
 
   /** Asks everything of a cache that has nothing to give. */
   private def expectNothing(cache: TieredPageCache): Unit = {
@@ -52,13 +53,24 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     tableOf(memory(0)).status.used shouldBe 0
   }
 
-  test("a directory that is removed while in use is left alone, then made anew") {
-    val one = cacheThatRests(200, memory(Roomy))
+  /** A cache whose directory is removed, which it has found out. */
+  private def removed(restMs: Long): TieredPageCache = {
+    val one = cacheThatRests(restMs, memory(Roomy))
     fill(one, sales, 0)
     PrivateFiles.deleteTree(memory(Roomy).directory)
     one.find(sales, 0) shouldBe None
+    one
+  }
+
+  test("a directory that is removed while in use is left alone") {
+    val one = removed(restMs = 600000)
     one.keeps shouldBe false
-    eventually(timeout(5.seconds)) {
+    Files.exists(memory(Roomy).directory) shouldBe false
+  }
+
+  test("a directory that is removed while in use is made anew after a rest") {
+    val one = removed(restMs = 50)
+    eventually(timeout(60.seconds)) {
       one.keeps shouldBe true
     }
     one.find(sales, 0) shouldBe None
@@ -80,7 +92,7 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     fill(cache(memory(Roomy)), sales, 0)
     val table = memory(Roomy).directory.resolve("v1/table")
     for (size <- Seq(0, 100, Files.size(table).toInt)) {
-      Files.write(table, Random.nextBytes(size), StandardOpenOption.TRUNCATE_EXISTING)
+      Files.write(table, random.nextBytes(size), StandardOpenOption.TRUNCATE_EXISTING)
       val one = cache(memory(Roomy))
       one.find(sales, 0) shouldBe None
       fill(one, sales, 0)
@@ -94,7 +106,7 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     fill(cache(memory(Roomy)), sales, 0)
     val table = memory(Roomy).directory.resolve("v1/table")
     val bytes = Files.readAllBytes(table)
-    Random.nextBytes(bytes.length - PageTable.HeaderSize).copyToArray(bytes, PageTable.HeaderSize)
+    random.nextBytes(bytes.length - PageTable.HeaderSize).copyToArray(bytes, PageTable.HeaderSize)
     Files.write(table, bytes)
     val one = cache(memory(Roomy))
     for (index <- 0L until 4) {

@@ -4,7 +4,9 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.functions.{col, udf}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.scalatest.BeforeAndAfterAll
+import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.SpanSugar._
 
 import io.penstock.fs.testing.Store
 
@@ -103,7 +105,8 @@ class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
       }
       assert(bucket.list(table + "/") == before)
       assert(ids(table) == (0L until 9L))
-      assertClean(table)
+      // Tasks beside the one that failed abort their own uploads when they hear that the job is over.
+      eventually(timeout(60.seconds))(assertClean(table))
     }
 
   test("a partition with a location of its own is replaced where it is") {

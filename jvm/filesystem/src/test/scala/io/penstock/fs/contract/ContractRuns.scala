@@ -13,7 +13,7 @@ import org.junit.runner.notification.{Failure, RunListener}
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
 import io.penstock.fs.read.PageStreamFactory
-import io.penstock.fs.testing.Store
+import io.penstock.fs.testing.{Store, Trees}
 import io.penstock.fs.{CacheSettings, PenstockFileSystem}
 
 /** What became of a contract's tests: names of those that failed, with the reason, and of those that were skipped. */
@@ -24,8 +24,7 @@ private[contract] trait ContractRuns extends BeforeAndAfterAll { this: Suite =>
 
   private val caches: FilePath = Files.createTempDirectory("penstock-contract-")
 
-  override def afterAll(): Unit =
-    Files.walk(caches).iterator.asScala.toVector.reverse.foreach(Files.deleteIfExists)
+  override def afterAll(): Unit = Trees.delete(caches)
 
   private lazy val bucket = Store.newBucket()
   private val runs = new AtomicInteger

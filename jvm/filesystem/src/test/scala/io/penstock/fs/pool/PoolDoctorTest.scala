@@ -25,11 +25,12 @@ class PoolDoctorTest extends AnyFunSuite with BeforeAndAfterAll {
   override def beforeAll(): Unit = AWSClientConfig.setMinimumOperationDuration(Duration.ofMillis(100))
   override def afterAll(): Unit = AWSClientConfig.resetMinimumOperationDuration()
 
-  private def smallPool(): Configuration = {
+  /** @param patience how long a request waits for a connection */
+  private def smallPool(patience: String = "60s"): Configuration = {
     val conf = Store.conf()
     conf.set("fs.s3a.audit.execution.interceptors", classOf[PoolDoctor].getName)
     conf.set("fs.s3a.connection.maximum", "2")
-    conf.set("fs.s3a.connection.acquisition.timeout", "200ms")
+    conf.set("fs.s3a.connection.acquisition.timeout", patience)
     conf.set("fs.s3a.attempts.maximum", "1")
     conf.set("fs.s3a.retry.limit", "1")
     // One request reads to the end of the object, so that it stays open.
@@ -46,7 +47,7 @@ class PoolDoctorTest extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("the third of three streams left open is told which two hold the pool's two connections, and where from") {
-    Using.resource(Store.fileSystem(bucket, smallPool())) { files =>
+    Using.resource(Store.fileSystem(bucket, smallPool(patience = "200ms"))) { files =>
       bucket.put("third", new Array[Byte](length))
       val (first, second) = (leak(files, "first"), leak(files, "second"))
       val problem = intercept[IOException](files.open(bucket.path("third")))

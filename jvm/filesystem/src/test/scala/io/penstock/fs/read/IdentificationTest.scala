@@ -22,6 +22,10 @@ class IdentificationTest extends AnyFunSuite {
     for (strict <- Seq(true, false)) assert(decide(None, None, strict) == Learn)
   }
 
+  test("where pages may be kept of what nobody knows, the store is asked for the version alone") {
+    assert(decide(None, None, strict = false, mayBeKept = true) == Confirm(None))
+  }
+
   test("strict believes nobody, and still holds the store to what the caller was told") {
     for (record <- Seq(None, fresh, racy)) assert(decide(Some("told"), record, strict = true) == Confirm(Some("told")))
     for (record <- Seq(fresh, racy)) assert(decide(None, record, strict = true) == Confirm(None))

@@ -11,7 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.{BeforeAndAfterAll, BeforeAndAfterEach}
 
 import io.penstock.fs.CacheSettings
-import io.penstock.fs.testing.{FaultyGateway, Store}
+import io.penstock.fs.testing.{FaultyGateway, Store, Trees}
 
 /** A store behind a gateway that records and misbehaves, and for each test an empty cache of small pages. */
 abstract private[read] class ReadsSuite extends AnyFunSuite with BeforeAndAfterAll with BeforeAndAfterEach {
@@ -35,7 +35,7 @@ abstract private[read] class ReadsSuite extends AnyFunSuite with BeforeAndAfterA
   override def afterEach(): Unit = {
     open.foreach(_.close())
     open = Nil
-    ReadsSuite.delete(tiers)
+    Trees.delete(tiers)
     super.afterEach()
   }
 
@@ -97,7 +97,7 @@ abstract private[read] class ReadsSuite extends AnyFunSuite with BeforeAndAfterA
     }
 
   /** The files of pages, on all tiers. */
-  protected def pageFiles: Vector[FilePath] = ReadsSuite.files(tiers).filter(_.toString.contains("/pages/"))
+  protected def pageFiles: Vector[FilePath] = Trees.files(tiers).filter(_.toString.contains("/pages/"))
 
   protected def readAll(in: FSDataInputStream): Array[Byte] =
     try in.readAllBytes()
@@ -130,16 +130,4 @@ private[read] object ReadsSuite {
   /** The status without what only S3A knows. */
   def plain(status: FileStatus): FileStatus =
     new FileStatus(status.getLen, false, 1, status.getBlockSize, status.getModificationTime, status.getPath)
-
-  /** Others may make and delete files there meanwhile. */
-  def files(directory: FilePath): Vector[FilePath] =
-    Option(directory.toFile.listFiles).toVector.flatten.flatMap { file =>
-      if (file.isDirectory) files(file.toPath) else Vector(file.toPath)
-    }
-
-  /** What others make there meanwhile may stay. */
-  def delete(directory: FilePath): Unit = {
-    Option(directory.toFile.listFiles).toVector.flatten.foreach(file => delete(file.toPath))
-    directory.toFile.delete(): Unit
-  }
 }

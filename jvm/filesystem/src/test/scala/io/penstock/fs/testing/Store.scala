@@ -83,7 +83,7 @@ object Store {
   private lazy val bufferDirectory: FilePath = {
     val directory = Files.createTempDirectory("penstock-s3a-buffers-")
     sys.addShutdownHook {
-      Files.walk(directory).iterator.asScala.toVector.reverse.foreach(Files.deleteIfExists)
+      Trees.delete(directory)
     }
     directory
   }

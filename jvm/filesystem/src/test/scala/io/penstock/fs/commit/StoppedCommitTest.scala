@@ -1,0 +1,34 @@
+package io.penstock.fs.commit
+
+import java.util.concurrent.CountDownLatch
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** A commit that ends in the middle in a way that is no failure of the store: what is decided stays decided. */
+class StoppedCommitTest extends AnyFunSuite {
+
+  private val Table = Location(MemoryStore.Name, "table/")
+
+  private def stopped(name: String)(at: String => Unit): Unit = test(name) {
+    val store = new MemoryStore
+    store.objects += "table/p=0/old" -> Array[Byte](1)
+    val uploads = Vector("table/p=0/a-job", "table/p=1/b-job").map(store.upload)
+    val stopping = new Buckets(_ => store.bucket(after = at))
+    val commit = new TableCommit(stopping, Table, new Parallel(2), patience = 0, sleep = _ => ())
+    try intercept[CommitInterrupted](commit.commit("job", uploads, Vector(Table), None))
+    finally Thread.interrupted()
+    new TableCommit(new Buckets(_ => store.bucket()), Table, new Parallel(2), patience = 0).rollForward()
+    assert(store.keys.filterNot(_.contains("/_")) == Set("table/p=0/a-job", "table/p=1/b-job"))
+    assert(store.pending.isEmpty)
+  }
+
+  stopped("the thread of a stream that is stopped is interrupted once its job is decided") { operation =>
+    if (operation.startsWith("create ")) Thread.currentThread.interrupt()
+    // Goes on until the thread that waits for it gives up: otherwise it could be through before that one looks.
+    if (operation.startsWith("complete ")) new CountDownLatch(1).await()
+  }
+
+  stopped("a client that throws something of its own while files are completed") { operation =>
+    if (operation.startsWith("complete ")) throw new IllegalStateException("the client is closed")
+  }
+}
