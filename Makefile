@@ -6,7 +6,7 @@ PENSTOCK := $(VENV)/bin/penstock
 JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock wheel clean
+.PHONY: help setup demo test packages lines check format lock wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,9 +14,15 @@ help: ## Show this help
 demo: setup ## TPC-DS end to end on a lake of its own, with a report (SCALE=0.1 for the impatient)
 	$(PENSTOCK) demo --scale $(SCALE)
 
-test: setup ## The fast suite and the integration tests that need no root
+test: setup packages ## The fast suite and the integration tests; as root, also those that need root or a Ceph
 	mvn -f jvm/pom.xml -B -ntp -q verify
-	$(PYTHON) -m pytest -m "not root"
+	$(PYTHON) -m pytest
+
+packages: setup ## As root: install the Ceph that tests start; otherwise they are skipped and say why
+	@[ "$$(id -u)" != 0 ] || $(PENSTOCK) lake ceph install --yes || echo "The tests of a real Ceph will be skipped"
+
+lines: setup ## The skipping plug-in on Spark's other lines (downloads a pyspark of each, some 400 MB)
+	$(PYTHON) scripts/spark_lines.py
 
 check: setup ## Format, lint and types, both languages
 	$(VENV)/bin/ruff format --check .

@@ -3,7 +3,7 @@ package io.penstock.skipping
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 
-import io.penstock.skipping.index.{IndexCatalog, RefreshOnWrite, TableIndex}
+import io.penstock.skipping.index.{ExpectIndexes, IndexCatalog, RefreshOnWrite, TableIndex}
 import io.penstock.skipping.join.{JoinSkipping, LastOptimizerRule}
 import io.penstock.skipping.plan.{SkipFiles, SkippingColumnarRule}
 import io.penstock.skipping.sql.SkippingParser
@@ -15,6 +15,8 @@ class SkippingExtension extends (SparkSessionExtensions => Unit) {
     SkippingSettings.register()
     extensions.injectParser((_, delegate) => SkippingParser.around(delegate))
     extensions.injectColumnar(new RefreshOnWrite(_))
+    // Not to check anything: it is the one place that sees each query once, before all the work of optimizing it.
+    extensions.injectCheckRule(new ExpectIndexes(_))
     extensions.injectOptimizerRule(session => new LastOptimizerRule(session, new JoinSkipping(index)))
     // With adaptive execution, so that EXPLAIN tells of it before the query has run.
     extensions.injectQueryStagePrepRule(_ => new SkipFiles(index, ready = false))

@@ -1,12 +1,12 @@
 package io.penstock.skipping.history
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 
 import io.penstock.skipping.filter.{FileFilter, StaticFilters}
-import io.penstock.skipping.index.{Domain, IndexedColumn}
+import io.penstock.skipping.index.{Domain, IndexedColumn, TablePath}
+import io.penstock.skipping.plan.SkippingFileIndex
 
 /** What a query that was run asked of the Parquet tables it read. */
 private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPlanHelper {
@@ -23,7 +23,7 @@ private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPl
       byJoin = joined.collect {
         case (attribute, keys) if scan.outputSet.contains(attribute) => Condition(attribute.name, byJoin = true, keys)
       }
-      asked = distinct(byLiterals(scan) ++ byJoin)
+      asked = distinct(byLiterals(scan) ++ seen(byJoin ++ bySkipping(scan)))
       // Of a scan that asks for nothing in particular no layout spares a file.
       if asked.nonEmpty
     } yield ScanNote(table, asked, 1, count(scan, "numFiles"), count(scan, "filesSize"))
@@ -34,6 +34,21 @@ private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPl
       field <- scan.relation.schema.fields.toSeq if Domain.of(field.dataType).isDefined
     } yield IndexedColumn(field.name, field.dataType)
     asked(new StaticFilters(columns, caseSensitive).translate(scan.partitionFilters ++ scan.dataFilters))
+  }
+
+  /** By keys of runs beside the query, and of joins further away: no broadcast of a join of this scan has those. */
+  private def bySkipping(scan: FileSourceScanExec): Seq[Condition] = scan.relation.location match {
+    case index: SkippingFileIndex =>
+      index.skipping.joinKeys.map { case (column, keys) =>
+        Condition(column, byJoin = true, Some(keys.compressed(MostIntervals)))
+      }
+    case _ => Nil
+  }
+
+  /** Without those of which nothing is known but that they were asked, where something is. */
+  private def seen(byJoin: Seq[Condition]): Seq[Condition] = {
+    val known = byJoin.filter(_.keys.isDefined).map(_.column).toSet
+    byJoin.filter(condition => condition.keys.isDefined || !known(condition.column))
   }
 
   private def asked(filter: FileFilter): Seq[Condition] = filter match {
@@ -52,13 +67,7 @@ private[history] class ScanNotes(caseSensitive: Boolean) extends AdaptiveSparkPl
   /** None where no partition was left. */
   private def root(scan: FileSourceScanExec): Option[String] = {
     val partitions = scan.relation.partitionSchema.fieldNames.toSeq
-    scan.relation.location.rootPaths.headOption.map(path => above(path, partitions).toString)
-  }
-
-  /** A catalog's table of which partitions were pruned has these for its roots. */
-  private def above(path: Path, partitions: Seq[String]): Path = partitions.lastOption match {
-    case Some(column) if path.getName.startsWith(s"$column=") => above(path.getParent, partitions.init)
-    case _ => path
+    scan.relation.location.rootPaths.headOption.map(path => TablePath.abovePartitions(path, partitions).toString)
   }
 }
 

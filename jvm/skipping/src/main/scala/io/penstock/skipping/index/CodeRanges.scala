@@ -1,24 +1,95 @@
 package io.penstock.skipping.index
 
+import java.util.{Arrays, BitSet}
+
 /** Keys in a column's [[Codes]]: closed ranges; neither `lows` nor `highs` ever descends. */
 private[index] sealed abstract class CodeRanges(val lows: Array[Long], val highs: Array[Long]) {
 
+  import CodeRanges.firstAtLeast
+
   def size: Int = lows.length
 
-  /** The first range that does not end below a code. */
-  def from(code: Long): Int = CodeRanges.firstAtLeast(highs, code, 0)
+  // Where the search for a code begins and ends: it is asked for each file and each value of a list. Codes between the
+  // least end and the greatest are told apart by their upper bits.
+  private val shift: Int =
+    if (size < CodeRanges.FewRanges) 0
+    else
+      math.max(0, java.lang.Long.SIZE - java.lang.Long.numberOfLeadingZeros(highs.last - highs.head) - CodeRanges.Bits)
 
-  /** Whether one of these codes, in ascending order, is in one of the ranges from `first` on. */
-  def meets(codes: Array[Long], first: Int): Boolean = {
-    // Each side leaps to where the other one is, so that a long list costs little against few ranges and vice versa.
-    var range = first
-    var at = 0
+  private val starts: Array[Int] =
+    if (size < CodeRanges.FewRanges) Array.emptyIntArray
+    else {
+      val last = ((highs.last - highs.head) >>> shift).toInt
+      Array.tabulate(last + 2)(part =>
+        if (part > last) size else firstAtLeast(highs, highs.head + (part.toLong << shift), 0, size)
+      )
+    }
+
+  /** The first range that does not end below a code. */
+  def from(code: Long): Int =
+    if (size == 0 || code <= highs(0)) 0
+    else if (code > highs(size - 1)) size
+    else if (starts.isEmpty) firstAtLeast(highs, code, 0, size)
+    else {
+      val part = ((code - highs(0)) >>> shift).toInt
+      firstAtLeast(highs, code, starts(part), starts(part + 1))
+    }
+
+  /** Whether one of these codes, ascending from `start` to before `end`, is in one of the ranges. */
+  def meets(codes: Array[Long], start: Int, end: Int): Boolean =
+    size > 0 &&
+      (if (end - start <= CodeRanges.CodesPerRange * size) meetsOneByOne(codes, start, end)
+       else meetsByLeaps(codes, start, end))
+
+  // Each side leaps to where the other one is, so that a long list costs little against few ranges.
+  private def meetsByLeaps(codes: Array[Long], start: Int, end: Int): Boolean = {
+    var range = 0
+    var at = start
     var met = false
-    while (!met && at < codes.length && range < size)
-      if (codes(at) > highs(range)) range = CodeRanges.firstAtLeast(highs, codes(at), range)
-      else if (codes(at) < lows(range)) at = CodeRanges.firstAtLeast(codes, lows(range), at)
+    while (!met && at < end && range < size)
+      if (codes(at) > highs(range)) range = from(codes(at))
+      else if (codes(at) < lows(range)) at = firstAtLeast(codes, lows(range), at, end)
       else met = true
     met
+  }
+
+  // Against many ranges a leap gets hardly further than a step, and a step takes no search: most codes are in a part of
+  // the numbers that no range touches.
+  private def meetsOneByOne(codes: Array[Long], start: Int, end: Int): Boolean = {
+    val touched = this.touched
+    val partShift = this.partShift
+    val least = lows(0)
+    val last = highs(size - 1) - least
+    var at = start
+    var met = false
+    while (!met && at < end) {
+      // Both as unsigned numbers: what is below the least key is above the greatest one, too.
+      val place = codes(at) - least
+      if (place + Long.MinValue <= last + Long.MinValue) {
+        val part = place >>> partShift
+        if ((touched((part >>> 6).toInt) & (1L << part)) != 0) {
+          val range = from(codes(at))
+          met = range < size && lows(range) <= codes(at)
+        }
+      }
+      at += 1
+    }
+    met
+  }
+
+  private lazy val partShift: Int = {
+    val parts = CodeRanges.PartsPerRange.toLong * size
+    val bits = math.min(CodeRanges.MostPartBits, java.lang.Long.SIZE - java.lang.Long.numberOfLeadingZeros(parts))
+    math.max(0, java.lang.Long.SIZE - java.lang.Long.numberOfLeadingZeros(highs(size - 1) - lows(0)) - bits)
+  }
+
+  /** A bit for each part of the numbers from the least key to the greatest: whether a range touches it. */
+  private lazy val touched: Array[Long] = {
+    def part(code: Long): Int = ((code - lows(0)) >>> partShift).toInt
+    val bits = new BitSet
+    // Of ranks, a range may be empty.
+    for (range <- lows.indices if lows(range) <= highs(range)) bits.set(part(lows(range)), part(highs(range)) + 1)
+    Arrays.copyOf(bits.toLongArray, part(highs(size - 1)) / java.lang.Long.SIZE + 1)
   }
 
   /** Whether a value between these bounds, in one of the ranges from `first` on, may be in the filter. */
@@ -45,10 +116,25 @@ private[index] object CodeRanges {
   /** Asks nothing of blooms. */
   def point(code: Long): CodeRanges = new NumberRanges(Array(code), Array(code))
 
-  /** The first place, from `start` on, of a number that is not less. */
-  def firstAtLeast(ascending: Array[Long], number: Long, start: Int): Int = {
+  /** So many are searched as fast without a table of where to begin. */
+  private val FewRanges = 16
+
+  /** Of a code that such a table is asked by: it fits the processor's first cache. */
+  private val Bits = 11
+
+  /** A list of more codes than this for each range is searched for the ranges. */
+  private val CodesPerRange = 8
+
+  /** So that of a thousand codes that are in no range about one is looked for in vain. */
+  private val PartsPerRange = 1024
+
+  /** Of the number of parts: they fit the processor's second cache. */
+  private val MostPartBits = 20
+
+  /** The first place, from `start` to before `end`, of a number that is not less; `end` where there is none. */
+  private def firstAtLeast(ascending: Array[Long], number: Long, start: Int, end: Int): Int = {
     var low = start
-    var high = ascending.length
+    var high = end
     while (low < high) {
       val middle = (low + high) >>> 1
       if (ascending(middle) < number) low = middle + 1 else high = middle

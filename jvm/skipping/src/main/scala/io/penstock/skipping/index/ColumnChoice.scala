@@ -14,8 +14,13 @@ private[index] object ColumnChoice {
    *   the share of files, 0 to 1, that may hold a value, as their bounds tell
    * @param byValues
    *   likewise, as value lists tell where dictionaries give them
+   * @param asked
+   *   what queries asked of it, where they are known to have
    */
-  case class Sampled(column: IndexedColumn, byBounds: Double, byValues: Double)
+  case class Sampled(column: IndexedColumn, byBounds: Double, byValues: Double, asked: Option[SampledQuestions] = None)
+
+  /** So many scans, and the mean share of files, 0 to 1, that may hold what they asked for, as above. */
+  case class SampledQuestions(scans: Long, byBounds: Double, byValues: Double)
 
   /** Of a table's columns, those that can be indexed. */
   def possible(table: IndexedTable): Seq[IndexedColumn] =
@@ -46,7 +51,8 @@ private[index] object ColumnChoice {
 
   /**
    * The columns worth it. A column that is clustered (few files hold a given value) is worth its bounds, one of whose
-   * values each file holds few is worth their lists; any other one would be asked in vain.
+   * values each file holds few is worth their lists; so is one of which both is true only for what queries ask of it.
+   * Any other one would be asked in vain.
    *
    * @param kinds
    *   to be recorded of each column that is chosen; None: what each is worth
@@ -60,28 +66,41 @@ private[index] object ColumnChoice {
       kinds: Option[Set[Kind]],
       worth: Double
   ): Choice = {
-    val judged = sampled.map { column =>
-      val (worthwhile, why) = judge(column, sampledFiles, worth)
-      (column.column, worthwhile.map(found => kinds.fold(found)(_ + Kind.MinMax)), why)
+    val judged = sampled.map(column => judge(column, sampledFiles, worth))
+    val plan = judged.collect { case Right(chosen) =>
+      chosen.copy(kinds = kinds.fold(chosen.kinds)(_ + Kind.MinMax))
     }
-    val plan = judged.collect { case (column, Some(found), why) => PlannedColumn(column, found, why) }
-    val scattered = judged.collect { case (column, None, why) => LeftOut(column.name, why) }
+    val scattered = judged.collect { case Left(left) => left }
     val impossible = table.columns
       .filter(field => Domain.of(field.dataType).isEmpty)
       .map(field => LeftOut(field.name, noDomain(field.dataType.sql)))
     Choice(plan, scattered ++ impossible)
   }
 
-  private def judge(column: Sampled, files: Int, worth: Double): (Option[Set[Kind]], String) = {
+  private def judge(sampled: Sampled, files: Int, worth: Double): Either[LeftOut, PlannedColumn] = {
+    import sampled._
+    val (bounds, lists) = (Set[Kind](Kind.MinMax), Set[Kind](Kind.MinMax, Kind.Values))
     val seen = s"of $files files looked at"
-    if (files < 2) (Some(Set(Kind.MinMax)), s"$files files are too few to tell what is worth it")
-    else if (column.byBounds <= worth)
-      (Some(Set(Kind.MinMax)), s"clustered: $seen, ${percent(column.byBounds)} may hold a given value")
-    else if (column.byValues <= worth) {
-      val why = s"few values in each file: $seen, ${percent(column.byValues)} hold a given value by their lists, " +
-        s"${percent(column.byBounds)} by their bounds"
-      (Some(Set(Kind.MinMax, Kind.Values)), why)
-    } else (None, s"scattered: $seen, ${percent(column.byValues.min(column.byBounds))} may hold a given value")
+    def chosen(kinds: Set[Kind], why: String, asked: Option[Double] = None) =
+      Right(PlannedColumn(column, kinds, why, asked))
+    def forWhatIsAsked(questions: SampledQuestions): Option[Either[LeftOut, PlannedColumn]] = {
+      def why(share: Double) =
+        s"asked for: $seen, ${percent(share)} may hold what ${questions.scans} noted scans asked of it, " +
+          s"${percent(byValues.min(byBounds))} a given value"
+      if (questions.byBounds <= worth) Some(chosen(bounds, why(questions.byBounds), Some(questions.byBounds)))
+      else if (questions.byValues <= worth) Some(chosen(lists, why(questions.byValues), Some(questions.byValues)))
+      else None
+    }
+    if (files < 2) chosen(bounds, s"$files files are too few to tell what is worth it")
+    else if (byBounds <= worth) chosen(bounds, s"clustered: $seen, ${percent(byBounds)} may hold a given value")
+    else if (byValues <= worth) {
+      val why = s"few values in each file: $seen, ${percent(byValues)} hold a given value by their lists, " +
+        s"${percent(byBounds)} by their bounds"
+      chosen(lists, why)
+    } else
+      asked.flatMap(forWhatIsAsked).getOrElse {
+        Left(LeftOut(column.name, s"scattered: $seen, ${percent(byValues.min(byBounds))} may hold a given value"))
+      }
   }
 
   private def noDomain(sqlType: String) = s"nothing sound or useful can be recorded of values of type $sqlType"

@@ -8,7 +8,8 @@ import io.penstock.skipping.filter.FileFilter
 private[index] class InMemoryIndex(
     override val root: String,
     numbers: FileNumbers,
-    statistics: Seq[(IndexedColumn, ColumnStatistics)]
+    statistics: Seq[(IndexedColumn, ColumnStatistics)],
+    asked: Map[String, Double]
 ) extends TableIndex {
 
   private val byName = statistics.map { case (column, ofColumn) => column.name -> ofColumn }.toMap
@@ -20,7 +21,7 @@ private[index] class InMemoryIndex(
   override def column(name: String): Option[ColumnSummary] =
     columns.find(_.name == name).map { column =>
       val ofColumn = byName(name)
-      ColumnSummary(column, ofColumn.filesPerKey, ofColumn.bounded)
+      ColumnSummary(column, ofColumn.filesPerKey.min(asked.getOrElse(name, 1.0)), ofColumn.bounded)
     }
 
   override def find(directory: String, name: String, length: Long, modificationMs: Long): Int =

@@ -1,6 +1,8 @@
 package io.penstock.skipping.index
 
 import java.lang.ref.SoftReference
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{LinkedBlockingQueue, ThreadPoolExecutor, TimeUnit}
 import java.util.{LinkedHashMap, Map => JavaMap}
 
 import scala.util.control.NonFatal
@@ -8,8 +10,8 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InMemoryFileIndex}
 import org.slf4j.LoggerFactory
 
 import io.penstock.skipping.SkippingSettings
@@ -21,36 +23,80 @@ object IndexCatalog {
 
   /**
    * The index of the table that a scan reads, with those columns by which the scan may be filtered. None where there is
-   * none, or none that can be used, which is warned of once. Never throws because of an index.
+   * none, or none that can be used, which is warned of once, and where all that is read is one small file: then nobody
+   * looks. Never throws because of an index.
    *
    * The store is asked no more often than each `spark.penstock.skipping.index.max.age`, and the index is read anew only
-   * when it was replaced. An old one is no danger: its entries count only for files that are as they were.
+   * when it was replaced. An old one is no danger: its entries count only for files that are as they were. So whoever
+   * asks not long after that goes by what is known, and the store is asked meanwhile.
    */
   def find(spark: SparkSession, relation: HadoopFsRelation): Option[TableIndex] =
-    if (!relation.fileFormat.isInstanceOf[ParquetFileFormat]) None
-    else
-      try {
-        val conf = spark.sessionState.newHadoopConfWithOptions(relation.options)
-        val ageMs = new SkippingSettings(spark.sessionState.conf).indexAgeMs
-        roots(relation, conf).iterator
-          .flatMap(root => slot(root).look(conf, ageMs))
-          .nextOption()
-          .map(index => new ScanIndex(index, usable(relation, spark, index)))
-      } catch {
-        case NonFatal(e) =>
-          log.warn(s"No files of ${relation.location.rootPaths.headOption.mkString} are skipped: $e", e)
-          None
-      }
+    try {
+      // Copying it takes longer than the rest, and mostly nobody asks for it.
+      lazy val conf = spark.sessionState.newHadoopConfWithOptions(relation.options)
+      val ageMs = new SkippingSettings(spark.sessionState.conf).indexAgeMs
+      roots(relation, conf)
+        .flatMap(root => slot(root).look(conf, ageMs))
+        .nextOption()
+        .map(index => new ScanIndex(index, usable(relation, spark, index)))
+    } catch {
+      case NonFatal(e) =>
+        log.warn(s"No files of ${relation.location.rootPaths.headOption.mkString} are skipped: $e", e)
+        None
+    }
+
+  /**
+   * The index of this table may be asked for soon: it is looked for meanwhile, where that is not done, and loaded if it
+   * covers one of the `columns`, of which something will be asked. The first query of a driver would else wait for one
+   * table after the other. Never throws.
+   */
+  def expect(spark: SparkSession, relation: HadoopFsRelation, columns: Set[String]): Unit =
+    try {
+      lazy val conf = spark.sessionState.newHadoopConfWithOptions(relation.options)
+      val ageMs = new SkippingSettings(spark.sessionState.conf).indexAgeMs
+      roots(relation, conf).nextOption().foreach(root => slot(root).expect(conf, ageMs, columns))
+    } catch {
+      case NonFatal(e) => log.debug(s"${relation.location.rootPaths.headOption.mkString} is not looked for ahead", e)
+    }
+
+  /**
+   * Most tables that others are joined with are one small file. There is nothing to choose from, and to ask an index
+   * takes as many requests as to read it.
+   */
+  private def isWorthLooking(relation: HadoopFsRelation): Boolean =
+    relation.fileFormat.isInstanceOf[ParquetFileFormat] && (relation.location match {
+      case listed: InMemoryFileIndex if listed.rootPaths.sizeIs == 1 =>
+        val files = listed.allFiles()
+        files.sizeIs > 1 || files.exists(_.getLen > SmallFile)
+      case _ => true
+    })
+
+  /** Reading so much from a store takes about as long as two or three requests, which is what an index takes. */
+  private val SmallFile = 8L << 20
 
   /** The next scan of the table looks anew. */
   private[index] def forget(root: Path): Unit = slots.synchronized(slots.remove(root.toString))
 
-  /** Nearest first. After pruning, a partitioned table's paths are its partitions' directories. */
-  private def roots(relation: HadoopFsRelation, conf: Configuration): Seq[Path] =
-    relation.location.rootPaths
-      .map(path => path.getFileSystem(conf).makeQualified(path))
+  /**
+   * Where an index may be, nearest first, one as it is asked for; nowhere if it is not worth looking. After pruning,
+   * the paths of a partitioned table are its partitions' directories, thousands maybe: of those the scan knows itself
+   * that they are no roots.
+   */
+  private def roots(relation: HadoopFsRelation, conf: => Configuration): Iterator[Path] = {
+    val partitions = relation.partitionSchema.fieldNames.toSeq
+    val paths = if (isWorthLooking(relation)) relation.location.rootPaths else Nil
+    paths.iterator
+      .map(TablePath.abovePartitions(_, partitions))
+      .distinct
+      .map(path => if (isQualified(path)) path else path.getFileSystem(conf).makeQualified(path))
       .flatMap(TablePath.candidates)
       .distinct
+  }
+
+  private def isQualified(path: Path): Boolean = {
+    val uri = path.toUri
+    uri.getScheme != null && (uri.getAuthority != null || uri.getScheme == "file")
+  }
 
   /** Those that the scan reads from the files, as what they are in the index. */
   private def usable(relation: HadoopFsRelation, spark: SparkSession, index: TableIndex): Set[String] = {
@@ -79,55 +125,132 @@ object IndexCatalog {
   private def slot(root: Path): Slot =
     slots.synchronized(slots.computeIfAbsent(root.toString, _ => new Slot(root)))
 
-  /** What is known of one root. Its lock is held while an index is loaded, so that one of several queries loads it. */
-  private class Slot(root: Path) {
-    private var lookedNs = Option.empty[Long]
-    private var loaded = Option.empty[(String, SoftReference[TableIndex])]
-    private var warned = Option.empty[String]
+  /** So many times the age at which the store is asked again, what is known is still gone by while it is asked. */
+  private val Soon = 6
 
-    def look(conf: Configuration, ageMs: Long): Option[TableIndex] = synchronized {
-      val recent = lookedNs.exists(System.nanoTime - _ < ageMs * 1000000)
+  private val Lookers = 4
+
+  private val looking = {
+    val pool = new ThreadPoolExecutor(
+      Lookers,
+      Lookers,
+      5,
+      TimeUnit.SECONDS,
+      new LinkedBlockingQueue[Runnable],
+      { task =>
+        val thread = new Thread(task, "penstock-skipping-look")
+        thread.setDaemon(true)
+        thread
+      }
+    )
+    pool.allowCoreThreadTimeOut(true)
+    pool
+  }
+
+  /** What is known of one root. Its lock is held while its manifest is read, so that one of several queries does. */
+  private class Slot(root: Path) {
+    @volatile private var known = Option.empty[Known]
+    private val isLooking = new AtomicBoolean
+    @volatile private var warned = Option.empty[String]
+
+    def look(conf: => Configuration, ageMs: Long): Option[DeferredIndex] = {
       // Memory may have been needed for something else.
-      val held = loaded.flatMap(former => Option(former._2.get))
-      if (recent && loaded.isDefined == held.isDefined) held
-      else {
-        val index =
-          try
-            new IndexStore(root, conf)
-              .read()
-              .map(manifest => held.filter(_ => isLoaded(manifest)).getOrElse(load(manifest, conf)))
-          catch {
-            case e: IndexDamage =>
-              loaded = None
-              warn(s"${e.getMessage}; until then no file is skipped", e)
-              None
-            case NonFatal(e) =>
-              warn(s"The skipping index of $root could not be looked for: $e", e)
-              held
-          }
-        if (index.isEmpty) loaded = None
-        lookedNs = Some(System.nanoTime)
-        index
+      val held = known.flatMap(former => former.held.map(former -> _))
+      held match {
+        case Some((former, index)) if former.isYounger(ageMs) => index
+        case Some((former, index)) if former.isYounger(Soon * ageMs) =>
+          lookMeanwhile(conf, ageMs, Set.empty)
+          index
+        case _ => lookNow(conf, ageMs)
       }
     }
 
-    private def isLoaded(manifest: Manifest) = loaded.exists(_._1 == manifest.id)
+    def expect(conf: => Configuration, ageMs: Long, columns: Set[String]): Unit = {
+      val held = known.filter(_.isYounger(ageMs)).flatMap(_.held)
+      if (ageMs > 0 && held.forall(_.exists(isToBeLoaded(_, columns)))) lookMeanwhile(conf, ageMs, columns)
+    }
 
-    private def load(manifest: Manifest, conf: Configuration): TableIndex = {
+    private def isToBeLoaded(index: DeferredIndex, columns: Set[String]): Boolean =
+      !index.isLoaded && index.columns.exists(column => columns(column.name))
+
+    private def lookMeanwhile(conf: => Configuration, ageMs: Long, columns: Set[String]): Unit =
+      if (isLooking.compareAndSet(false, true)) looking.execute { () =>
+        try lookNow(conf, ageMs).filter(isToBeLoaded(_, columns)).foreach(_.load())
+        // A session that has ended in between has nobody left who asks.
+        catch { case NonFatal(e) => log.debug(s"The skipping index of $root could not be looked for", e) }
+        finally isLooking.set(false)
+      }
+
+    private def lookNow(conf: => Configuration, ageMs: Long): Option[DeferredIndex] = synchronized {
+      val held = known.flatMap(former => former.held.map(former -> _))
+      held match {
+        case Some((former, index)) if former.isYounger(ageMs) => index
+        case _ =>
+          val former = for ((former, index) <- held; (id, _) <- former.found; table <- index) yield (id, table)
+          val found = read(conf, former)
+          known = Some(Known(System.nanoTime, found.map { case (id, index) => (id, new SoftReference(index)) }))
+          found.map(_._2)
+      }
+    }
+
+    private def read(conf: Configuration, former: Option[(String, DeferredIndex)]): Option[(String, DeferredIndex)] =
+      try
+        new IndexStore(root, conf)
+          .read()
+          .map(manifest => former.filter(_._1 == manifest.id).getOrElse(manifest.id -> deferred(manifest, conf)))
+      catch {
+        case e: IndexDamage =>
+          warn(s"${e.getMessage}; until then no file is skipped", e)
+          None
+        case NonFatal(e) =>
+          warn(s"The skipping index of $root could not be looked for: $e", e)
+          former
+      }
+
+    private def deferred(manifest: Manifest, conf: Configuration): DeferredIndex = {
+      val files = manifest.parts.map(_.entries).sum.min(Int.MaxValue.toLong).toInt
+      new DeferredIndex(root.toString, manifest.plan.map(_.column), files, () => load(manifest, conf))
+    }
+
+    private def load(manifest: Manifest, conf: Configuration): Option[TableIndex] = {
       val start = System.nanoTime
       val columns = manifest.plan.map(_.column)
-      val index = TableIndex.of(root.toString, columns, new IndexStore(root, conf).entries(manifest, columns))
-      loaded = Some((manifest.id, new SoftReference(index)))
-      warned = None
-      val milliseconds = (System.nanoTime - start) / 1000000
-      log.info(s"The skipping index of $root was loaded in $milliseconds ms: ${index.files} files")
-      index
+      val asked = manifest.plan.flatMap(planned => planned.asked.map(planned.column.name -> _)).toMap
+      try {
+        val index = TableIndex.of(root.toString, columns, new IndexStore(root, conf).entries(manifest, columns), asked)
+        warned = None
+        val milliseconds = (System.nanoTime - start) / 1000000
+        log.info(s"The skipping index of $root was loaded in $milliseconds ms: ${index.files} files")
+        Some(index)
+      } catch {
+        case NonFatal(e) =>
+          val what = e match {
+            case damage: IndexDamage => damage.getMessage
+            case other => s"The skipping index of $root could not be loaded: $other"
+          }
+          warn(s"$what; until then no file is skipped", e)
+          // As if there were none, until the store is asked again.
+          if (known.exists(_.found.exists(_._1 == manifest.id))) known = Some(Known(System.nanoTime, None))
+          None
+      }
     }
 
     private def warn(message: String, cause: Throwable): Unit = if (!warned.contains(message)) {
       warned = Some(message)
       log.warn(message)
       log.debug("Cause", cause)
+    }
+  }
+
+  /** @param found the identity of the manifest that was found, if one was, and its index */
+  private case class Known(atNs: Long, found: Option[(String, SoftReference[DeferredIndex])]) {
+
+    def isYounger(ageMs: Long): Boolean = System.nanoTime - atNs < ageMs * 1000000
+
+    /** Outer None: there is an index which is no longer in memory. */
+    def held: Option[Option[DeferredIndex]] = found match {
+      case None => Some(None)
+      case Some((_, index)) => Option(index.get).map(Some(_))
     }
   }
 }

@@ -12,17 +12,21 @@ object IndexMaintenance {
    * it; without kinds, what each is worth (of named columns, their bounds). Throws an `IllegalArgumentException` where
    * a column cannot be indexed, and an `IOException` where the table cannot be listed or the index not be written: the
    * former one then stands.
+   *
+   * @param asked
+   *   what queries asked of the table before; looked at where columns are to be chosen
    */
   def build(
       spark: SparkSession,
       table: IndexedTable,
       columns: Option[Seq[String]] = None,
-      kinds: Option[Set[Kind]] = None
+      kinds: Option[Set[Kind]] = None,
+      asked: => Seq[Asked] = Nil
   ): Change = {
     val named = columns.map(ColumnChoice.requested(table, _, kinds.getOrElse(Set(Kind.MinMax))))
     val listed = TableListing.list(table.root, spark.sessionState.newHadoopConf())
     val choice = named.getOrElse {
-      val (files, sampled) = Sampling.of(spark, table, listed)
+      val (files, sampled) = Sampling.of(spark, table, listed, asked)
       val worth = new SkippingSettings(spark.sessionState.conf).maxFilesPerKey
       ColumnChoice.automatic(table, files, sampled, kinds, worth)
     }

@@ -31,5 +31,7 @@ object Kind {
  *
  * @param why
  *   a sentence for people
+ * @param asked
+ *   the share of files, 0 to 1, that may hold what queries had asked of the column, where it was chosen for that
  */
-case class PlannedColumn(column: IndexedColumn, kinds: Set[Kind], why: String)
+case class PlannedColumn(column: IndexedColumn, kinds: Set[Kind], why: String, asked: Option[Double] = None)

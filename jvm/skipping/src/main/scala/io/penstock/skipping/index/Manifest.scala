@@ -5,6 +5,7 @@ import java.io.IOException
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.json.JsonMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{DeserializationFeature, ObjectMapper}
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.spark.sql.types.DataType
@@ -37,7 +38,7 @@ private[index] case class Manifest(
 
   def plan: Seq[PlannedColumn] = columns.map { column =>
     val indexed = IndexedColumn(column.name, DataType.fromJson(column.dataType))
-    PlannedColumn(indexed, column.kinds.map(Kind.of).toSet, column.why)
+    PlannedColumn(indexed, column.kinds.map(Kind.of).toSet, column.why, column.asked)
   }
 }
 
@@ -48,8 +49,8 @@ private[index] object Manifest {
 
   val Format = 1
 
-  /** `dataType`: Spark's JSON for it. */
-  case class Column(name: String, dataType: String, kinds: Vector[String], why: String)
+  /** `dataType`: Spark's JSON for it. `asked`: see [[PlannedColumn]]. */
+  case class Column(name: String, dataType: String, kinds: Vector[String], why: String, asked: Option[Double])
 
   /** A Parquet file of [[FileEntry]] rows. */
   case class Part(name: String, bytes: Long, entries: Long)
@@ -59,7 +60,7 @@ private[index] object Manifest {
 
   def columns(plan: Seq[PlannedColumn]): Vector[Column] = plan.iterator.map { planned =>
     val kinds = Kind.all.filter(planned.kinds).map(_.name).toVector
-    Column(planned.column.name, planned.column.dataType.json, kinds, planned.why)
+    Column(planned.column.name, planned.column.dataType.json, kinds, planned.why, planned.asked)
   }.toVector
 
   private val json: ObjectMapper = JsonMapper
@@ -78,11 +79,17 @@ private[index] object Manifest {
       throw new IndexDamage(s"$what: build it anew to use one", cause)
     try {
       // The version alone first: a later one may look different in everything else.
-      val format = json.readTree(content).path("format").asInt(-1)
+      val tree = json.readTree(content)
+      val format = tree.path("format").asInt(-1)
       if (format < 1) damage("has no manifest that can be read")
       if (format > Format)
         damage(s"was written by a later version of Penstock (format $format, this one reads $Format)")
-      val manifest = json.readValue(content, classOf[Manifest])
+      // The first manifests did not say it.
+      tree.path("columns").forEach {
+        case column: ObjectNode if !column.has("asked") => column.putNull("asked"): Unit
+        case _ =>
+      }
+      val manifest = json.treeToValue(tree, classOf[Manifest])
       if (manifest.root != root) damage(s"belongs to another table, ${manifest.root}")
       manifest.plan.foreach { planned =>
         if (Domain.of(planned.column.dataType).isEmpty) damage(s"covers ${planned.column.name} of an unknown type")

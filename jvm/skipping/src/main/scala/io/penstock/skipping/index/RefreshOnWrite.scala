@@ -33,10 +33,16 @@ class RefreshOnWrite(spark: SparkSession) extends ColumnarRule {
 private case class RefreshAfterExec(@transient spark: SparkSession, target: Path, child: SparkPlan)
     extends UnaryExecNode {
 
+  import RefreshAfterExec._
+
   override def output: Seq[Attribute] = child.output
 
-  // Once, however often the plan's rows are asked for.
-  private lazy val written: Array[InternalRow] = {
+  // Not the node's own: its lock would be held for as long as the write takes, and whoever tells of the plan needs it.
+  @transient private val once = new Once(write())
+
+  private def written: Array[InternalRow] = once.rows
+
+  private def write(): Array[InternalRow] = {
     // An overwrite may delete the index with the data: then it is built anew, as it was.
     val former = quietly(table())
     val rows = child.executeCollect()
@@ -75,5 +81,11 @@ private case class RefreshAfterExec(@transient spark: SparkSession, target: Path
 }
 
 private object RefreshAfterExec {
+
+  /** Rows that are made once, however often they are asked for. */
+  private class Once(make: => Array[InternalRow]) {
+    lazy val rows: Array[InternalRow] = make
+  }
+
   private val log = LoggerFactory.getLogger(classOf[RefreshOnWrite])
 }

@@ -32,15 +32,24 @@ object TableIndex {
   /**
    * An index of these entries. The last of several entries for one path is the one that is found. What an entry has
    * that is not among `columns`, or not of its column's domain, is as good as unknown.
+   *
+   * @param asked
+   *   of columns: the share of files that may hold what was asked of them before
    */
-  def of(root: String, columns: Seq[IndexedColumn], entries: IterableOnce[FileEntry]): TableIndex = {
+  def of(
+      root: String,
+      columns: Seq[IndexedColumn],
+      entries: IterableOnce[FileEntry],
+      asked: Map[String, Double] = Map.empty
+  ): TableIndex = {
     val numbers = new FileNumbers.Builder
     val statistics = columns.map(column => column -> new ColumnStatistics.Builder(column))
     entries.iterator.foreach { entry =>
       numbers.add(entry)
       statistics.foreach { case (column, builder) => builder.add(entry.rows, entry.columns.get(column.name)) }
     }
-    new InMemoryIndex(root, numbers.result(), statistics.map { case (column, builder) => column -> builder.result() })
+    val results = statistics.map { case (column, builder) => column -> builder.result() }
+    new InMemoryIndex(root, numbers.result(), results, asked)
   }
 }
 
@@ -48,8 +57,8 @@ object TableIndex {
  * What the benefit model asks about an indexed column.
  *
  * @param filesPerKey
- *   the mean share of files, 0 to 1, that may hold a value drawn from the column: near 1 says that skipping by it is
- *   pointless
+ *   the mean share of files, 0 to 1, that may hold a value drawn from the column, or what queries asked of it where
+ *   that is in fewer: near 1 says that skipping by it is pointless
  * @param bounded
  *   files whose minimum and maximum are known
  */

@@ -25,4 +25,13 @@ object TablePath {
       case Some(parent) if path.getName.contains("=") => candidates(parent)
       case _ => Nil
     })
+
+  /**
+   * The path without the directories at its end that are values of these partition columns, however those are spelt.
+   */
+  def abovePartitions(path: Path, columns: Seq[String]): Path = path.getName.split("=", 2) match {
+    case Array(name, _) if path.getParent != null && columns.exists(_.equalsIgnoreCase(name)) =>
+      abovePartitions(path.getParent, columns)
+    case _ => path
+  }
 }

@@ -28,8 +28,9 @@ private[join] class Benefit(maxFilesPerKey: Double, secondRunBytes: Long) {
   }
 
   /** How to come by the keys, or why not to. `targetBytes`: what the filtered table is estimated to read. */
-  def keys(source: Estimate, targetBytes: BigInt): Either[String, KeyUse] = {
-    val cheap = source.repeatable && source.bytes <= secondRunBytes && source.bytes < targetBytes
+  def keys(source: Estimate, targetBytes: => BigInt): Either[String, KeyUse] = {
+    lazy val most = targetBytes
+    lazy val cheap = source.bytes <= secondRunBytes && source.bytes < most
     if (!source.restricted) Left(s"nothing filters ${source.tables}")
     else if (!source.repeatable) Left(s"a second run of ${source.tables} might give other keys")
     else if (source.broadcast) Right(if (cheap) BroadcastOrSecondRun else BroadcastOnly)
@@ -37,7 +38,7 @@ private[join] class Benefit(maxFilesPerKey: Double, secondRunBytes: Long) {
     else
       Left(
         s"${source.tables} is not broadcast, and its ${bytes(source.bytes)} are too much to read twice " +
-          s"(at most ${bytes(targetBytes.min(secondRunBytes))} pay)"
+          s"(at most ${bytes(most.min(secondRunBytes))} pay)"
       )
   }
 }

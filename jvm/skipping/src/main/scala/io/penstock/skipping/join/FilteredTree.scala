@@ -1,24 +1,37 @@
 package io.penstock.skipping.join
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.internal.SQLConf
 
 import io.penstock.skipping.SkippingSettings
 
 /** Filters for the relations of one tree of joins, by keys that come from elsewhere in the tree. */
-private[join] class FilteredTree(top: Join, scans: Scans, benefit: Benefit, conf: SQLConf) {
+private[join] class FilteredTree(
+    val tree: JoinTree,
+    scans: Scans,
+    benefit: Benefit,
+    conf: SQLConf,
+    skipping: LogicalPlan => LogicalPlan
+) {
 
   private val settings = new SkippingSettings(conf)
-  private val graph = JoinGraph.of(top)
-  private val broadcasts = JoinGraph.joins(top).flatMap(Broadcast.of(_, conf))
+  private val bytes = new ExpectedBytes(scans.index, conf.caseSensitiveAnalysis)
+  private lazy val graph = JoinGraph.of(tree)
+  private lazy val broadcasts = tree.joins.flatMap(Broadcast.of(_, conf))
 
   /** The other side of a join, its relations filtered by the keys of the side that is broadcast, as that now is. */
   def fromBroadcast(broadcast: Broadcast): LogicalPlan =
     broadcast.equalities.map(_._1).foldLeft(broadcast.other) { (side, key) =>
-      broadcast.source(key).fold(side) { source =>
-        targets(side, key).foldLeft(side)((plan, target) => filter(plan, target, source).getOrElse(plan))
+      targets(side, key) match {
+        case Nil => side
+        case reached =>
+          broadcast.source(key).fold(side) { source =>
+            reached.foldLeft(side)((plan, target) => filter(plan, target, source).getOrElse(plan))
+          }
       }
     }
 
@@ -27,9 +40,9 @@ private[join] class FilteredTree(top: Join, scans: Scans, benefit: Benefit, conf
    * of a join between the two will do so.
    */
   def fromElsewhere(side: LogicalPlan, key: Expression): LogicalPlan = graph.key(key) match {
-    case Some(target) if !served.exists(_.same(target)) =>
+    case Some(target) if !scans.refuses(target.expression) && !served.exists(_._1.same(target)) =>
       val near = graph.restricting(target, settings.transitive).filter(_.relation != target.relation)
-      (near.iterator.flatMap(settledSources(_)) ++ near.iterator.flatMap(separateSource(_, target)))
+      (near.iterator.flatMap(settledSources(_)) ++ near.iterator.flatMap(separateRuns.source(_, target.relation)))
         .flatMap(filter(side, target, _))
         .nextOption()
         .getOrElse {
@@ -39,43 +52,67 @@ private[join] class FilteredTree(top: Join, scans: Scans, benefit: Benefit, conf
     case _ => side
   }
 
-  /** Keys that broadcasts serve on the other sides of their joins. */
-  private lazy val served: Seq[Key] = for {
+  /** Keys that broadcasts serve on the other sides of their joins, and as what they serve them. */
+  private lazy val served: Seq[(Key, KeySource)] = for {
     broadcast <- broadcasts
     if Restricted(broadcast.build) && Repeatable(broadcast.build)
     (key, _) <- broadcast.equalities
     target <- targets(broadcast.other, key)
-  } yield target
+    source <- broadcast.source(key)
+  } yield target -> source
+
+  private val lefts = mutable.HashMap.empty[Int, BigInt]
+
+  /**
+   * What a relation will read when all broadcasts have filtered it, also those of joins that are yet to be rewritten.
+   */
+  private def leftByBroadcasts(relation: Int): BigInt = lefts.getOrElseUpdate(
+    relation, {
+      val filters = served.collect {
+        case (Key(`relation`, target), source) if target.dataType == source.key.dataType =>
+          DynamicFilter(target, source, onlyInBroadcast = true)
+      }
+      bytes(filters.foldLeft(graph.relations(relation)) { (plan, filter) =>
+        DynamicFilter.place(filter, plan)((_, _) => true).getOrElse(plan)
+      })
+    }
+  )
 
   /** Broadcasts in which nothing will be filtered, so that they may be asked for from anywhere in the tree. */
   private def settledSources(key: Key): Seq[KeySource] = for {
     broadcast <- broadcasts
-    if !scans.areIndexed(broadcast.build)
+    if !scans.mayBeFiltered(broadcast.build)
     (expression, _) <- broadcast.equalities
     if graph.key(expression).exists(_.same(key))
     source <- broadcast.source(expression)
     if source.restricted
   } yield source
 
-  private def separateSource(key: Key, target: Key): Option[KeySource] =
-    KeySource.separate(graph, key, target.relation, settings.secondRunBytes, settings.transitive)
+  private lazy val separateRuns =
+    new SeparateRuns(graph, bytes, skipping, settings.secondRunBytes, settings.transitive)
 
   private def targets(side: LogicalPlan, key: Expression): Seq[Key] = for {
     source <- graph.key(key).toSeq
     target <- graph.restrictedBy(source, settings.transitive)
-    if JoinGraph.changeRelation(side, target.expression.references)(Some(_)).isDefined
+    // Of most keys that is plain from the index, and nobody looks for where to have them from.
+    if !scans.refuses(target.expression)
+    if tree.changeRelation(side, target.expression.references)(Some(_)).isDefined
   } yield target
 
   private def filter(side: LogicalPlan, target: Key, source: KeySource): Option[LogicalPlan] = {
-    val size = KeySource.bytes(graph.relations(target.relation))
-    benefit.keys(source.estimate, size) match {
+    // What other filters skip, these keys save nobody; and broadcasts are there for nothing, a run of its own is not.
+    def left = {
+      val byNow = tree.relationOf(side, target.expression.references).fold(BigInt(0))(bytes(_))
+      if (source.broadcast) byNow else byNow.min(leftByBroadcasts(target.relation))
+    }
+    benefit.keys(source.estimate(bytes), left) match {
       case _ if target.expression.dataType != source.key.dataType => None
       case Left(reason) =>
         DynamicFilter.column(target.expression).foreach(scans.decide(_, attempted = false, reason))
         None
       case Right(use) =>
         val filter = DynamicFilter(target.expression, source, onlyInBroadcast = use == Benefit.BroadcastOnly)
-        val placed = JoinGraph.changeRelation(side, target.expression.references) { relation =>
+        val placed = tree.changeRelation(side, target.expression.references) { relation =>
           DynamicFilter.place(filter, relation)(accept(source))
         }
         if (placed.isEmpty)

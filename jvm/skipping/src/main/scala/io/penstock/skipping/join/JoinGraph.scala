@@ -2,15 +2,9 @@ package io.penstock.skipping.join
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.{
-  AttributeReference,
-  AttributeSet,
-  EqualTo,
-  Expression,
-  PredicateHelper
-}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
-import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, InnerLike, LeftAnti, LeftOuter, LeftSemi, RightOuter}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Join, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, LeftAnti, LeftOuter, LeftSemi, RightOuter}
 
 /** An expression over the columns of one relation of a [[JoinGraph]]. */
 private[join] case class Key(relation: Int, expression: Expression) {
@@ -18,7 +12,7 @@ private[join] case class Key(relation: Int, expression: Expression) {
 }
 
 /**
- * The relations of a tree of joins, and which rows of one need which rows of another.
+ * The relations of a [[JoinTree]], and which rows of one need which rows of another.
  *
  * An edge from `a` to `b` states: a row of `b`'s relation contributes to the tree's rows only together with a row of
  * `a`'s relation that contributes too, and in these two `a = b` is true. So rows of `b` that no row of `a` equals may
@@ -28,15 +22,24 @@ private[join] case class Key(relation: Int, expression: Expression) {
  *
  * The columns of an outer join's null-supplying side, and of a semi join's right side, are not seen by the joins above:
  * they get edges of their own join alone.
+ *
+ * A grouping between two joins is part of the tree: of a group that contributes nothing no row does, so that what is
+ * asked of a column that rows are grouped by is asked of the rows. Its other columns are no relation's.
  */
-private[join] class JoinGraph private (val relations: IndexedSeq[LogicalPlan], edges: Seq[(Key, Key)]) {
+private[join] class JoinGraph private (
+    val relations: IndexedSeq[LogicalPlan],
+    edges: Seq[(Key, Key)],
+    names: JoinGraph.Names
+) {
 
   private val attributes: IndexedSeq[AttributeSet] = relations.map(_.outputSet)
 
+  /** Of an expression over columns as they are called anywhere in the tree: a key speaks of its relation's own. */
   def key(expression: Expression): Option[Key] = {
-    val references = expression.references
+    val own = names.resolve(expression)
+    val references = own.references
     val relation = attributes.indexWhere(references.subsetOf)
-    Option.when(relation >= 0 && references.nonEmpty)(Key(relation, expression))
+    Option.when(relation >= 0 && references.nonEmpty)(Key(relation, own))
   }
 
   /** Keys that are restricted by the values of this one, the nearest first; of its neighbours alone or also further. */
@@ -64,56 +67,15 @@ private[join] class JoinGraph private (val relations: IndexedSeq[LogicalPlan], e
 
 private[join] object JoinGraph extends PredicateHelper {
 
-  def of(join: Join): JoinGraph = {
-    val builder = new Builder
-    builder.visit(join)
-    val columns = builder.relations.toSeq.flatMap(_.outputSet.toSeq.map(_.exprId))
-    // Should ever a column be found in two relations, nothing said of it could be trusted.
-    val edges = if (columns.distinct.size == columns.size) builder.edges.toSeq else Nil
-    new JoinGraph(builder.relations.toIndexedSeq, edges)
-  }
-
-  /** The joins of the tree below. */
-  def joins(tree: LogicalPlan): Seq[Join] = (top(tree), tree) match {
-    case (None, _) => Nil
-    case (_, join: Join) => join +: treesBelow(join).flatMap(joins)
-    case (_, above) => above.children.flatMap(joins)
-  }
-
-  private def treesBelow(join: Join): Seq[LogicalPlan] = join.joinType match {
-    case LeftAnti | ExistenceJoin(_) => Seq(join.left)
-    case _ => join.children
-  }
-
-  /** The join at the top of a tree of joins: below nothing but filters and projections that only choose columns. */
-  def top(plan: LogicalPlan): Option[Join] = plan match {
-    case join: Join if isPartOfTree(join) => Some(join)
-    case Filter(condition, child) if condition.deterministic => top(child)
-    case Project(columns, child) if columns.forall(_.isInstanceOf[AttributeReference]) => top(child)
-    case _ => None
-  }
-
-  /**
-   * The tree with one of its relations, the one that yields the columns, replaced.
-   *
-   * @return
-   *   None where none does, or `change` says None
-   */
-  def changeRelation(tree: LogicalPlan, columns: AttributeSet)(
-      change: LogicalPlan => Option[LogicalPlan]
-  ): Option[LogicalPlan] = (top(tree), tree) match {
-    case (None, relation) => Option.when(columns.subsetOf(relation.outputSet))(relation).flatMap(change)
-    case (_, join: Join) =>
-      changeRelation(join.left, columns)(change)
-        .map(changed => join.copy(left = changed))
-        .orElse(
-          treesBelow(join)
-            .lift(1)
-            .flatMap(changeRelation(_, columns)(change))
-            .map(changed => join.copy(right = changed))
-        )
-    case (_, above) =>
-      changeRelation(above.children.head, columns)(change).map(changed => above.withNewChildren(Seq(changed)))
+  def of(tree: JoinTree): JoinGraph = {
+    val builder = new Builder(tree)
+    builder.visit(tree.top)
+    val columns = builder.relations.toSeq.flatMap(_.outputSet.toSeq.map(_.exprId)) ++ builder.names.all
+    // Should ever a column be found in two places, nothing said of it could be trusted.
+    val ambiguous = columns.diff(columns.distinct).toSet
+    def isCertain(key: Key) = !key.expression.references.exists(column => ambiguous(column.exprId))
+    val edges = builder.edges.toSeq.filter { case (a, b) => isCertain(a) && isCertain(b) }
+    new JoinGraph(builder.relations.toIndexedSeq, edges, builder.names)
   }
 
   /** The equalities of a join's condition, as pairs of an expression of its left and one of its right side. */
@@ -127,21 +89,49 @@ private[join] object JoinGraph extends PredicateHelper {
   private def isOf(expression: Expression, side: LogicalPlan): Boolean =
     expression.deterministic && expression.references.nonEmpty && canEvaluate(expression, side)
 
-  private def isPartOfTree(join: Join): Boolean = join.condition.forall(_.deterministic) && (join.joinType match {
-    case _: InnerLike | LeftSemi | LeftOuter | RightOuter | LeftAnti | ExistenceJoin(_) => true
-    case _ => false
-  })
+  /** What projections and groupings call the columns of relations. */
+  private[join] class Names {
+    private val columns = mutable.Map.empty[ExprId, Attribute]
+    private val order = mutable.ArrayBuffer.empty[ExprId]
 
-  private class Builder {
+    /** As often as each was given. */
+    def all: Seq[ExprId] = order.toSeq
+
+    def add(name: Alias, column: Attribute): Unit = {
+      order += name.exprId
+      columns(name.exprId) = columns.getOrElse(column.exprId, column)
+    }
+
+    def resolve(expression: Expression): Expression = expression.transform { case name: Attribute =>
+      columns.getOrElse(name.exprId, name)
+    }
+  }
+
+  private class Builder(tree: JoinTree) {
     val relations: mutable.ArrayBuffer[LogicalPlan] = mutable.ArrayBuffer.empty
     val edges: mutable.ArrayBuffer[(Key, Key)] = mutable.ArrayBuffer.empty
+    val names: Names = new Names
 
     /** The relations whose columns the joins above may speak of. */
-    def visit(plan: LogicalPlan): Seq[Int] = top(plan) match {
-      case Some(join) => visitJoin(join)
-      case None =>
-        relations += plan
+    def visit(plan: LogicalPlan): Seq[Int] = (tree.topOf(plan), plan) match {
+      case (None, relation) =>
+        relations += relation
         Seq(relations.size - 1)
+      case (_, join: Join) => visitJoin(join)
+      case (_, above) =>
+        val below = visit(above.children.head)
+        columnsOf(above).foreach {
+          case alias @ Alias(column: Attribute, _) => names.add(alias, column)
+          case _ =>
+        }
+        below
+    }
+
+    private def columnsOf(above: LogicalPlan): Seq[NamedExpression] = above match {
+      case Project(columns, _) => columns
+      // Those that are not grouped by are calculated, and no columns any more.
+      case grouping: Aggregate => grouping.aggregateExpressions
+      case _ => Nil
     }
 
     private def visitJoin(join: Join): Seq[Int] = {
@@ -166,7 +156,9 @@ private[join] object JoinGraph extends PredicateHelper {
       }
     }
 
-    private def keyAmong(expression: Expression, candidates: Seq[Int]): Option[Key] =
-      candidates.find(relation => expression.references.subsetOf(relations(relation).outputSet)).map(Key(_, expression))
+    private def keyAmong(expression: Expression, candidates: Seq[Int]): Option[Key] = {
+      val own = names.resolve(expression)
+      candidates.find(relation => own.references.subsetOf(relations(relation).outputSet)).map(Key(_, own))
+    }
   }
 }

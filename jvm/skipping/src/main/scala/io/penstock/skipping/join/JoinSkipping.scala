@@ -1,8 +1,11 @@
 package io.penstock.skipping.join
 
+import java.lang.ref.WeakReference
+
 import org.apache.spark.sql.catalyst.expressions.{DynamicPruningSubquery, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Subquery}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.catalyst.trees.TreePattern.{DYNAMIC_PRUNING_SUBQUERY, JOIN}
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 
@@ -14,19 +17,22 @@ import io.penstock.skipping.index.TableIndex
  *
  * To be run last of all optimizer rules, when the sides of joins no longer change. It starts afresh each time, so that
  * a plan it has been through before, as that of a subquery that became part of a query, is decided on as a whole; where
- * it comes to the same filters, the plan is returned as it was.
+ * it comes to the same filters, the plan is returned as it was. Spark runs it until nothing changes any more: of a plan
+ * that it has just returned it says so at once.
  */
 class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     // It will become a join, whose sides are not known yet.
     case subquery: Subquery if subquery.correlated => plan
+    case _ if JoinSkipping.isSettled(plan) => plan
     case _ if !isOn || !plan.containsPattern(JOIN) || plan.isStreaming => plan
     case _ =>
       val joins = new KeysOfJoins(DynamicFilter.strip(plan), conf, indexOf)
       val filtered = reuse(joins.filter, plan)
       val result = if (filtered.fastEquals(plan)) plan else filtered
       joins.record(result)
+      JoinSkipping.settle(result)
       result
   }
 
@@ -46,4 +52,14 @@ class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule
         case filter: DynamicPruningSubquery => known.getOrElse(filter.canonicalized, filter)
       }
   }
+}
+
+private object JoinSkipping {
+
+  /** On the root of a plan that the rule returned: that root. Copies of it have the tag, too, and are others. */
+  private val Settled = TreeNodeTag[WeakReference[LogicalPlan]]("io.penstock.skipping.settled")
+
+  private def settle(plan: LogicalPlan): Unit = plan.setTagValue(Settled, new WeakReference(plan))
+
+  private def isSettled(plan: LogicalPlan): Boolean = plan.getTagValue(Settled).exists(_.get eq plan)
 }

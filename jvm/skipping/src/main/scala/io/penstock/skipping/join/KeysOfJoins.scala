@@ -20,9 +20,9 @@ private[join] class KeysOfJoins(plan: LogicalPlan, conf: SQLConf, indexOf: Hadoo
 
   private val settings = new SkippingSettings(conf)
   private val benefit = new Benefit(settings.maxFilesPerKey, settings.secondRunBytes)
-  private val scans = new Scans(indexOf, benefit)
+  private val scans = new Scans(plan, indexOf, benefit)
 
-  def filter: LogicalPlan = if (scans.areIndexed(plan)) rewrite(plan, None) else plan
+  def filter: LogicalPlan = if (scans.mayBeFiltered(plan)) rewrite(plan, None) else plan
 
   private val sidesThatPrune = plan.flatMap(_.expressions.flatMap(_.collect { case filter: DynamicPruningSubquery =>
     filter.buildQuery
@@ -30,17 +30,25 @@ private[join] class KeysOfJoins(plan: LogicalPlan, conf: SQLConf, indexOf: Hadoo
 
   /** Whether Spark prunes partitions by this broadcast: it too finds it only while nothing changes in it. */
   private def prunesPartitions(build: LogicalPlan): Boolean =
-    scans.areIndexed(build) && sidesThatPrune.exists(_.sameResult(build))
+    scans.mayBeFiltered(build) && sidesThatPrune.exists(_.sameResult(build))
 
   /** Hangs what was decided on the scans of the result, for those who explain it. */
   def record(result: LogicalPlan): Unit = scans.record(result)
 
-  private def rewrite(plan: LogicalPlan, tree: Option[FilteredTree]): LogicalPlan = (JoinGraph.top(plan), plan) match {
-    case (None, _) => plan.mapChildren(rewrite(_, None))
-    case (_, join: Join) =>
-      rewriteJoin(join, tree.getOrElse(new FilteredTree(join, scans, benefit, conf)))
-    case _ => plan.mapChildren(rewrite(_, tree))
+  private def rewrite(plan: LogicalPlan, within: Option[FilteredTree]): LogicalPlan = {
+    val tree = within.filterNot(_.tree.isApart(plan))
+    (JoinTree.top(plan), plan) match {
+      case _ if !scans.mayBeFiltered(plan) => plan
+      case (None, _) => plan.mapChildren(rewrite(_, None))
+      case (_, join: Join) => rewriteJoin(join, tree.getOrElse(filteredTree(join)))
+      case (Some(top), _) => plan.mapChildren(rewrite(_, tree.orElse(Some(filteredTree(top)))))
+    }
   }
+
+  private def filteredTree(top: Join) = new FilteredTree(new JoinTree(top), scans, benefit, conf, separately)
+
+  /** What is decided about a run beside the query is not about the query's scans. */
+  private def separately(plan: LogicalPlan): LogicalPlan = new KeysOfJoins(plan, conf, indexOf).filter
 
   private def rewriteJoin(join: Join, tree: FilteredTree): LogicalPlan = join.joinType match {
     case LeftAnti | ExistenceJoin(_) =>

@@ -38,8 +38,11 @@ final class ScanSkipping(
 
   /** Keys of a join are known: only files that may hold one of them are of use. */
   def publish(id: ExprId, column: String, values: Keys): Unit = synchronized {
-    keys += id -> Published(FileFilter.among(column, values), values.size)
+    keys += id -> Published(column, values)
   }
+
+  /** By which keys of joins files were skipped, each with its column, in the runs so far. */
+  def joinKeys: Seq[(String, Keys)] = keys.values.toSeq.map(published => published.column -> published.values)
 
   /**
    * The scan is about to run.
@@ -66,7 +69,7 @@ final class ScanSkipping(
       val (scanned, leftOut) = listed.partition(isScanned)
       val selection = FileSelection.of(index, filter, scanned)
       verification.foreach(_.set(selection.skipped))
-      tell(selection, published.map(_.intervals.toLong).sum, System.nanoTime() - started)
+      tell(selection, published.map(_.values.size.toLong).sum, System.nanoTime() - started)
       if (verification.isEmpty) selection.kept ++ leftOut else listed
     } catch {
       case NonFatal(e) =>
@@ -99,10 +102,15 @@ final class ScanSkipping(
 }
 
 object ScanSkipping {
-  private case class Published(filter: FileFilter, intervals: Int)
+  private case class Published(column: String, values: Keys) {
+    def filter: FileFilter = FileFilter.among(column, values)
+  }
 
   private case class Run(node: SkippedFilesExec, dataFilters: Seq[Expression], partitionFilters: Seq[Expression])
 }
 
-/** The scan as it was without skipping, and the subqueries its keys come from; all canonical. */
+/**
+ * The scan as it was without skipping, and the subqueries its keys come from. All canonical, columns told by their
+ * place in the scan: the same scan in two copies of a view is one, and what is computed from it is computed once.
+ */
 case class ScanIdentity(scan: SparkPlan, keys: Seq[Expression])

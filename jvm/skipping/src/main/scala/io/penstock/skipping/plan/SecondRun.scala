@@ -1,5 +1,6 @@
 package io.penstock.skipping.plan
 
+import org.apache.spark.sql.catalyst.expressions.{DynamicPruningExpression, Expression}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
@@ -15,16 +16,33 @@ private[plan] object SecondRun {
   /** In its place; the same for the same run, so that scans which share one go on sharing it. */
   private val Tag = TreeNodeTag[SubqueryExec]("io.penstock.skipping.second-run")
 
-  def asSubquery(keys: InSubqueryExec): InSubqueryExec = keys.copy(plan = asSubquery(keys.plan))
+  def asSubquery(keys: InSubqueryExec): InSubqueryExec = {
+    val plan = asSubquery(keys.plan)
+    if (plan eq keys.plan) keys else keys.copy(plan = plan)
+  }
+
+  /**
+   * Likewise of a filter that partitions are pruned by, whoever asked for it: Spark waits for these in the same way.
+   *
+   * Not by transforming: what Spark takes for the query itself and for a subquery are equal to it, and of equal nodes
+   * it keeps the one that was there.
+   */
+  def inFilter(filter: Expression): Expression = filter match {
+    case DynamicPruningExpression(keys: InSubqueryExec) => DynamicPruningExpression(asSubquery(keys))
+    case _ => filter
+  }
 
   private def asSubquery(plan: BaseSubqueryExec): BaseSubqueryExec = plan match {
-    case reused: ReusedSubqueryExec => reused.copy(child = asSubquery(reused.child))
+    case reused: ReusedSubqueryExec =>
+      val child = asSubquery(reused.child)
+      if (child eq reused.child) reused else reused.copy(child = child)
     case run @ SubqueryExec(_, adaptive: AdaptiveSparkPlanExec, _) if !adaptive.isSubquery =>
-      run.getTagValue(Tag).getOrElse {
+      // Subqueries that share a run are planned in threads of their own.
+      synchronized(run.getTagValue(Tag).getOrElse {
         val subquery = run.copy(child = adaptive.copy(isSubquery = true))
         run.setTagValue(Tag, subquery)
         subquery
-      }
+      })
     case _ => plan
   }
 }

@@ -1,6 +1,7 @@
 package io.penstock.skipping.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, PlanExpression}
+import org.apache.spark.sql.catalyst.expressions.{AttributeSeq, Expression, PlanExpression}
+import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
@@ -46,21 +47,25 @@ class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) ex
       skippable.index,
       filters,
       relation.partitionSchema,
-      ScanIdentity(scan.canonicalized, usable.map(_._1.canonicalized)),
+      ScanIdentity(
+        scan.canonicalized,
+        usable.map { case (key, _) => QueryPlan.normalizeExpressions(key, scan.output) }
+      ),
       Option.when(settings.verify)(new SkippedPaths)
     )
     val reasons = new SkippingReasons(skippable, filters).of(usable.map(_._2))
+    val pruned = scan.copy(partitionFilters = scan.partitionFilters.map(SecondRun.inFilter))
     val told = SkippedFiles(
       scan.dataFilters.filter(_.exists(_.isInstanceOf[ScalarSubquery])),
-      partitionFilters(scan),
+      partitionFilters(pruned),
       SkippedFilesExec(skipping, reasons),
       skipping
     )
     val bringing = usable.map { case (key, column) =>
-      SkippingKeys(key.child, key.plan, key.exprId, column, settings.maxKeys, skipping)
+      SkippingKeys(key.child, key.plan, key.exprId, column, settings.maxKeys, conf.broadcastTimeout, skipping)
     }
     SkipFiles.announced(
-      scan.copy(
+      pruned.copy(
         relation = relation.copy(location = new SkippingFileIndex(relation.location, skipping))(relation.sparkSession),
         dataFilters = scan.dataFilters ++ (told +: bringing)
       )

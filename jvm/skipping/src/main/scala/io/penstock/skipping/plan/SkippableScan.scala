@@ -31,9 +31,12 @@ object SkippableScan {
       .flatMap(find)
       .map(SkippableScan(scan, _))
 
-  // A subclass may read files otherwise: with deleted rows left out, or columns under other names.
+  // A subclass may read files otherwise: with deleted rows left out, or columns under other names. Penstock's file system
+  // has one that does not; by its name, since each of the two is there without the other.
+  private val PlainParquet = Set(classOf[ParquetFileFormat].getName, "io.penstock.fs.scan.ListedParquet")
+
   private def isPlainParquet(relation: HadoopFsRelation): Boolean =
-    relation.fileFormat.getClass == classOf[ParquetFileFormat]
+    PlainParquet(relation.fileFormat.getClass.getName)
 
   /** Other formats' own indexes (of files that count at some version) are left alone. */
   private def isListedBySpark(location: FileIndex): Boolean = location match {

@@ -50,8 +50,9 @@ case class SkippedFilesExec(@transient skipping: ScanSkipping, reasons: Seq[Stri
 
   override def simpleString(maxFields: Int): String = s"SkippedFiles [${reasons.mkString("; ")}]"
 
-  // Equal as the scans' identities are, which is canonical already; another leaf has nothing to normalize.
-  override protected def doCanonicalize(): SparkPlan = this
+  // Equal as the scans' identities are, which is canonical already. Of one side of a join the query's own scan knows
+  // reasons that the copy its keys come from does not: the broadcast is found again all the same.
+  override protected def doCanonicalize(): SparkPlan = copy(reasons = Nil)
 
   override def executeCollect(): Array[InternalRow] = Array.empty
 

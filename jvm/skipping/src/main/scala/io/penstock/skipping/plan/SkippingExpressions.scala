@@ -71,6 +71,8 @@ object SkippedFiles {
  *   Spark's own subquery, one column; its rows are the keys
  * @param limit
  *   more keys than this are compressed to so many intervals
+ * @param patience
+ *   for how many seconds to wait for them; then the scan does without
  */
 case class SkippingKeys(
     child: Expression,
@@ -78,17 +80,19 @@ case class SkippingKeys(
     exprId: ExprId,
     column: KeyColumn,
     limit: Int,
+    patience: Long,
     @transient skipping: ScanSkipping
 ) extends SkippingExpression
     with UnaryLike[Expression] {
 
-  override def updateResult(): Unit = {
-    val rows = plan.executeCollect()
-    column.encoding.foreach { encoding =>
+  override def updateResult(): Unit =
+    for {
+      rows <- Patience.rows(plan, patience)
+      encoding <- column.encoding
+    } {
       val values = rows.iterator.filterNot(_.isNullAt(0)).map(_.get(0, child.dataType))
       skipping.publish(exprId, column.name, encoding.points(values).compressed(limit))
     }
-  }
 
   override def withNewPlan(plan: BaseSubqueryExec): SkippingKeys = copy(plan = plan)
 

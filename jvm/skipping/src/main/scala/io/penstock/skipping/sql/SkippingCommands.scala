@@ -5,6 +5,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Row, SparkSession}
 
+import io.penstock.skipping.history.Questions
 import io.penstock.skipping.index.{Change, DescribedColumn, IndexMaintenance, IndexedTable, Kind, PlannedColumn}
 
 /** A statement about skipping as Spark runs it. `table`: the parts of its name. */
@@ -23,7 +24,9 @@ final case class BuildIndex(table: Seq[String], columns: Option[Seq[String]], ki
   override val output: Seq[Attribute] = Changed.output
 
   override protected def run(spark: SparkSession, table: IndexedTable): Seq[Row] =
-    Changed.rows(IndexMaintenance.build(spark, table, columns, kinds.map(_.map(Kind.of).toSet)))
+    Changed.rows(
+      IndexMaintenance.build(spark, table, columns, kinds.map(_.map(Kind.of).toSet), Questions.of(spark, table.root))
+    )
 }
 
 final case class RefreshIndex(table: Seq[String]) extends SkippingCommand {
@@ -60,7 +63,7 @@ final case class ShowIndex(table: Seq[String]) extends SkippingCommand {
     }
 
   private def covered(described: DescribedColumn): Row = {
-    val DescribedColumn(PlannedColumn(column, kinds, why), summary) = described
+    val DescribedColumn(PlannedColumn(column, kinds, why, _), summary) = described
     val named = Kind.all.filter(kinds).map(_.name).mkString(", ")
     val filesPerKey = summary.filter(_.bounded > 0).map(_.filesPerKey)
     Row(column.name, column.dataType.sql, named, summary.fold(0)(_.bounded), filesPerKey.getOrElse(null), why)

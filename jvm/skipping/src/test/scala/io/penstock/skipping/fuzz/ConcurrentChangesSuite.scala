@@ -4,7 +4,7 @@ import java.nio.file.Files
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 import java.util.concurrent.{Executors, TimeUnit}
 
-import scala.concurrent.duration.Duration
+import scala.concurrent.duration._
 import scala.concurrent.{Await, ExecutionContext, Future}
 import scala.util.control.NonFatal
 
@@ -25,6 +25,7 @@ class ConcurrentChangesSuite extends AnyFunSuite with Matchers with LocalSpark {
   private val Changes = 12
   private val ComparedPerChange = 3
   private val Refreshers = 2
+  private val Enough = 10.minutes
 
   test("answers are the same while files are overwritten and indexes refreshed at once") {
     assume(FuzzedSpark.queries > 0, "asked for with -Dpenstock.fuzz.queries=N")
@@ -59,7 +60,7 @@ class ConcurrentChangesSuite extends AnyFunSuite with Matchers with LocalSpark {
     /** None where files changed meanwhile. */
     def compare(n: Int): Option[(Query, Verdict)] = {
       val before = version.get
-      val query = world.query(n)
+      val query = world.query(n).head
       val verdict =
         try {
           sessions.foreach(world.show)
@@ -92,11 +93,14 @@ class ConcurrentChangesSuite extends AnyFunSuite with Matchers with LocalSpark {
         catch { case NonFatal(e) => done.set(true); throw e }
       )
     )
-    try {
-      Await.result(until(change()), Duration.Inf)
-      Await.result(differences, Duration.Inf) shouldBe empty
-      others.foreach(Await.result(_, Duration.Inf))
-    } finally threads.shutdown()
+    val changes = until(change())
+    try
+      Ending.within(Enough) {
+        Await.result(changes, Duration.Inf)
+        Await.result(differences, Duration.Inf) shouldBe empty
+        others.foreach(Await.result(_, Duration.Inf))
+      }
+    finally threads.shutdownNow()
     info(s"seed $seed: ${compared.get} comparisons, ${refreshed.get} rounds of refreshes")
     compared.get should be >= Changes * ComparedPerChange
     refreshed.get should be >= Refreshers

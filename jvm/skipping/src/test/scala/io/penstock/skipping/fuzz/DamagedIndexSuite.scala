@@ -155,6 +155,7 @@ class DamagedIndexSuite extends AnyFunSuite with Matchers with LocalSpark with A
           case None => unusable += 1
           case Some(index) =>
             val number = index.find("", holder, file.getLen, file.getModificationTime)
+            if (number < 0) unusable += 1
             val kept = index.select(FileFilter.among("id", Keys.Integral.points(Array(250L))))
             (number < 0 || kept.get(number)) shouldBe true
         }

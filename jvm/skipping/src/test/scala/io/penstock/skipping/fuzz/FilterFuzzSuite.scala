@@ -25,7 +25,7 @@ import io.penstock.skipping.index.{IndexCatalog, TableIndex, TablePath}
 class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with PredicateHelper {
 
   private val Worlds = 4
-  private val FiltersPerTable = 120
+  private val FiltersPerTable = 400
 
   override protected def settings: Map[String, String] = FuzzedSpark.settings
 
@@ -57,7 +57,7 @@ class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with Pre
       world.remove()
     }
     info(s"seeds $seeds: $asked filters, $dropping of them drop files")
-    dropping should be > Worlds * FiltersPerTable / 10
+    dropping should be > Worlds * FiltersPerTable / 20
   }
 
   /** The rows of a table's files that its index knows. */

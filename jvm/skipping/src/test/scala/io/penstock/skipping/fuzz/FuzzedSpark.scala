@@ -7,7 +7,7 @@ object FuzzedSpark {
 
   private def property(name: String): Option[String] = sys.props.get(s"penstock.fuzz.$name")
 
-  /** How many queries are asked. */
+  /** How many queries are asked, each in several ways. */
   val queries: Int = property("queries").flatMap(_.toIntOption).getOrElse(0)
 
   private val seeds: Seq[Long] = property("seed").toSeq.flatMap(_.split(':')).flatMap(_.toLongOption)
@@ -23,6 +23,10 @@ object FuzzedSpark {
     "spark.sql.session.timeZone" -> "UTC",
     "spark.hadoop.fs.file.impl" -> classOf[RawLocalFileSystem].getName,
     "spark.sql.parquet.compression.codec" -> "uncompressed",
+    "spark.shuffle.compress" -> "false",
+    "spark.broadcast.compress" -> "false",
+    // Telling the UI of each plan as it changes would take longer than to run it.
+    "spark.sql.ui.explainMode" -> "simple",
     // An index replaced is an index seen.
     "spark.penstock.skipping.index.max.age" -> "0s"
   )

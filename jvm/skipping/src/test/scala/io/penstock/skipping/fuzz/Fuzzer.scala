@@ -20,19 +20,23 @@ final class Fuzzer(session: SparkSession, directory: Path) {
           world.change(n)
           sessions.foreach(world.show)
         }
-        if (only.forall(_ == n)) tally + verdict(seed, n, world, oracle) else tally
+        if (only.forall(_ == n)) tally + verdicts(seed, n, world, oracle) else tally
       }
     } finally world.remove()
   }
 
-  private def verdict(seed: Long, n: Int, world: World, oracle: Oracle): Fuzzer.Tally = {
-    val query = world.query(n)
-    oracle.check(query) match {
-      case Verdict.Pointless(why) => Fuzzer.Tally(pointless = Seq(s"$seed:$n ${why.take(150)}"))
-      case Verdict.Same(skipped, byKeys) =>
-        Fuzzer.Tally(same = 1, skipping = if (skipped > 0) 1 else 0, byKeys = if (byKeys) 1 else 0)
-      case Verdict.Different(how) => Fuzzer.Tally(failures = Seq(report(seed, n, query, how, world, oracle)))
-    }
+  private def verdicts(seed: Long, n: Int, world: World, oracle: Oracle): Fuzzer.Tally = {
+    val ways = world.query(n)
+    ways
+      .zip(oracle.check(ways))
+      .map {
+        case (_, Verdict.Pointless(why)) => Fuzzer.Tally(pointless = Seq(s"$seed:$n ${why.take(150)}"))
+        case (_, Verdict.Same(skipped, byKeys)) =>
+          Fuzzer.Tally(same = 1, skipping = if (skipped > 0) 1 else 0, byKeys = if (byKeys) 1 else 0)
+        case (query, Verdict.Different(how)) =>
+          Fuzzer.Tally(failures = Seq(report(seed, n, query, how, world, oracle)))
+      }
+      .reduce(_ + _)
   }
 
   private def report(seed: Long, n: Int, query: Query, how: String, world: World, oracle: Oracle): String = {
@@ -63,7 +67,7 @@ object Fuzzer {
 
   /**
    * @param same
-   *   queries with the same answer
+   *   queries with the same answer, each counted in each way it was asked
    * @param skipping
    *   those of them that did skip files
    * @param byKeys

@@ -62,14 +62,23 @@ final class Oracle(on: SparkSession, off: SparkSession, directory: Path) extends
 
   private val base = directory.toUri.getPath.stripSuffix("/") + "/"
 
-  def check(query: Query): Verdict = ask(off, query) match {
-    case Outcome.Failure(why) => Verdict.Pointless(why)
-    case expected: Outcome.Answer =>
-      ask(on, query) match {
-        case Outcome.Failure(why) => Verdict.Different(s"with skipping it fails: $why")
-        case got: Outcome.Answer if got.rows != expected.rows => Verdict.Different(difference(expected.rows, got.rows))
-        case got: Outcome.Answer => same(expected.scans, got.scans)
+  def check(query: Query): Verdict = check(Seq(query)).head
+
+  /** Of one query in several ways: without skipping, the first one's answer is that of all. */
+  def check(ways: Seq[Query]): Seq[Verdict] = {
+    val expected = ask(off, ways.head)
+    ways.map { query =>
+      expected match {
+        case Outcome.Failure(why) => Verdict.Pointless(why)
+        case expected: Outcome.Answer => compared(expected, ask(on, query))
       }
+    }
+  }
+
+  private def compared(expected: Outcome.Answer, got: Outcome): Verdict = got match {
+    case Outcome.Failure(why) => Verdict.Different(s"with skipping it fails: $why")
+    case got: Outcome.Answer if got.rows != expected.rows => Verdict.Different(difference(expected.rows, got.rows))
+    case got: Outcome.Answer => same(expected.scans, got.scans)
   }
 
   def explain(query: Query): String =

@@ -23,29 +23,32 @@ final class Queries(tables: Seq[Table], dice: Dice) {
       Seq.fill(dice.of(0, 0, 1, 2))(condition(dice.oneOf(visible))) ++
         Option.when(joins.isEmpty || dice.chance(0.2))(selectiveOf(dice.oneOf(visible))) ++
         Option.when(dice.chance(0.25))(subquery(dice.oneOf(visible)))
-    val (select, groupBy) = output(visible)
+    val (select, groupBy, groups) = output(visible)
     val hints = joins.map(_.source.alias).filter(_ => dice.chance(0.3)).map { alias =>
       s"${dice.of("BROADCAST", "BROADCAST", "MERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL")}($alias)"
     }
-    Query(select, hints, from, joins, where, groupBy, template(groupBy.isEmpty), Settings.of(dice))
+    Query(select, hints, from, joins, where, groupBy, template(groupBy.isEmpty, groups), Settings.of(dice))
   }
 
-  private def output(visible: Seq[Visible]): (Seq[String], Seq[String]) = {
+  /** What is selected and what it is grouped by; and the column whose values the groups are told apart by as `v`. */
+  private def output(visible: Seq[Visible]): (Seq[String], Seq[String], Option[Column]) = {
     val ids = visible.map(v => s"${v.alias}.${Table.Id}")
     val (first, key) = columnOf(dice.oneOf(visible))
     dice.weighed(
-      3 -> (() => (ids.zipWithIndex.map { case (id, i) => s"$id AS i$i" } :+ s"$first AS v", Nil)),
-      3 -> (() => (Seq("count(*) AS i0") ++ ids.zipWithIndex.map { case (id, i) => s"sum($id) AS s$i" }, Nil)),
+      3 -> (() => (ids.zipWithIndex.map { case (id, i) => s"$id AS i$i" } :+ s"$first AS v", Nil, None)),
+      3 -> (() => (Seq("count(*) AS i0") ++ ids.zipWithIndex.map { case (id, i) => s"sum($id) AS s$i" }, Nil, None)),
       2 -> { () =>
         val value = if (key.kind.exact) first else "1"
-        (Seq(s"count(*) AS i0", s"$value AS v", s"max(${ids.head}) AS m"), Seq(first))
+        val select = Seq(s"count(*) AS i0", s"$value AS v", s"max(${ids.head}) AS m")
+        (select, Seq(first), Option.when(key.kind.exact)(key))
       }
     )
   }
 
   /** The same twice, so that exchanges could be reused, or in a place of a larger query. */
-  private def template(rows: Boolean): Option[String] = dice.weighed(
+  private def template(rows: Boolean, groups: Option[Column]): Option[String] = dice.weighed(
     12 -> (() => None),
+    6 -> (() => groups.flatMap(joinedGroups)),
     1 -> (() =>
       Some("SELECT count(*) FROM (SELECT DISTINCT i0 FROM (%s)) a JOIN (SELECT DISTINCT i0 FROM (%s)) b USING (i0)")
     ),
@@ -53,6 +56,15 @@ final class Queries(tables: Seq[Table], dice: Dice) {
     1 -> (() => Some("WITH c AS (%s) SELECT * FROM c WHERE i0 > (SELECT avg(i0) FROM c)")),
     1 -> (() => Option.when(rows)("SELECT count(DISTINCT i0), min(i0) FROM (%s)"))
   )
+
+  /** Groups of which a join leaves some: what it asks of them may be asked of the rows that they are made of. */
+  private def joinedGroups(key: Column): Option[String] = {
+    val table = dice.oneOf(dimensions)
+    table.columns.find(_.kind.family == key.kind.family).map { column =>
+      val filter = selectiveOf(Visible("z", table.columns))
+      s"SELECT q.i0, q.v, q.m, z.${Table.Id} FROM (%s) q JOIN ${table.name} z ON q.v = z.${column.name} WHERE $filter"
+    }
+  }
 
   private def source(table: Table, alias: String, filtered: Boolean, bare: Double): (Source, Visible) = {
     val inside = Visible(table.name, table.columns)

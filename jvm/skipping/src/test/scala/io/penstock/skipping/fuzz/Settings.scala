@@ -2,10 +2,20 @@ package io.penstock.skipping.fuzz
 
 import io.penstock.skipping.SkippingSettings.Prefix
 
-/** Settings of a query's session: Spark's that change its plans, and Penstock's. */
+/** Settings of a query's session. */
 object Settings {
 
-  private val Choices: Seq[(String, Seq[String])] = Seq(
+  /** Those by which an answer may be another one, a failure among them. */
+  private val Answers: Seq[(String, Seq[String])] = Seq(
+    "spark.sql.ansi.enabled" -> Seq("true", "false"),
+    "spark.sql.caseSensitive" -> Seq("false"),
+    "spark.sql.session.timeZone" -> Seq("UTC", "UTC", "America/Los_Angeles", "Asia/Kathmandu"),
+    // A sample is another one of other tasks; a task takes longer to start than to read these files.
+    "spark.sql.files.minPartitionNum" -> mostly("1", "2")
+  )
+
+  /** Those that only change how it is come by: Spark's, and Penstock's. */
+  private val Ways: Seq[(String, Seq[String])] = Seq(
     "spark.sql.adaptive.enabled" -> Seq("true", "false"),
     // Rarely: it takes longer to compile these queries than to run them.
     "spark.sql.codegen.wholeStage" -> Seq("false", "false", "false", "false", "false", "true"),
@@ -19,9 +29,6 @@ object Settings {
     "spark.sql.parquet.enableVectorizedReader" -> Seq("true", "true", "false"),
     "spark.sql.parquet.filterPushdown" -> Seq("true", "true", "false"),
     "spark.sql.exchange.reuse" -> mostly("true", "false"),
-    "spark.sql.ansi.enabled" -> Seq("true", "false"),
-    "spark.sql.caseSensitive" -> Seq("false"),
-    "spark.sql.session.timeZone" -> Seq("UTC", "UTC", "America/Los_Angeles", "Asia/Kathmandu"),
     "spark.sql.shuffle.partitions" -> Seq("1", "2", "3"),
     Prefix + "dynamic.enabled" -> mostly("true", "false"),
     Prefix + "transitive.enabled" -> Seq("true", "true", "false"),
@@ -34,8 +41,14 @@ object Settings {
 
   private def mostly(value: String, rarely: String): Seq[String] = Seq.fill(5)(value) :+ rarely
 
-  def of(dice: Dice): Map[String, String] = Choices.map { case (name, values) => name -> dice.oneOf(values) }.toMap
+  def of(dice: Dice): Map[String, String] = chosen(Answers ++ Ways, dice)
 
-  /** Every name that [[of]] may have set. */
-  val names: Seq[String] = Choices.map(_._1)
+  /** Another way to the same answer. */
+  def another(settings: Map[String, String], dice: Dice): Map[String, String] = settings ++ chosen(Ways, dice)
+
+  private def chosen(choices: Seq[(String, Seq[String])], dice: Dice): Map[String, String] =
+    choices.map { case (name, values) => name -> dice.oneOf(values) }.toMap
+
+  /** Every name that may be set. */
+  val names: Seq[String] = (Answers ++ Ways).map(_._1)
 }

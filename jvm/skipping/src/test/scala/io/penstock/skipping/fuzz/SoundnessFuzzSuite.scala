@@ -1,28 +1,28 @@
 package io.penstock.skipping.fuzz
 
-import java.util.concurrent.{Executors, TimeoutException}
+import java.util.concurrent.Executors
 
 import scala.concurrent.duration._
 import scala.concurrent.{Await, ExecutionContext, Future}
-import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
 
 import io.penstock.skipping.LocalSpark
+import io.penstock.skipping.plan.Patience
 
 /**
  * Random queries over random tables have the same answers with skipping and without.
  *
- *   - `-Dpenstock.fuzz.queries=N`: how many
+ *   - `-Dpenstock.fuzz.queries=N`: how many, each asked in three ways
  *   - `-Dpenstock.fuzz.seed=S`: from which world on; `S:N` runs one query of a world again
  */
 class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
 
   private val QueriesPerWorld = 60
 
-  /** So many of so many worlds that their numbers tell something of the fuzzer. */
-  private val EnoughQueries = 600
+  /** So many, of so many worlds, that their numbers tell something of the fuzzer. */
+  private val Enough = 900
 
   override protected def settings: Map[String, String] = FuzzedSpark.settings
 
@@ -34,15 +34,16 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
     val fuzzer = new Fuzzer(spark, directory)
     val tally = if (only.isDefined) fuzzer.run(seed, QueriesPerWorld, only) else worlds(fuzzer)
     info(
-      s"seed $seed: ${tally.asked} queries, ${tally.skipping} skip files, ${tally.byKeys} of them by keys of joins, " +
+      s"seed $seed: ${tally.asked} answers compared, ${tally.skipping} skip files, ${tally.byKeys} of them by keys of joins, " +
         s"${tally.pointless.size} fail anyway"
     )
     tally.failures shouldBe empty
-    if (tally.asked >= EnoughQueries) {
+    withClue("keys that never came")(Patience.timesLost shouldBe 0)
+    if (tally.asked >= Enough) {
       // Or the fuzzer asks nothing any more.
       withClue(tally.pointless.mkString("\n"))(tally.pointless.size should be < tally.asked / 8)
-      tally.skipping should be > tally.asked / 5
-      tally.byKeys should be > tally.asked / 40
+      tally.skipping should be > tally.asked / 6
+      tally.byKeys should be > tally.asked / 90
     }
   }
 
@@ -54,13 +55,7 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
       val runs = (0 until math.max(1, FuzzedSpark.queries / QueriesPerWorld)).map { n =>
         Future(fuzzer.run(seed + n, QueriesPerWorld))(context)
       }
-      val end = Deadline.now + 5.minutes + FuzzedSpark.queries.seconds
-      try runs.map(Await.result(_, end.timeLeft)).reduce(_ + _)
-      catch { case _: TimeoutException => fail(s"queries that never end\n$stacks") }
+      Ending.within(5.minutes + FuzzedSpark.queries.seconds)(runs.map(Await.result(_, Duration.Inf)).reduce(_ + _))
     } finally threads.shutdownNow()
   }
-
-  private def stacks: String = Thread.getAllStackTraces.asScala
-    .map { case (thread, frames) => s"${thread.getName} ${thread.getState}\n" + frames.map("    " + _).mkString("\n") }
-    .mkString("\n")
 }

@@ -39,7 +39,12 @@ final class World(seed: Long, session: SparkSession, directory: Path) {
     )
   }
 
-  def query(n: Int): Query = new Queries(tables, Dice.of(seed, n, "query")).next()
+  /** The n-th query, to be asked in several ways. */
+  def query(n: Int): Seq[Query] = {
+    val query = new Queries(tables, Dice.of(seed, n, "query")).next()
+    val dice = Dice.of(seed, n, "other ways")
+    query +: Seq.fill(World.OtherWays)(query.copy(settings = Settings.another(query.settings, dice)))
+  }
 
   /** Shows a session the tables as they are now. */
   def show(to: SparkSession): Unit = tables.foreach { table =>
@@ -139,4 +144,10 @@ final class World(seed: Long, session: SparkSession, directory: Path) {
     val root = new HadoopPath(lake.root(table).toUri.toString)
     IndexedTable(table.name, root.getFileSystem(new Configuration()).makeQualified(root), table.schema)
   }
+}
+
+object World {
+
+  /** What a query answers without skipping has to be asked but once. */
+  private val OtherWays = 2
 }

@@ -3,14 +3,17 @@ package io.penstock.skipping.history
 import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.penstock.Listeners
 import org.apache.spark.scheduler.{SparkListener, SparkListenerJobEnd}
+import org.apache.spark.sql.functions.col
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
 import io.penstock.skipping.LocalSpark
 import io.penstock.skipping.filter.Keys
+import io.penstock.skipping.index.{IndexMaintenance, IndexedTable}
 
 class QueryHistorySuite extends AnyFunSuite with LocalSpark {
 
@@ -86,6 +89,31 @@ class QueryHistorySuite extends AnyFunSuite with LocalSpark {
   test("of a shuffled join it is noted that it was, its keys were not seen") {
     val note = only("SELECT /*+ MERGE(days) */ sum(id) FROM sales JOIN days USING (day) WHERE other = 6")
     assert(note.conditions.contains(Condition("day", byJoin = true, None)))
+  }
+
+  test("keys that files were skipped by are noted, of a run beside the query and through other joins too") {
+    val items = directory.resolve("items").toUri.toString.stripSuffix("/").replace("file:///", "file:/")
+    spark
+      .range(1000)
+      .selectExpr("id AS item", "id div 100 AS shelf")
+      .repartitionByRange(5, col("item"))
+      .write
+      .parquet(items)
+    IndexMaintenance.build(spark, IndexedTable.at(spark, items), Some(Seq("item")))
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    try {
+      noted(s"SELECT sum(shelf) FROM parquet.`$items` JOIN days ON item = day WHERE other IN (3, 5)")
+      val notes = new History(place, new Configuration).of(items)
+      assert(notes.map(_.conditions.map(told)) == Seq(Seq(("item", true, Seq((3L, 3L), (5L, 5L))))))
+    } finally spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+  }
+
+  test("what was asked of a table is told to whoever chooses the columns of its index") {
+    noted("SELECT sum(id) FROM sales WHERE day = 3")
+    val asked = Questions.of(spark, new Path(sales))
+    assert(asked.map(question => (question.column, question.scans)) == Seq(("day", 1L)))
+    spark.conf.set("spark.penstock.skipping.history", "nowhere://history")
+    assert(Questions.of(spark, new Path(sales)).isEmpty, "a history that cannot be read is as good as none")
   }
 
   test("a table of which partitions were pruned is the same table by path and in the catalog") {

@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.penstock.skipping.index.ColumnChoice.Sampled
+import io.penstock.skipping.index.ColumnChoice.{Sampled, SampledQuestions}
 
 class ColumnChoiceTest extends AnyFunSuite {
 
@@ -32,6 +32,29 @@ class ColumnChoiceTest extends AnyFunSuite {
     assert(choice.plan.head.why == "clustered: of 50 files looked at, 2 % may hold a given value")
     assert(choice.leftOut.head.why.startsWith("scattered"))
     assert(choice.leftOut.last.why.contains("DOUBLE"))
+  }
+
+  test("a scattered column is covered where what queries asked of it is in few files, and it is told how few") {
+    val choice = choose(
+      Sampled(day, 0.97, 0.97, Some(SampledQuestions(3, 0.1, 0.1))),
+      Sampled(item, 0.97, 0.9, Some(SampledQuestions(4, 0.8, 0.2))),
+      Sampled(code, 0.97, 0.9, Some(SampledQuestions(5, 0.8, 0.7)))
+    )
+    assert(
+      choice.plan.map(planned => (planned.column, planned.kinds, planned.asked)) == Seq(
+        (day, Set(Kind.MinMax), Some(0.1)),
+        (item, Set(Kind.MinMax, Kind.Values), Some(0.2))
+      )
+    )
+    assert(choice.leftOut.map(_.name) == Seq("code", "price"))
+    assert(
+      choice.plan.head.why ==
+        "asked for: of 50 files looked at, 10 % may hold what 3 noted scans asked of it, 97 % a given value"
+    )
+  }
+
+  test("what queries asked of a clustered column is no reason to leave it out") {
+    assert(choose(Sampled(day, 0.02, 0.02, Some(SampledQuestions(9, 1, 1)))).plan.map(_.column) == Seq(day))
   }
 
   test("too few files tell nothing: all columns that can be are covered") {

@@ -4,6 +4,8 @@ import java.nio.file.{Files, Path => LocalPath, StandardCopyOption}
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.penstock.skipping.filter.FileFilter
+
 class DamageTest extends AnyFunSuite with IndexedFiles {
 
   private def indexed(name: String): String = {
@@ -36,6 +38,8 @@ class DamageTest extends AnyFunSuite with IndexedFiles {
   }
 
   private def ignored(path: String): IndexDamage = {
+    // That its parts cannot be read is found out when something is asked that is in them.
+    for (index <- found(path)) assert(index.column("id").isEmpty && index.select(FileFilter.Nothing).cardinality == 2)
     assert(found(path).isEmpty)
     intercept[IndexDamage](IndexMaintenance.show(spark, table(path)))
   }
@@ -46,6 +50,12 @@ class DamageTest extends AnyFunSuite with IndexedFiles {
     assert(ignored(path).getMessage.contains("later version"))
     intercept[IndexDamage](refresh(path))
     build(path, Seq("id"))
+    assert(found(path).isDefined)
+  }
+
+  test("an index of before it was noted what queries had asked for is an index") {
+    val path = indexed("before")
+    edit(path)(_.replaceAll(",\\s*\"asked\" : null", ""))
     assert(found(path).isDefined)
   }
 

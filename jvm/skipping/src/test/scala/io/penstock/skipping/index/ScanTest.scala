@@ -1,11 +1,17 @@
 package io.penstock.skipping.index
 
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.SpanSugar.convertIntToGrainOfTime
 
 import io.penstock.skipping.filter.{FileFilter, Keys}
 
 /** From a built index to the one that a scan is given. */
-class ScanTest extends AnyFunSuite with IndexedFiles {
+class ScanTest extends AnyFunSuite with IndexedFiles with Eventually {
+
+  override protected def settings: Map[String, String] = OpenedFiles.settings
 
   private def partitioned(name: String): String = {
     spark
@@ -40,14 +46,89 @@ class ScanTest extends AnyFunSuite with IndexedFiles {
     assert(found(path + "/half=1").map(_.root) == found(path).map(_.root))
   }
 
+  test("a scan whose partitions were pruned looks at the table's root, not in the partitions that are left") {
+    val path = partitioned("pruned")
+    build(path, Seq("id"))
+    build(path + "/half=1", Seq("scattered"))
+    // As pruning leaves it: partitions' directories, and the columns they stand for.
+    val left = spark.read.option("basePath", path).parquet(path + "/half=1")
+    val relation = left.queryExecution.analyzed.collectFirst {
+      case LogicalRelation(files: HadoopFsRelation, _, _, _, _) =>
+        files
+    }.get
+    assert(relation.location.rootPaths.map(_.getName) == Seq("half=1"))
+    assert(IndexCatalog.find(spark, relation).get.columns.map(_.name) == Seq("id"))
+    // Who names a partition alone asks for that.
+    assert(found(path + "/half=1").get.columns.map(_.name) == Seq("scattered"))
+  }
+
+  /** Of the table's index: the manifest and the entries. */
+  private def indexFiles(path: String): Set[String] =
+    files(path).filter(_.getParent.endsWith(TablePath.IndexDirectory)).map(_.getFileName.toString).toSet
+
+  test("an index is loaded once a query was analyzed, before it is asked for") {
+    val path = partitioned("expected")
+    build(path, Seq("id"))
+    val index = indexFiles(path).filterNot(_.startsWith("."))
+    val query = spark.read.parquet(path).where("id = 7")
+    def opened(action: => Unit): Set[String] = OpenedFiles.during(action)._2.toSet.intersect(index)
+    eventually(timeout(30.seconds)) {
+      IndexCatalog.forget(table(path).root)
+      val ahead = opened {
+        query.select("id").queryExecution.analyzed
+        Thread.sleep(300)
+      }
+      assert(ahead == index)
+    }
+    val later = opened(assert(found(path).flatMap(_.column("id")).isDefined))
+    assert(!later.exists(_.startsWith("part-")))
+  }
+
+  test("the entries of an index are read when something is asked of a column that it covers, and not before") {
+    val path = partitioned("deferred")
+    build(path, Seq("id"))
+    val entries = indexFiles(path).filter(_.startsWith("part-"))
+    def readsEntries(condition: String): Boolean = {
+      val (rows, opened) = OpenedFiles.during(spark.read.parquet(path).where(condition).collect())
+      assert(rows.nonEmpty)
+      opened.exists(entries)
+    }
+    assert(!readsEntries("name = 'name 1' AND scattered < 500"))
+    assert(readsEntries("id = 7"))
+    assert(!readsEntries("id = 8"), "they are in memory now")
+  }
+
+  test("nobody looks at the index of one small file; of one that is large, or of several, it is found") {
+    def indexed(path: String): String = {
+      build(path, Seq("id"))
+      IndexCatalog.forget(table(path).root)
+      path
+    }
+    val small = indexed(write("small", spark.range(0, 100, 1, 1).toDF("id")))
+    val entries = indexFiles(small).filter(_.startsWith("part-"))
+    val (index, opened) = OpenedFiles.during(found(small))
+    assert(index.isEmpty && entries.nonEmpty && !opened.exists(entries))
+    val large = at("large")
+    spark.range(0, 1500000, 1, 1).selectExpr("id * 7919 AS id").write.option("compression", "none").parquet(large)
+    assert(found(indexed(large)).isDefined)
+    assert(found(indexed(write("several", spark.range(0, 100, 1, 2).toDF("id")))).isDefined)
+  }
+
+  test("the directories of partitions are no part of a table's root, however their columns are spelt") {
+    def root(path: String, columns: String*) = TablePath.abovePartitions(new Path(path), columns).toString
+    assert(root("s3a://lake/t/day=1/HOUR=2", "day", "hour") == "s3a://lake/t")
+    assert(root("s3a://lake/t/day=1", "hour") == "s3a://lake/t/day=1")
+    assert(root("s3a://lake/t/x/day=1", "day") == "s3a://lake/t/x")
+    assert(root("s3a://lake/t", "day") == "s3a://lake/t")
+  }
+
   test("a column that the scan reads as another type is not in its index") {
     val path = partitioned("typed")
     build(path, Seq("id", "name"))
     val read = spark.read.schema("id INT, name STRING, half LONG").parquet(path)
     val relation = read.queryExecution.analyzed.collectFirst {
-      case org.apache.spark.sql.execution.datasources
-            .LogicalRelation(relation: org.apache.spark.sql.execution.datasources.HadoopFsRelation, _, _, _, _) =>
-        relation
+      case LogicalRelation(files: HadoopFsRelation, _, _, _, _) =>
+        files
     }.get
     val index = IndexCatalog.find(spark, relation).get
     assert(index.columns.map(_.name) == Seq("name"))

@@ -1,5 +1,8 @@
 package io.penstock.skipping.join
 
+import java.io.File
+import java.net.URI
+
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, BroadcastQueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ReusedExchangeExec}
@@ -88,6 +91,39 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
   test("a shuffled join's large side is not run a second time") {
     withSettings(noBroadcast, "spark.penstock.skipping.dynamic.second.run.max.bytes" -> "1") {
       assert(filtered(optimized(star)) === Set.empty)
+    }
+  }
+
+  test("a large side of which its own keys leave little is run a second time, having skipped the rest") {
+    val sql = "SELECT sum(amount) FROM fact JOIN stock ON item = s_item JOIN days ON s_day = d WHERE week = 3"
+    val stock = spark.table("stock").inputFiles.map(file => new File(new URI(file)).length).sum
+    for (table <- Seq("stock", "days")) spark.sql(s"ANALYZE TABLE $table COMPUTE STATISTICS FOR ALL COLUMNS")
+    withSettings(noBroadcast, "spark.penstock.skipping.dynamic.second.run.max.bytes" -> (stock / 2).toString) {
+      // Nobody knows how many keys there will be.
+      assert(filtered(optimized(sql)) === Set("stock.s_day"))
+      withSettings("spark.sql.cbo.enabled" -> "true") {
+        val plan = optimized(sql)
+        assert(filtered(plan) === Set("stock.s_day", "fact.item"))
+        val keys = filters(plan).collectFirst { case ("fact", "item", filter) => filter.buildQuery }.get
+        assert(filtered(keys) === Set("stock.s_day"))
+        assertSameAnswer(sql)
+      }
+    }
+  }
+
+  test("a side is not run a second time for what broadcasts leave of the other, whichever join is the upper one") {
+    for (table <- Seq("fact", "stock", "days")) spark.sql(s"ANALYZE TABLE $table COMPUTE STATISTICS FOR ALL COLUMNS")
+    val (days, stock) =
+      ("JOIN days ON day = d", "JOIN (SELECT s_item FROM stock WHERE s_text LIKE '1%') ON item = s_item")
+    // Of the sides, some days alone are as small.
+    withSettings("spark.sql.cbo.enabled" -> "true", "spark.sql.autoBroadcastJoinThreshold" -> "1000") {
+      for (joins <- Seq(s"$days $stock", s"$stock $days")) {
+        val all = s"SELECT sum(amount) FROM fact $joins"
+        assert(filtered(optimized(all)) === Set("fact.item"))
+        val some = s"$all WHERE d < 5"
+        assert(filtered(optimized(some)) === Set("fact.day"))
+        assertSameAnswer(some)
+      }
     }
   }
 
@@ -187,6 +223,15 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
     assertSameAnswer(sql)
   }
 
+  test("a filter reaches the rows of a grouping by what the groups are asked for") {
+    val sums = "SELECT week AS w, sum(amount) AS s FROM fact JOIN days ON day = d GROUP BY week"
+    val sql = s"SELECT sum(s) FROM ($sums) JOIN (SELECT DISTINCT week FROM days WHERE year = 1) ON w = week"
+    assert(filtered(optimized(sql)) === Set("fact.day"))
+    assertSameAnswer(sql)
+    val others = s"SELECT sum(s) FROM ($sums) JOIN (SELECT DISTINCT week FROM days WHERE year = 1) ON s = week"
+    assert(filtered(optimized(others)) === Set.empty)
+  }
+
   private val partitioned = """SELECT sum(quantity) FROM fact JOIN parted ON item = p_item JOIN days d1 ON day = d1.d
     |JOIN days d2 ON p_day = d2.d AND d1.week = d2.week WHERE d1.year = 0 AND d1.d < 3""".stripMargin
 
@@ -210,8 +255,17 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
   }
 
   test("run once more, the rule changes nothing") {
-    val plan = optimized(star)
+    // A copy: of a plan that it has just returned, the rule says so without a look.
+    val plan = optimized(star).clone()
     assert(rule(plan) eq plan)
+  }
+
+  test("a plan that changed since the rule returned it is decided on anew") {
+    val plan = withSettings("spark.penstock.skipping.dynamic.enabled" -> "false")(optimized(star))
+    val settled = rule(plan)
+    assert(filtered(settled) === Set("fact.day"))
+    assert(rule(settled) eq settled)
+    assert(filtered(rule(DynamicFilter.strip(settled))) === Set("fact.day"))
   }
 
   test("nothing is filtered by columns whose files all hold every key, and it is told why") {

@@ -60,9 +60,9 @@ class SkippingLimitsSuite extends AnyFunSuite with IndexedTables {
   }
 
   test("verify mode fails where a file that would be skipped holds what is asked for") {
-    // Two files of one length: the index knows the second by the first one's values.
-    val path = indexed("lie", spark.range(0, 8).toDF("k"), 1, "k", "k")
-    val other = indexed("truth", spark.range(100, 108).toDF("k"), 1, "k", "k")
+    // Files of one length: the index knows one of the second table by the values of one of the first.
+    val path = indexed("lie", spark.range(0, 16).toDF("k"), 2, "k", "k")
+    val other = indexed("truth", spark.range(100, 116).toDF("k"), 2, "k", "k")
     val (lie, truth) = (dataFiles(path).head, dataFiles(other).head)
     assert(Files.size(lie) == Files.size(truth))
     val modified = Files.getLastModifiedTime(lie)

@@ -31,6 +31,8 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
       .partitionBy("p")
       .parquet(parts.toString)
     register("parts", parts, Seq("k"))
+    val small = spark.range(0, 100).selectExpr("cast(id as int) s_k", "cast(id as int) s_v")
+    indexed("small", small, 2, "s_k", "s_k")
     indexed("fact", rows, 10, "f_k", "f_k", "f_other", "v", "s")
     spark
       .range(0, 100)
@@ -120,6 +122,19 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
     assert(reused(run(union)) == 1)
   }
 
+  everyMode("a view that is asked twice is read once, though its scan takes the keys of a join") {
+    val sums = "SELECT d_name, sum(v) s FROM fact JOIN dim ON f_k = d_k WHERE d_name LIKE 'name-3%' GROUP BY d_name"
+    val plan = run(s"WITH c AS ($sums) SELECT a.d_name, b.s FROM c a JOIN c b ON a.s = b.s")
+    assert(filesRead(plan, "fact").size == 1)
+  }
+
+  everyMode("a broadcast is found again, whatever is told of the files of the side it holds") {
+    val plan = run("SELECT /*+ BROADCAST(s) */ f.v FROM fact f JOIN small s ON f_k = s_k WHERE s_v = 3")
+    assert(filesRead(plan, "fact") == Seq(1))
+    assert(filesRead(plan, "small").size == 1)
+    assert(told(plan, "small").flatMap(_.reasons).exists(_.contains("s_k: not attempted")))
+  }
+
   test("a run for keys is a subquery: told as the query itself, it would wait for the scan that waits for it") {
     withSettings("spark.sql.adaptive.enabled" -> true, "spark.sql.autoBroadcastJoinThreshold" -> -1) {
       val join = "(SELECT sum(v) FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3')"
@@ -133,6 +148,24 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
         }
       val plans = runs.collect { case SubqueryExec(_, adaptive: AdaptiveSparkPlanExec, _) => adaptive }
       assert(plans.nonEmpty && plans.size == runs.size && plans.forall(_.isSubquery))
+    }
+  }
+
+  test("so is one that partitions are pruned by") {
+    withSettings(
+      "spark.sql.adaptive.enabled" -> true,
+      "spark.sql.autoBroadcastJoinThreshold" -> -1,
+      "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly" -> false,
+      "spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio" -> 100
+    ) {
+      val plan = run("SELECT v FROM parts JOIN dim ON p = d_k WHERE d_name = 'name-3'")
+      val runs = scans(plan)
+        .filter(isOf(_, "parts"))
+        .flatMap(_.partitionFilters)
+        .flatMap(_.collect { case InSubqueryExec(_, SubqueryExec(_, adaptive: AdaptiveSparkPlanExec, _), _, _, _, _) =>
+          adaptive
+        })
+      assert(runs.nonEmpty && runs.forall(_.isSubquery))
     }
   }
 

@@ -1,0 +1,73 @@
+package io.penstock.skipping.join
+
+import org.apache.spark.sql.types.LongType
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.penstock.skipping.index.{ColumnSummary, IndexedColumn}
+import io.penstock.skipping.join.Benefit.{BroadcastOnly, BroadcastOrSecondRun, Estimate, KeyUse}
+
+/** What is attempted and what is not, against the same said as a table. */
+class BenefitSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  private val MaxFilesPerKey = 0.5
+  private val SecondRunBytes = 1000L
+
+  private val benefit = new Benefit(MaxFilesPerKey, SecondRunBytes)
+
+  private val estimates: Gen[Estimate] = for {
+    bytes <- Gen.oneOf(0L, 1L, 500L, SecondRunBytes, SecondRunBytes + 1, Long.MaxValue)
+    restricted <- Gen.oneOf(true, false)
+    repeatable <- Gen.oneOf(true, false)
+    broadcast <- Gen.oneOf(true, false)
+  } yield Estimate("dates", BigInt(bytes), restricted, repeatable, broadcast)
+
+  private val targets: Gen[BigInt] = Gen.oneOf(0L, 1L, 2L, 501L, SecondRunBytes + 2, Long.MaxValue).map(BigInt(_))
+
+  private def expected(source: Estimate, target: BigInt): Option[KeyUse] = {
+    val pays = source.bytes <= SecondRunBytes && source.bytes < target
+    (source.restricted && source.repeatable, source.broadcast, pays) match {
+      case (false, _, _) => None
+      case (true, _, true) => Some(BroadcastOrSecondRun)
+      case (true, true, false) => Some(BroadcastOnly)
+      case (true, false, false) => None
+    }
+  }
+
+  test(
+    "keys are used of a side that is filtered and can be run again, from its broadcast or where a run of it is cheap"
+  ) {
+    forAll(estimates, targets) { (source, target) =>
+      assert(benefit.keys(source, target).toOption === expected(source, target))
+    }
+  }
+
+  test("whatever is not attempted is told with the tables it is about") {
+    forAll(estimates, targets) { (source, target) =>
+      benefit.keys(source, target).left.foreach(reason => assert(reason.contains("dates")))
+    }
+  }
+
+  test("with a limit of no bytes nothing is run a second time") {
+    val never = new Benefit(MaxFilesPerKey, 0)
+    forAll(estimates.suchThat(_.bytes > 0), targets) { (source, target) =>
+      assert(!never.keys(source, target).contains(BroadcastOrSecondRun))
+    }
+  }
+
+  private val shares: Gen[Double] = Gen.oneOf(Gen.oneOf(0.0, MaxFilesPerKey, 1.0), Gen.choose(0.0, 1.0))
+
+  private def summary(share: Double) = Some(ColumnSummary(IndexedColumn("day", LongType), share, bounded = 1))
+
+  test("files are skipped by a covered column of which a key is in few of several files") {
+    forAll(shares, Gen.choose(0, 5)) { (share, files) =>
+      val refused = benefit.refuseColumn(summary(share), files)
+      assert(refused.isEmpty === (files > 1 && share <= MaxFilesPerKey))
+    }
+  }
+
+  test("a column that the index does not cover is refused, however many files there are") {
+    forAll(Gen.choose(0, 5))(files => assert(benefit.refuseColumn(None, files).isDefined))
+  }
+}
