@@ -33,14 +33,16 @@ private[spark] class LocalSchedulerBackend(scheduler: TaskSchedulerImpl, context
 
   override def applicationId(): String = conf.getOption("spark.app.id").getOrElse(generatedId)
 
+  private var webInterface: Option[WebInterface] = None
+
   override def start(): Unit = {
     super.start()
-    val driver =
-      RpcEndpointAddress(conf.get(config.DRIVER_HOST_ADDRESS), conf.get(config.DRIVER_PORT), DriverEndpointName)
-    Endpoint(driver.toString, applicationId(), context.uiWebUrl.getOrElse("")).publish(directory)
+    publish(context.uiWebUrl.getOrElse(""))
+    if (context.ui.isEmpty) webInterface = Some(new WebInterface(context, applicationId(), directory, publish))
   }
 
   override def stop(): Unit = {
+    webInterface.foreach(_.close())
     Endpoint.withdraw(directory)
     super.stop()
   }
@@ -54,6 +56,12 @@ private[spark] class LocalSchedulerBackend(scheduler: TaskSchedulerImpl, context
   /** The cluster has one size for its whole life; dynamic allocation may ask, and gets what is there. */
   override protected def doRequestTotalExecutors(requested: Map[ResourceProfile, Int]): Future[Boolean] =
     Future.successful(requested.values.sum <= executors)
+
+  private def publish(uiUrl: String): Unit = {
+    val driver =
+      RpcEndpointAddress(conf.get(config.DRIVER_HOST_ADDRESS), conf.get(config.DRIVER_PORT), DriverEndpointName)
+    Endpoint(driver.toString, applicationId(), uiUrl).publish(directory)
+  }
 
   private def DriverEndpointName: String = CoarseGrainedSchedulerBackend.ENDPOINT_NAME
 

@@ -11,8 +11,20 @@ import org.apache.spark.rdd.RDD
 
 import io.penstock.workloads.{DataFiles, UsageError}
 
-/** Whole records of one file: `records` of them from number `first` on, on `hosts` if they are in any one's reach. */
-final case class Split(file: String, first: Long, records: Long, fileBytes: Long, hosts: Seq[String] = Nil) {
+/**
+ * Whole records of one file: `records` of them from number `first` on, on `hosts` if they are in any one's reach.
+ *
+ * @param modifiedMs
+ *   when the file was modified, as its listing said; 0 where that is not known
+ */
+final case class Split(
+    file: String,
+    first: Long,
+    records: Long,
+    fileBytes: Long,
+    modifiedMs: Long = 0,
+    hosts: Seq[String] = Nil
+) {
 
   def bytes: Long = records * Record.Bytes
 
@@ -24,7 +36,9 @@ final case class Split(file: String, first: Long, records: Long, fileBytes: Long
     val open = path.getFileSystem(configuration).openFile(path)
     // To read on to the end of a file of which only a part is wanted would leave the rest of it in the network.
     open.opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, if (whole) "sequential" else "random")
-    open.optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, fileBytes)
+    // What the listing told, as Spark's own scans pass it on: a cache knows by it whether it has this very version.
+    if (modifiedMs > 0) open.withFileStatus(new FileStatus(fileBytes, false, 1, fileBytes, modifiedMs, path))
+    else open.optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, fileBytes)
     open.optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_SPLIT_START, start)
     open.optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_SPLIT_END, start + bytes)
     if (!whole) open.optLong("fs.s3a.readahead.range", bytes)
@@ -65,6 +79,7 @@ object Splits {
       first,
       math.min(each, records - first),
       file.getLen,
+      file.getModificationTime,
       hosts(file, first * Record.Bytes)
     )
   }

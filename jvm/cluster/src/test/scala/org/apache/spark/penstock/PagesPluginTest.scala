@@ -1,0 +1,45 @@
+package org.apache.spark.penstock
+
+import java.nio.file.Files
+import java.util.concurrent.TimeUnit
+
+import scala.annotation.tailrec
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.penstock.cluster.Endpoint
+
+/** A driver under somebody else's scheduler. */
+class PagesPluginTest extends AnyFunSuite {
+
+  test("where the driver and its pages are is told while there is a context, the pages when they are wanted") {
+    val directory = Files.createTempDirectory("pages")
+    val context = new SparkContext(
+      new SparkConf(false)
+        .setMaster("local[1]")
+        .setAppName("pages")
+        .set("spark.ui.enabled", "false")
+        .set("spark.ui.port", "0")
+        .set("spark.plugins", classOf[PagesPlugin].getName)
+        .set("spark.penstock.directory", directory.toString)
+    )
+    try {
+      val told = Endpoint.read(directory).get
+      assert(told.applicationId == context.applicationId)
+      assert(told.driverUrl.startsWith("spark://CoarseGrainedScheduler@"))
+      assert(told.uiUrl.isEmpty)
+      Files.writeString(directory.resolve(WebInterface.FileName), "k3y")
+      val deadline = System.nanoTime + TimeUnit.SECONDS.toNanos(60)
+      @tailrec def opened(): String = Endpoint.read(directory).map(_.uiUrl).filter(_.nonEmpty) match {
+        case Some(url) => url
+        case None =>
+          assert(System.nanoTime < deadline)
+          Thread.sleep(50)
+          opened()
+      }
+      assert(opened().startsWith("http://"))
+    } finally context.stop()
+    assert(Endpoint.read(directory).isEmpty)
+  }
+}
