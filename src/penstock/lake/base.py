@@ -25,11 +25,47 @@ class Credentials:
 
 
 @dataclass(frozen=True)
+class HdfsClient:
+    """How applications use a lake that is an HDFS: `namenode` is host and port of the NameNode's RPC.
+
+    `short_circuit`: they are on the DataNodes' machine and read blocks as files, past the DataNode.
+    """
+
+    namenode: str
+    replication: int
+    short_circuit: bool
+
+
+@dataclass(frozen=True)
+class Sts:
+    """Where a lake's store hands out temporary credentials, and for what.
+
+    With a `role_arn` it is asked for that role (AssumeRole), limited to the lake's bucket; without, for a session of
+    the lake's own user (GetSessionToken), which may do what the user may.
+    """
+
+    endpoint: str
+    role_arn: str | None = None
+    seconds: int = 3600
+    """How long credentials are valid; those of a running application are renewed."""
+    deletes_many: bool = False
+    """Whether the store takes a DeleteObjects with them. Ceph's gateways (16.2) refuse it to every session that has a
+    policy of its own, and take DeleteObject."""
+
+
+NO_CREDENTIALS = "none"
+"""The reference of a lake that asks for none."""
+
+
+@dataclass(frozen=True)
 class Lake:
-    """A bucket behind one or more S3 gateways.
+    """A bucket behind one or more S3 gateways; or, for comparison, an HDFS.
 
     `credentials` says where the secret is, never the secret itself: `file:<profile>` in this home's own credentials
     file, `aws:<profile>` in the user's AWS files, or `environment`.
+
+    Of an HDFS (`hdfs` is set) `endpoints` are its WebHDFS, and `bucket` is the name service its addresses begin with: a
+    logical name, so that tables are found also where the NameNode has moved to another port.
     """
 
     name: str
@@ -39,20 +75,33 @@ class Lake:
     kind: str = "external"
     region: str = "us-east-1"
     path_style: bool = True
+    hdfs: HdfsClient | None = None
+    sts: Sts | None = None
+    """None: applications are given the lake's own credentials."""
+    ca_file: str | None = None
+    """Certificates in PEM of the authorities that vouch for the endpoints, beside the public ones."""
+
+    @property
+    def is_s3(self) -> bool:
+        return self.hdfs is None
+
+    @property
+    def authorities(self) -> Path | None:
+        return None if self.ca_file is None else Path(self.ca_file)
 
     @property
     def root(self) -> str:
-        return f"s3a://{self.bucket}"
+        return f"{'s3a' if self.is_s3 else 'hdfs'}://{self.bucket}"
 
     def key(self, text: str) -> str:
         """The key in `text`, which may be a whole URI of this lake. `InvalidInput` where it is one of another."""
-        for scheme in ("s3a://", "s3://"):
+        for scheme in ("s3a://", "s3://", "hdfs://"):
             if text.startswith(scheme):
                 bucket, _, key = text.removeprefix(scheme).partition("/")
-                if bucket != self.bucket:
+                if bucket != self.bucket or (scheme == "hdfs://") == self.is_s3:
                     raise InvalidInput(
                         f"{text} is not in the lake “{self.name}”",
-                        why=f"its bucket is “{self.bucket}”",
+                        why=f"what is in it begins with {self.root}/",
                         fix="name the lake: --lake NAME; penstock lake list shows them",
                     )
                 return key
@@ -63,7 +112,23 @@ class Lake:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Lake:
-        return Lake(**{**value, "endpoints": tuple(value["endpoints"])})
+        hdfs, sts = value.get("hdfs"), value.get("sts")
+        made = {
+            "endpoints": tuple(value["endpoints"]),
+            "hdfs": HdfsClient(**hdfs) if hdfs else None,
+            "sts": Sts(**sts) if sts else None,
+        }
+        return Lake(**{**value, **made})
+
+
+def require_s3(lake: Lake, what: str) -> None:
+    """Raise `InvalidInput` where the lake has no S3; `what` is what needs it, as the beginning of a sentence."""
+    if not lake.is_s3:
+        raise InvalidInput(
+            f"{what} is for lakes on S3, and “{lake.name}” is an HDFS",
+            why="an HDFS has no requests, uploads or gateways of that kind: it is here to be compared with",
+            fix="name another lake: --lake NAME; penstock lake list shows them",
+        )
 
 
 @dataclass(frozen=True)

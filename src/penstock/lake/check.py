@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import secrets
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from penstock.errors import LakeError
+from penstock.errors import LakeError, PenstockError
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.failures import status_of, translated
+from penstock.lake.hdfs.store import HdfsObjectStore
 from penstock.lake.judgements import (
     Judgement,
     Outcome,
@@ -26,8 +28,15 @@ from penstock.lake.judgements import (
     judge_race,
     judge_ranges,
     judge_round_trip,
+    judge_temporary,
 )
+from penstock.lake.objects import S3ObjectStore
+from penstock.lake.observations import Temporary
 from penstock.lake.probes import Probes
+
+_STARTING_ATTEMPTS = 3
+_NO_KEY = "penstock/.no-such-key"
+"""A listing of nothing: it needs the bucket and the right to look into it."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,7 @@ class LakeCheck:
                 lambda seen: judge_conditional(seen, "a large file"),
                 optional=True,
             )
+            self._measure("temporary credentials", probes.temporary_credentials, judge_temporary)
             for endpoint in reached:
                 trip = functools.partial(probes.round_trip, endpoint)
                 self._measure(self._named("round trip", endpoint), trip, judge_round_trip)
@@ -150,7 +160,10 @@ class LakeCheck:
         try:
             seen = probe()
         except OSError as error:
-            self._add(feature, Judgement(Outcome.FAILED, str(error), "cannot use it: correct the address or start it"))
+            self._add(feature, Judgement(Outcome.FAILED, str(error), f"cannot use it: {_unanswered(error)}"))
+            return None
+        except PenstockError as error:
+            self._add(feature, Judgement(Outcome.FAILED, error.why or error.problem, error.fix))
             return None
         except Exception as error:
             refusal = translated(error, self._lake, self._lake.endpoints[0], key=feature)
@@ -165,19 +178,58 @@ class LakeCheck:
         self._rows.append(Row(feature, judgement))
 
 
-def require_reachable(lake: Lake, credentials: Credentials) -> None:
-    """Raise the `LakeError` of the first request, with a short patience: for a lake that is about to be added."""
+def require_reachable(lake: Lake, credentials: Credentials | None) -> None:
+    """Raise the `LakeError` of the first request, with a short patience: for a lake that is about to be used."""
+    if credentials is None:
+        HdfsObjectStore(lake).require_reachable()
+        return
     probes = Probes(lake, credentials, "penstock/", attempts=1)
     try:
         for endpoint in lake.endpoints:
             probes.answer(endpoint)
+    except ssl.SSLCertVerificationError as error:
+        raise LakeError(
+            f"The certificate of {endpoint} is not trusted", why=error.verify_message, fix=_unanswered(error)
+        ) from error
     except OSError as error:
         raise LakeError(
             f"The endpoint {endpoint} cannot be reached",
             why=str(error),
-            fix="correct the address, or add the lake without trying it: --no-check",
+            fix=f"{_unanswered(error)}, or add the lake without trying it: --no-check",
         ) from error
     try:
         probes.list_one()
     except Exception as error:
         raise translated(error, lake, lake.endpoints[0]) from error
+
+
+def require_usable(lake: Lake, credentials: Credentials | None) -> None:
+    """Raise the `LakeError` that an application would meet at its first request.
+
+    As its own client it is content with one gateway that answers, and asks again where a request fails.
+    """
+    if credentials is None:
+        HdfsObjectStore(lake).require_reachable()
+    else:
+        next(S3ObjectStore(lake, credentials, attempts=_STARTING_ATTEMPTS).list(_NO_KEY), None)
+
+
+def require_temporary_credentials(lake: Lake, credentials: Credentials) -> Temporary:
+    """Raise the `LakeError` an application would meet that is to be given credentials of its own."""
+    try:
+        return Probes(lake, credentials, "penstock/.", attempts=1).temporary_credentials()
+    except PenstockError:
+        raise
+    except Exception as error:
+        refusal = translated(error, lake, lake.endpoints[0])
+        raise LakeError(
+            f"The credentials the lake “{lake.name}” issues are of no use",
+            why=refusal.why,
+            fix=f"let the role list, read, write and delete in the bucket “{lake.bucket}”",
+        ) from error
+
+
+def _unanswered(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "give the certificate of the endpoints' authority: penstock lake add … --ca-file PEM"
+    return "correct the address or start it"

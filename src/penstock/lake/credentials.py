@@ -19,6 +19,10 @@ ENVIRONMENT = "environment"
 """The reference to `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` of the process that uses it."""
 
 
+_RESTORED_BY = {"embedded": "penstock lake up", "ceph": "penstock lake ceph up"}
+"""Lakes whose store can be asked for its user's credentials, or given others."""
+
+
 def from_environment(environment: Mapping[str, str]) -> Credentials | None:
     access, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if not access or not secret:
@@ -55,18 +59,40 @@ def checked(credentials: Credentials) -> Credentials:
     return credentials
 
 
-def as_ini(profiles: Mapping[str, Credentials]) -> str:
-    """The content of an AWS credentials file."""
+def as_ini(profiles: Mapping[str, Credentials], *, also: Mapping[str, Mapping[str, str]] | None = None) -> str:
+    """The content of an AWS credentials file. `also`: more for a profile, which AWS's own clients do not look at."""
     parser = _parser()
     for name, credentials in profiles.items():
         parser[name] = {
             "aws_access_key_id": credentials.access_key,
             "aws_secret_access_key": credentials.secret_key,
             **({"aws_session_token": credentials.session_token} if credentials.session_token else {}),
+            **(also or {}).get(name, {}),
         }
     text = io.StringIO()
     parser.write(text)
     return text.getvalue()
+
+
+def from_ini(content: str) -> dict[str, tuple[Credentials, Mapping[str, str]]]:
+    """Of each profile of an AWS credentials file the credentials and all it says; `ValueError` where it is none."""
+    parser = _parser()
+    try:
+        parser.read_string(content)
+        return {
+            name: (
+                Credentials(
+                    parser[name]["aws_access_key_id"],
+                    parser[name]["aws_secret_access_key"],
+                    parser[name].get("aws_session_token"),
+                ),
+                dict(parser[name]),
+            )
+            for name in parser.sections()
+        }
+    except (configparser.Error, KeyError) as error:
+        # The parser's own message quotes the line it stumbled over, which may be a secret.
+        raise ValueError(type(error).__name__) from None
 
 
 class CredentialsFile:
@@ -87,26 +113,17 @@ class CredentialsFile:
             write_atomically(self.path, as_ini(kept))
 
     def _read(self) -> dict[str, Credentials]:
-        parser = _parser()
         try:
-            parser.read_string(self.path.read_text(encoding="utf-8"))
-            return {
-                name: Credentials(
-                    parser[name]["aws_access_key_id"],
-                    parser[name]["aws_secret_access_key"],
-                    parser[name].get("aws_session_token"),
-                )
-                for name in parser.sections()
-            }
+            profiles = from_ini(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        except (configparser.Error, KeyError, UnicodeDecodeError) as error:
-            # The parser's own message quotes the line it stumbled over, which may be a secret.
+        except ValueError:
             raise StateError(
                 f"{self.path} is damaged",
-                why=f"it is not an AWS credentials file ({type(error).__name__})",
+                why="it is not an AWS credentials file",
                 fix=f"move it away (mv '{self.path}' '{self.path}.damaged'), then add the external lakes again",
             ) from None
+        return {name: credentials for name, (credentials, _) in profiles.items()}
 
 
 def resolve(home: Home, reference: str) -> Credentials:
@@ -126,9 +143,7 @@ def resolve(home: Home, reference: str) -> Credentials:
         raise NotFound(
             f"The credentials of the lake “{profile}” are gone",
             why=f"{CredentialsFile(home).path} has no section [{profile}]",
-            fix="penstock lake up"
-            if profile == "embedded"
-            else f"penstock lake remove {profile}, then penstock lake add {profile} …",
+            fix=_RESTORED_BY.get(profile, f"penstock lake remove {profile}, then penstock lake add {profile} …"),
         )
     if source == "aws":
         return _from_aws_files(profile)

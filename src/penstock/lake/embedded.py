@@ -7,14 +7,12 @@ id. So a command killed between starting it and writing anything down leaves not
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import secrets
 import shutil
 import signal
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +21,10 @@ from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.lake import seaweed
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.credentials import CredentialsFile
+from penstock.lake.loopback import answers
 from penstock.lake.objects import S3ObjectStore
 from penstock.lake.registry import EMBEDDED, Lakes
-from penstock.processes import ProcessId, end_process, start_daemon
+from penstock.processes import ProcessId, are_free_again, end_process, is_free, start_daemon, until
 from penstock.units import MIB
 
 BUCKET = "penstock"
@@ -69,9 +68,16 @@ class EmbeddedLake:
         self.log = self.directory / "weed.log"
         self._ports = self.directory / "ports.json"
 
-    def ensure(self) -> Lake:
+    def ensure(self, _: str = EMBEDDED) -> Lake:
         """The embedded lake, started if it does not run."""
         return self.up()
+
+    def ready(self) -> bool:
+        return self.status().ready
+
+    def summary(self) -> str:
+        status = self.status()
+        return f"up at {status.endpoint}" if status.ready else "down"
 
     def up(self) -> Lake:
         """Start the server unless it runs, and register it as the lake “embedded”; returns when it takes writes.
@@ -102,12 +108,17 @@ class EmbeddedLake:
                 self._end(server)
             return server is not None
 
+    def wipe(self) -> None:
+        """Stop the server and remove its data."""
+        self.down()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
     def status(self) -> Status:
         server = self._running()
         existing = next(path for path in (self.data, *self.data.parents) if path.exists())
         return Status(
             running=server is not None,
-            ready=server is not None and _answers(server),
+            ready=server is not None and _serves(server),
             endpoint=server.endpoint if server else None,
             process_id=server.process.pid if server else None,
             data=self.data,
@@ -198,10 +209,10 @@ class EmbeddedLake:
             recorded = seaweed.Ports.from_json(read_json(self._ports))
         except StateError:
             recorded = None
-        return recorded if recorded and all(map(_free, recorded.all())) else seaweed.Ports.choose()
+        return recorded if recorded and are_free_again(recorded.all()) else seaweed.Ports.choose()
 
     def _await_ready(self, server: Server, seconds: float) -> bool:
-        return _until(lambda: not server.process.alive() or _answers(server), seconds) and server.process.alive()
+        return until(lambda: not server.process.alive() or _serves(server), seconds) and server.process.alive()
 
     def _make_bucket(self, server: Server, credentials: Credentials) -> None:
         """Make the bucket and prove that it takes a write: the gateway answers before its volumes do."""
@@ -239,10 +250,9 @@ class EmbeddedLake:
         if server.process.alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(server.process.pid, signal.SIGTERM)
-        _until(lambda: not server.process.alive() or _free(server.ports.filer_grpc), _FLUSH_SECONDS)
+        until(lambda: not server.process.alive() or is_free(server.ports.filer_grpc), _FLUSH_SECONDS)
         end_process(server.process, grace_seconds=0)
-        # A process counts as gone when its first thread is; the ports go with the last.
-        _until(lambda: all(map(_free, server.ports.all())), _FLUSH_SECONDS)
+        are_free_again(server.ports.all())
         _remove([*server.ports.sockets(), self.directory / "filer.sock", self.directory / "s3.sock"])
 
     def _lake(self, server: Server) -> Lake:
@@ -266,36 +276,11 @@ def _own_processes() -> Iterator[int]:
                 yield int(entry.name)
 
 
-def _answers(server: Server) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", server.ports.s3, timeout=2)
-    try:
-        connection.request("GET", "/status")
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as listener:
-        # As the server does: connections of an earlier one, still in TIME_WAIT, do not keep the port.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
-
-
-def _until(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not (met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.03)
-    return met
-
-
 def _remove(paths: list[Path]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink()
+
+
+def _serves(server: Server) -> bool:
+    return answers(server.ports.s3, "/status")

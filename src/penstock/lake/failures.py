@@ -27,7 +27,8 @@ def _refusal(codes: str, statuses: tuple[int, ...], problem: str, fix: str, embe
 # The first that fits; codes are tried on all of them before statuses are.
 _REFUSALS = (
     _refusal(
-        "InvalidAccessKeyId SignatureDoesNotMatch InvalidToken ExpiredToken TokenRefreshRequired",
+        "InvalidAccessKeyId SignatureDoesNotMatch InvalidToken ExpiredToken TokenRefreshRequired InvalidClientTokenId "
+        "UnrecognizedClientException ExpiredTokenException",
         (),
         "The credentials of the lake “{lake}” are wrong",
         "give the right ones to penstock lake add {lake} …, which replaces what was there",
@@ -76,6 +77,9 @@ _OTHER = _refusal(
 )
 
 
+_START = {"embedded": "penstock lake up", "ceph": "penstock lake ceph up"}
+
+
 def translated(error: Exception, lake: Lake, endpoint: str, key: str | None = None) -> PenstockError:
     """`key` is the object the request was about, None where it was about the bucket."""
     import botocore.exceptions as aws  # noqa: PLC0415  here only after botocore has raised, so it costs nothing
@@ -93,10 +97,16 @@ def translated(error: Exception, lake: Lake, endpoint: str, key: str | None = No
         return LakeError(
             f"The certificate of the lake “{lake.name}” is not trusted",
             why=_short(error),
-            fix="name its authority's certificate: export AWS_CA_BUNDLE=/path/to/ca.pem",
+            fix="give its authority's certificate when adding the lake: penstock lake add … --ca-file /path/to/ca.pem",
+        )
+    if is_damaged_transfer(error):
+        return LakeError(
+            f"Answers of the lake “{lake.name}” break off",
+            why=_short(error),
+            fix=f"look at the gateway's log and the network, then {check}",
         )
     if is_connection_failure(error):
-        start = "penstock lake up" if lake.kind == "embedded" else "start the store or correct its address"
+        start = _START.get(lake.kind, "start the store or correct its address")
         return LakeError(f"The lake “{lake.name}” cannot be reached", why=_short(error), fix=f"{start}, then {check}")
     return LakeError(
         f"A request to the lake “{lake.name}” failed", why=f"{type(error).__name__}: {_short(error)}", fix=check
@@ -108,6 +118,17 @@ def is_connection_failure(error: BaseException) -> bool:
     import botocore.exceptions as aws  # noqa: PLC0415
 
     return isinstance(error, (aws.HTTPClientError, aws.ConnectionError))
+
+
+def is_damaged_transfer(error: BaseException | None) -> bool:
+    """Whether the request was good and its body was not: an answer that broke off, an upload that arrived otherwise.
+
+    botocore tries again until an answer begins, and no further.
+    """
+    import botocore.exceptions as aws  # noqa: PLC0415
+
+    broken = (aws.ResponseStreamingError, aws.IncompleteReadError, aws.ReadTimeoutError)
+    return isinstance(error, broken) or code_of(error) == "BadDigest"
 
 
 def code_of(error: BaseException | None) -> str:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.lake.probes import Answer, Conditional, Multipart, Race, RoundTrip, Staleness
+from penstock.lake.observations import Answer, Conditional, Multipart, Race, RoundTrip, Staleness, Temporary
 
 # S3 refuses a signature that is 15 minutes off; committers and caches compare times much finer than that.
 _SKEW_REFUSED_SECONDS = 900
@@ -69,6 +69,22 @@ def judge_round_trip(trip: RoundTrip) -> Judgement:
     if trip.median_seconds <= _NEAR_SECONDS:
         return Judgement(Outcome.OK, seen, "reads as from a near store: few large requests gain little")
     return Judgement(Outcome.OK, seen, "each request costs this much: larger objects and fewer of them pay")
+
+
+def judge_temporary(seen: Temporary) -> Judgement:
+    own = "gives every application the lake's own credentials"
+    if not seen.issued:
+        return Judgement(Outcome.LIMITED, f"the store issues none ({seen.refusal})", own)
+    if not seen.asked_for:
+        return Judgement(
+            Outcome.LIMITED,
+            "the store issues some, and the lake does not say to use them",
+            f"{own}: add it again with --role-arn, or --sts-endpoint alone for sessions of its user",
+        )
+    deletes = "" if seen.deletes_many else ", one object at a time"
+    told = f"issued for {seen.seconds:.0f} s, and they list and delete in the bucket{deletes}"
+    may = "for this bucket alone" if seen.confined else "which may do what the lake's user may"
+    return Judgement(Outcome.OK, told, f"gives each application its own, {may}, and renews them")
 
 
 def judge_bytes(same: bool) -> Judgement:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import InvalidInput, LakeError, MissingRequirement, PenstockError
+from penstock.errors import InvalidInput, LakeError, PenstockError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake, ObjectInfo, ObjectStore
-from penstock.lake.failures import code_of, is_connection_failure, translated
+from penstock.lake.downloads import whole
+from penstock.lake.failures import code_of, is_connection_failure, is_damaged_transfer, translated
+from penstock.lake.hdfs.store import HdfsObjectStore
 from penstock.lake.registry import Lakes
 
+_PAUSE_SECONDS = 0.2
 _DELETE_BATCH = 1000  # what one DeleteObjects request may name
 
 
@@ -22,11 +28,26 @@ def s3_client(
     endpoint: str,
     *,
     attempts: int = 4,
-    connect_seconds: float = 5.0,
     read_seconds: float = 60.0,
     connections: int = 16,
 ) -> Any:
     """A boto3 client of one gateway. Raises nothing before the first request."""
+    return client(
+        "s3", lake, credentials, endpoint, attempts=attempts, read_seconds=read_seconds, connections=connections
+    )
+
+
+def client(
+    service: str,
+    lake: Lake,
+    credentials: Credentials,
+    endpoint: str,
+    *,
+    attempts: int,
+    read_seconds: float,
+    connections: int = 1,
+) -> Any:
+    """A boto3 client of a service beside the lake, which follows the lake's record and no file or variable of AWS's."""
     import boto3  # noqa: PLC0415  half a second that most commands need not spend
     from botocore.config import Config  # noqa: PLC0415
 
@@ -39,7 +60,7 @@ def s3_client(
     )
     config = Config(
         s3={"addressing_style": "path" if lake.path_style else "virtual"},
-        connect_timeout=connect_seconds,
+        connect_timeout=5.0,
         read_timeout=read_seconds,
         retries={"mode": "standard", "total_max_attempts": attempts},
         max_pool_connections=connections,
@@ -47,12 +68,14 @@ def s3_client(
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         ignore_configured_endpoint_urls=True,
+        # How short a lease may be is the store's to say: AWS's least of 900 s is not Ceph's.
+        parameter_validation=service != "sts",
     )
-    return session.client("s3", endpoint_url=endpoint, config=config)
+    return session.client(service, endpoint_url=endpoint, config=config, verify=lake.ca_file)
 
 
-def open_store(home: Home, lake: Lake) -> S3ObjectStore:
-    return S3ObjectStore(lake, Lakes(home).credentials_of(lake))
+def open_store(home: Home, lake: Lake) -> ObjectStore:
+    return S3ObjectStore(lake, Lakes(home).credentials_of(lake)) if lake.is_s3 else HdfsObjectStore(lake)
 
 
 class S3ObjectStore(ObjectStore):
@@ -76,7 +99,12 @@ class S3ObjectStore(ObjectStore):
                 raise InvalidInput(f"{content} is not a file that can be read", fix="give the path of a file")
             self._request(lambda s3: s3.upload_file(str(content), self._lake.bucket, _checked(key)), key)
         else:
-            self._request(lambda s3: s3.put_object(Bucket=self._lake.bucket, Key=_checked(key), Body=content), key)
+            # Not every store compares what arrives with the signature of it; all compare it with this.
+            digest = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+            self._request(
+                lambda s3: s3.put_object(Bucket=self._lake.bucket, Key=_checked(key), Body=content, ContentMD5=digest),
+                key,
+            )
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """The bytes [start, start + length) of the object, fewer where it ends before."""
@@ -98,18 +126,8 @@ class S3ObjectStore(ObjectStore):
 
     def download(self, key: str, target: Path) -> None:
         """Write the object to `target`, which is replaced whole or left as it was."""
-        partial = target.with_name(f".{target.name}.{threading.get_native_id()}.part")
-        try:
+        with whole(target) as partial:
             self._request(lambda s3: s3.download_file(self._lake.bucket, _checked(key), str(partial)), key)
-            partial.replace(target)
-        except OSError as error:
-            raise MissingRequirement(
-                f"{target} cannot be written",
-                why=error.strerror or str(error),
-                fix="choose another place, or free space",
-            ) from error
-        finally:
-            partial.unlink(missing_ok=True)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every object whose key begins with `prefix`, in the store's order (by key's bytes), page by page."""
@@ -151,6 +169,16 @@ class S3ObjectStore(ObjectStore):
                 raise
 
     def _request(self, call: Callable[[Any], Any], key: str | None = None) -> Any:
+        for done in range(1, self._attempts):
+            try:
+                return self._through_a_gateway(call, key)
+            except LakeError as error:
+                if not is_damaged_transfer(error.__cause__):
+                    raise
+            time.sleep(_PAUSE_SECONDS * done)
+        return self._through_a_gateway(call, key)
+
+    def _through_a_gateway(self, call: Callable[[Any], Any], key: str | None) -> Any:
         endpoints = self._lake.endpoints
         for attempt in range(len(endpoints)):
             chosen = (self._preferred + attempt) % len(endpoints)

@@ -1,4 +1,4 @@
-"""Measurements of one object store: what was seen, as numbers. What they mean is decided in `check.py`.
+"""Measurements of one object store: how each observation is made. What they mean is decided in `judgements.py`.
 
 Every probe writes under one prefix of its own and raises what botocore raises; the caller turns that into a finding.
 Probes that look for stale answers write through one gateway and read through the next, as a cluster would.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import os
+import ssl
 import statistics
 import threading
 import time
@@ -20,60 +21,18 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.lake.base import Credentials, Lake
+from penstock.errors import LakeError
+from penstock.lake.base import Credentials, Lake, Sts
 from penstock.lake.failures import status_of
 from penstock.lake.objects import s3_client
+from penstock.lake.observations import Answer, Conditional, Multipart, Race, RoundTrip, Staleness, Temporary
+from penstock.lake.sts import default_endpoint, issue
 
 _PART_BYTES = 5 << 20  # S3's least for any part but the last
 _ROUND_TRIPS = 100
 _WRITES = 20
 _RIVALS = 8
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One endpoint's answer to a request without credentials."""
-
-    seconds: float
-    clock_skew_seconds: float | None
-    """The store's clock minus this machine's, exact to about a second; None where it sent no date."""
-
-
-@dataclass(frozen=True)
-class RoundTrip:
-    median_seconds: float
-    p99_seconds: float
-    requests: int
-
-
-@dataclass(frozen=True)
-class Multipart:
-    intact: bool
-    abort_leaves_nothing: bool
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Conditional:
-    """How a request that must not replace an existing object went."""
-
-    status: int
-    """What the store answered; 200 where it ignored the condition."""
-    kept: bool
-    """Whether the object is still the first one."""
-
-
-@dataclass(frozen=True)
-class Race:
-    rivals: int
-    winners: int
-    winner_kept: bool
-
-
-@dataclass(frozen=True)
-class Staleness:
-    tries: int
-    stale: int
+_SESSION = "penstock-check"
 
 
 @dataclass
@@ -100,8 +59,12 @@ class Probes:
     def answer(self, endpoint: str) -> Answer:
         """Raises `OSError` where nothing answers HTTP there."""
         parts = urlsplit(endpoint)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=5)
+        host, port = parts.hostname or "", parts.port
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=5, context=self._tls())
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=5)
+        )
         try:
             started, wall = time.perf_counter(), time.time()
             connection.request("HEAD", "/")
@@ -112,6 +75,32 @@ class Probes:
         finally:
             connection.close()
         return Answer(seconds, _skew(date, wall + seconds / 2))
+
+    def temporary_credentials(self) -> Temporary:
+        """Asks for them as for an application, lists with them and deletes what is not there, by the same right.
+
+        Raises what botocore raises where they may not."""
+        if self.lake.sts is None:
+            sts = Sts(default_endpoint(next(iter(self._clients)), self.lake.region))
+            try:
+                issue(self.lake, sts, self.credentials, _SESSION, attempts=1)
+            except LakeError as error:
+                return Temporary(asked_for=False, issued=False, refusal=error.why)
+            return Temporary(asked_for=False, issued=True)
+        lease = issue(self.lake, self.lake.sts, self.credentials, _SESSION, attempts=self.attempts)
+        many = True
+        for endpoint in self._clients:
+            s3 = s3_client(self.lake, lease.credentials, endpoint, attempts=self.attempts, read_seconds=20.0)
+            s3.list_objects_v2(Bucket=self.lake.bucket, MaxKeys=1)
+            s3.delete_object(**self._target("nothing"))
+            many = many and self._deletes_many(s3)
+        return Temporary(
+            asked_for=True,
+            issued=True,
+            seconds=lease.seconds,
+            confined=self.lake.sts.role_arn is not None,
+            deletes_many=many,
+        )
 
     def list_one(self) -> None:
         self._first().list_objects_v2(Bucket=self.lake.bucket, MaxKeys=1)
@@ -254,11 +243,24 @@ class Probes:
         for key, upload in self._pending():
             client.abort_multipart_upload(Bucket=self.lake.bucket, Key=key, UploadId=upload)
 
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.lake.ca_file)
+
     def _first(self) -> Any:
         return next(iter(self._clients.values()))
 
     def _target(self, name: str) -> dict[str, str]:
         return {"Bucket": self.lake.bucket, "Key": self.prefix + name}
+
+    def _deletes_many(self, client: Any) -> bool:
+        nothing = [{"Key": f"{self.prefix}nothing-{number}"} for number in range(2)]
+        try:
+            answer = client.delete_objects(Bucket=self.lake.bucket, Delete={"Objects": nothing})
+        except Exception as error:
+            if not status_of(error):
+                raise
+            return False
+        return not answer.get("Errors")
 
     def _part(self, target: dict[str, str], upload: str, number: int, content: bytes) -> str:
         answer = next(self._turn).upload_part(**target, UploadId=upload, PartNumber=number, Body=content)

@@ -9,16 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from penstock.certificates import certificates
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home, read_json, write_json
 from penstock.lake import credentials as secrets
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.base import Credentials, Lake, Sts, require_s3
 
 EMBEDDED = "embedded"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # A bucket is the host of an s3a:// URI, and Java finds no host where there is an underscore.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_ROLE = re.compile(r"arn:[a-z-]+:iam::[^:\s]*:role/[!-~]{1,512}")
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 10, 12 * 3600
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,13 @@ class Lakes:
             self._write(replace(registered, default=name))
 
     def credentials_of(self, lake: Lake) -> Credentials:
+        """Of a lake on S3. `InvalidInput` for another one."""
+        require_s3(lake, "What needs S3 credentials")
         return secrets.resolve(self._home, lake.credentials)
+
+    def client_credentials(self, lake: Lake) -> Credentials | None:
+        """What its clients need; None where it asks for none."""
+        return self.credentials_of(lake) if lake.is_s3 else None
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[_Registered]:
@@ -132,7 +141,27 @@ def checked(lake: Lake) -> Lake:
             why="a bucket Spark can reach has 3 to 63 lower-case letters, digits, '.' and '-'",
             fix="give the bucket alone (--bucket sales), without s3:// and without a folder",
         )
-    return replace(lake, endpoints=checked_endpoints(lake.endpoints))
+    if lake.ca_file is not None:
+        certificates(lake.ca_file)
+    sts = lake.sts and checked_sts(lake.sts)
+    return replace(lake, endpoints=checked_endpoints(lake.endpoints), sts=sts)
+
+
+def checked_sts(sts: Sts) -> Sts:
+    """With its endpoint in one form; `InvalidInput` where it cannot be right."""
+    if sts.role_arn is not None and not _ROLE.fullmatch(sts.role_arn):
+        raise InvalidInput(
+            f"“{sts.role_arn[:80]}” cannot be a role",
+            why="a role's name begins arn:…:iam:: and has :role/ before its last part",
+            fix="give it like arn:aws:iam::123456789012:role/penstock, or, on Ceph, arn:aws:iam:::role/penstock",
+        )
+    if not _SHORTEST_SECONDS <= sts.seconds <= _LONGEST_SECONDS:
+        raise InvalidInput(
+            f"Credentials cannot be valid for {sts.seconds} s",
+            why=f"they are renewed at half time, and stores issue none for more than {_LONGEST_SECONDS // 3600} hours",
+            fix=f"give {_SHORTEST_SECONDS} to {_LONGEST_SECONDS}; most stores begin at 900",
+        )
+    return replace(sts, endpoint=checked_endpoint(sts.endpoint))
 
 
 def checked_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:

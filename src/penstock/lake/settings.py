@@ -1,16 +1,29 @@
-"""What Spark must be told to reach a lake: settings without secrets, and the private file that holds the secret."""
+"""What Spark must be told to reach a lake: settings without secrets, and the private file that holds the secret.
+
+An HDFS lake has no secret: nothing private is written for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.lake.base import Credentials, Lake
-from penstock.lake.credentials import as_ini
+from penstock.certificates import certificates
+from penstock.lake.base import Credentials, HdfsClient, Lake, Sts
+from penstock.lake.credentials import as_ini, from_ini
+from penstock.lake.leases import Lease
 
 CREDENTIALS_FILE = "aws-credentials"
 """The name of the private file; the cluster backend chooses the directory (`{private}`)."""
 
+AUTHORITIES_FILE = "lake-authorities.pem"
+"""Beside it, where the lake has authorities of its own: their certificates."""
+
+AUTHORITIES_VARIABLE = "AWS_CA_BUNDLE"
+"""Where users' own S3 clients look for them; a JVM does not."""
+
 _PROFILE = "penstock"
+_NAMENODE = "only"
+_ISSUED, _EXPIRES = "issued_at", "expires_at"
 
 ENVIRONMENT: Mapping[str, str] = {
     "AWS_SHARED_CREDENTIALS_FILE": f"{{private}}/{CREDENTIALS_FILE}",
@@ -20,11 +33,13 @@ ENVIRONMENT: Mapping[str, str] = {
 
 
 def spark_settings(lake: Lake) -> dict[str, str]:
-    """Settings of S3A itself that follow from the lake alone.
+    """Settings of Hadoop's own client that follow from the lake alone.
 
     S3A knows one endpoint; it is given the first, and `gateway_settings` adds the others. The provider reads the file
     of `ENVIRONMENT`, so that no secret is ever a setting, which Spark would print in its UI and event log.
     """
+    if lake.hdfs is not None:
+        return _hdfs_settings(lake.bucket, lake.hdfs)
     endpoint = lake.endpoints[0]
     return {
         "spark.hadoop.fs.s3a.endpoint": endpoint,
@@ -38,16 +53,83 @@ def spark_settings(lake: Lake) -> dict[str, str]:
 
 
 def gateway_settings(lake: Lake) -> dict[str, str]:
-    """Settings by which Penstock's file system uses every gateway of the lake.
+    """Settings by which Penstock's file system uses every gateway of the lake, and credentials that are replaced.
 
     A lake with one endpoint has the client too: its name may stand for several addresses.
     """
+    if not lake.is_s3:
+        return {}
     return {
+        **({} if lake.sts is None else _temporary(lake.sts)),
         "spark.hadoop.fs.s3a.s3.client.factory.impl": "io.penstock.fs.gateways.GatewayClientFactory",
         "spark.hadoop.fs.s3a.penstock.endpoints": ",".join(lake.endpoints),
     }
 
 
-def private_credentials_file(credentials: Credentials) -> str:
-    """The content of the private file, an AWS credentials file."""
-    return as_ini({_PROFILE: credentials})
+def _temporary(sts: Sts) -> dict[str, str]:
+    many = {} if sts.deletes_many else {"spark.hadoop.fs.s3a.multiobjectdelete.enable": "false"}
+    renewed = "io.penstock.fs.credentials.RenewedCredentialsProvider"
+    return {"spark.hadoop.fs.s3a.aws.credentials.provider": renewed, **many}
+
+
+def private_files(lake: Lake, given: Credentials | Lease | None) -> dict[str, str]:
+    """The private files of the lake's clients by name, with their content. `given`: None where it has no credentials.
+
+    Raises `InvalidInput` where the lake's `ca_file` cannot be read any more, or holds no certificates.
+    """
+    if given is None or not lake.is_s3:
+        return {}
+    files = {CREDENTIALS_FILE: private_credentials_file(given)}
+    if lake.ca_file is not None:
+        files[AUTHORITIES_FILE] = "".join(certificates(lake.ca_file))
+    return files
+
+
+def environment(lake: Lake) -> Mapping[str, str]:
+    """The variables by which its private files are found; `{private}` stands for their directory."""
+    if not lake.is_s3:
+        return {}
+    authorities = {} if lake.ca_file is None else {AUTHORITIES_VARIABLE: f"{{private}}/{AUTHORITIES_FILE}"}
+    return {**ENVIRONMENT, **authorities}
+
+
+def private_credentials_file(given: Credentials | Lease) -> str:
+    """The content of the private file, an AWS credentials file; of a lease with its times, for whoever renews it."""
+    if isinstance(given, Credentials):
+        return as_ini({_PROFILE: given})
+    times = {_ISSUED: f"{given.issued_at:.3f}", _EXPIRES: f"{given.expires_at:.3f}"}
+    return as_ini({_PROFILE: given.credentials}, also={_PROFILE: times})
+
+
+def lease_in(content: str) -> Lease | None:
+    """What `private_credentials_file` wrote; None where the credentials are for good, or it is no such file."""
+    try:
+        credentials, said = from_ini(content)[_PROFILE]
+        return Lease(credentials, float(said[_ISSUED]), float(said[_EXPIRES]))
+    except (KeyError, ValueError):
+        return None
+
+
+def _hdfs_settings(name: str, client: HdfsClient) -> dict[str, str]:
+    """The logical name service, and whether blocks are read past the DataNode.
+
+    Hadoop's newer short-circuit reads pass descriptors through a domain socket, which needs its native library; the
+    ones asked for here learn a block's path from the DataNode and need none.
+    """
+    prefix = "spark.hadoop.dfs."
+    local = str(client.short_circuit).lower()
+    return {
+        f"{prefix}nameservices": name,
+        f"{prefix}ha.namenodes.{name}": _NAMENODE,
+        f"{prefix}namenode.rpc-address.{name}.{_NAMENODE}": client.namenode,
+        f"{prefix}client.failover.proxy.provider.{name}": (
+            "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+        ),
+        # Half a minute, doubling from half a second: as long as a NameNode takes to come back.
+        f"{prefix}client.failover.max.attempts": "7",
+        # Ten times: whoever wants to know from a DataNode that died where a block's file is waits so long for it.
+        "spark.hadoop.ipc.client.connect.retry.interval": "200",
+        f"{prefix}replication": str(client.replication),
+        f"{prefix}client.read.shortcircuit": local,
+        f"{prefix}client.use.legacy.blockreader.local": local,
+    }

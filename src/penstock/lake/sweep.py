@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from penstock.clusters import trust
 from penstock.clusters.jvm import class_path, find_java
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import Application
@@ -77,6 +78,7 @@ def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime
         command = [
             str(java.executable),
             _HEAP,
+            *trust.options(java, lake.authorities, cache=private),
             "-Dlog4j2.configurationFile=classpath:log4j2-driver.properties",
             f"-Dpenstock.log={private / 'log'}",
             "-cp",

@@ -202,8 +202,8 @@ _RECORDS = (
     Setting(
         "spark.ui.enabled",
         "false",
-        "Penstock shows progress itself; a web server costs every start time. "
-        "Turn it on for one run with --conf spark.ui.enabled=true",
+        "A web server costs every start time, and few applications are looked at: the first look at its pages through "
+        "the service opens them. With --conf spark.ui.enabled=true they are open from the start",
         "docs/results.md, 'From submission to the first task'",
     ),
     Setting(

@@ -145,7 +145,7 @@ def _without_bucket(key: str) -> str:
 
 @functools.cache
 def bundled() -> Registry:
-    """The register of this installation, and the one setting of Penstock's own that no code of the JVM declares.
+    """The register of this installation, and the settings of Penstock's own that no code of the JVM declares.
 
     Raises `MissingRequirement` where the build did not write it.
     """
@@ -158,4 +158,5 @@ def bundled() -> Registry:
             why=f"{path} is written when the jars are built",
             fix="make jars",
         ) from error
-    return Registry.of([*records, {"key": scratch.MEMORY, "kind": "size", "default": "0"}])
+    own = [{"key": scratch.MEMORY, "kind": "size", "default": "0"}, {"key": scratch.DISK, "kind": "string"}]
+    return Registry.of([*records, *own])

@@ -54,7 +54,7 @@ def find(settings: Mapping[str, str], size: ClusterSize | None) -> Iterator[Prob
 
 
 def _users(key: str) -> bool:
-    return key == scratch.MEMORY or key.startswith(skipping.PREFIX)
+    return key in (scratch.MEMORY, scratch.DISK) or key.startswith(skipping.PREFIX)
 
 
 def _size_given_twice(key: str, value: str, size: ClusterSize | None) -> Problem:

@@ -11,6 +11,9 @@ from penstock.profiles.setting import Layer, Setting, mebibytes
 MEMORY = "spark.penstock.scratch.memory"
 """How much all executors of an application together may have in memory, as a size; 0 for none."""
 
+DISK = "spark.penstock.scratch.disk"
+"""The directory below which scratch on disk is, on a device of its own; else it is in the home."""
+
 _SOURCE = "docs/guide/filesystem.md, 'Scratch'"
 
 

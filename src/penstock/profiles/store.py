@@ -10,6 +10,7 @@ from penstock.profiles.sources import (
     CEPH_LAKE_REQUESTS,
     CEPH_LAKE_S3A,
     COMMITTERS,
+    FAULTS,
     S3A_COMMITTERS,
     S3A_CONNECTING,
     S3A_GUIDE,
@@ -19,6 +20,7 @@ from penstock.profiles.sources import (
 )
 
 S3A = "spark.hadoop.fs.s3a."
+_GUIDE = "docs/guide/filesystem.md"
 
 # At once, one task reads up to four ranges of each of two open files and uploads four blocks of what it writes.
 _RANGES = 4
@@ -114,6 +116,27 @@ _READ = (
         "true",
         "A row group's column chunks are asked for together, so that S3A fetches them in parallel",
         S3A_PERFORMANCE,
+    ),
+    Setting(
+        "spark.sql.extensions",
+        "io.penstock.fs.scan.ScanExtension",
+        "Each Parquet file that a task opens costs a HEAD in Spark, for what the driver's listing told already; told "
+        "again to the file system it costs none: a file whose pages are near is read without a request",
+        f"{_GUIDE}, 'What is asked for'",
+    ),
+    Setting(
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism",
+        lambda size: str(2 * size.executor_cores),
+        "Spark lists each directory of a table in a task of its own; neighbours in one task are listed by pages of a "
+        "thousand objects",
+        f"{_GUIDE}, 'Listing'",
+    ),
+    Setting(
+        "spark.hadoop.parquet.page.verify-checksum.enabled",
+        "true",
+        "Parquet writes a check sum beside each page and by default nobody looks at it: S3 has none for a range, so "
+        "without TLS a bit that is wrong on its way would be a wrong answer",
+        FAULTS,
     ),
     Setting(
         S3A + "vectored.active.ranged.reads",
@@ -219,15 +242,16 @@ _CONNECTIONS = (
 _SIGHT = (
     Setting(
         S3A + "audit.execution.interceptors",
-        "io.penstock.fs.RequestCounter,io.penstock.fs.pool.PoolDoctor",
-        "Counts the requests that really go out, retries included, for the summary of every application; and says who "
-        "holds the connections when the pool has none left",
+        "io.penstock.fs.RequestCounter,io.penstock.fs.pool.PoolDoctor,io.penstock.fs.EmptyBodies",
+        "Counts the requests that really go out, retries included, for the summary of every application; says who "
+        "holds the connections when the pool has none left; and has empty objects signed as Ceph 16 takes them",
         "docs/why.md; docs/guide/filesystem.md",
     ),
     Setting(
         "spark.plugins",
-        "io.penstock.fs.LakeMetrics",
-        "What the file system counts is among Spark's metrics too, so that any of its sinks shows it",
+        "io.penstock.fs.LakeMetrics,io.penstock.fs.scan.UnreadableFiles",
+        "What the file system counts is among Spark's metrics too, so that any of its sinks shows it; what the page "
+        "cache has of a file that a reader could make no sense of is dropped: it may have been damaged on its way",
         "docs/guide/filesystem.md",
     ),
 )

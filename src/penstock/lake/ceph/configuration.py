@@ -1,0 +1,158 @@
+"""Ceph's own files, as text: its configuration, with the reason beside each value, and the keys of who may do what.
+
+All paths are relative to the directory the daemons run in: a socket's path has at most 107 bytes, wherever a home is.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+CONFIGURATION = "ceph.conf"
+KEYS, LOGS, SOCKETS, CRASHES = "keys", "log", "run", "crash"
+ADMINISTRATOR = "client.admin"
+INITIAL_KEYRING = f"{KEYS}/initial.keyring"
+
+_MONITOR = "mon."
+"""The monitors' common key has no name of its own."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Loopback ports that clients know; the other daemons choose theirs between 6800 and 7300 at every start."""
+
+    monitor: int
+    gateways: tuple[int, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"monitor": self.monitor, "gateways": list(self.gateways)}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Ports:
+        return Ports(int(value["monitor"]), tuple(map(int, value["gateways"])))
+
+    @property
+    def monitor_address(self) -> str:
+        return f"[v2:127.0.0.1:{self.monitor}]"
+
+    def endpoints(self) -> tuple[str, ...]:
+        return tuple(f"http://127.0.0.1:{port}" for port in self.gateways)
+
+
+def configuration(*, fsid: str, ports: Ports, sts_key: str) -> str:
+    """The content of `ceph.conf`. It holds a secret (`sts_key`)."""
+    return _GENERAL.format(fsid=fsid, monitor=ports.monitor_address, sts_key=sts_key) + "".join(
+        f"\n[client.rgw.{number}]\nadmin_socket = {SOCKETS}/$name.asok\n"
+        f"rgw_frontends = beast endpoint=127.0.0.1:{port}\n"
+        for number, port in enumerate(ports.gateways)
+    )
+
+
+_GENERAL = f"""\
+[global]
+fsid = {{fsid}}
+mon_host = {{monitor}}
+# Nothing listens beyond this machine.
+public_addr = 127.0.0.1
+cluster_addr = 127.0.0.1
+ms_bind_msgr1 = false
+auth_cluster_required = cephx
+auth_service_required = cephx
+auth_client_required = cephx
+auth_allow_insecure_global_id_reclaim = false
+keyring = {KEYS}/$name.keyring
+chdir =
+run_dir = {SOCKETS}
+crash_dir = {CRASHES}
+log_file = {LOGS}/$name.log
+log_to_stderr = false
+mon_cluster_log_file = {LOGS}/cluster.log
+# A line for each message or request would be most of what a busy daemon writes.
+debug_ms = 0/0
+debug_rgw = 0/0
+# One host: replicas and shards are spread over OSDs, and two OSDs of it may call a third dead.
+osd_crush_chooseleaf_type = 0
+mon_osd_reporter_subtree_level = osd
+osd_pool_default_size = 3
+osd_pool_default_min_size = 2
+osd_pool_default_pg_num = 4
+# Splitting groups while something is measured would be measured with it.
+osd_pool_default_pg_autoscale_mode = off
+
+[mon]
+mon_data = mon.$id
+admin_socket = {SOCKETS}/$name.asok
+# Changes wait this long for others to be decided with; a second is made for many monitors.
+paxos_propose_interval = 0.1
+# A share of the machine's disk, which is not this Ceph's alone.
+mon_data_avail_warn = 5
+mon_data_avail_crit = 1
+mgr_initial_modules =
+
+[mgr]
+mgr_data = mgr.$id
+admin_socket = {SOCKETS}/$name.asok
+# Each is a Python interpreter of its own: seconds of the start, and memory.
+mgr_disabled_modules = alerts influx insights iostat localpool mirroring nfs osd_perf_query osd_support prometheus \
+restful selftest snap_schedule stats telegraf test_orchestrator zabbix
+
+[osd]
+osd_data = osd.$id
+admin_socket = {SOCKETS}/$name.asok
+# The least Ceph accepts; caches beyond it are the operating system's.
+osd_memory_target = 939524096
+# Where the kernel calls a virtual disk rotating, Ceph would choose what suits a spindle.
+bluestore_debug_enforce_settings = ssd
+
+[client]
+rgw_data = rgw
+# 512 threads a gateway are made for machines of their own.
+rgw_thread_pool_size = 128
+rgw_dns_name = localhost
+# What was overwritten or deleted gives its room back after a minute, not after two hours.
+rgw_gc_obj_min_wait = 60
+rgw_gc_processor_period = 60
+# A gateway learns within seconds what others have written to a bucket with a quota.
+rgw_bucket_quota_ttl = 10
+rgw_s3_auth_use_sts = true
+rgw_sts_key = {{sts_key}}
+# Short-lived credentials may be as short as a test of their renewal needs.
+rgw_sts_min_session_duration = 10
+"""
+
+
+def capabilities(daemons: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Who may do what: the name of a key's owner → the service → what it is allowed there."""
+    everything = dict.fromkeys(("mon", "mgr", "osd"), "allow *")
+    found = {_MONITOR: {"mon": "allow *"}, ADMINISTRATOR: everything}
+    for name in daemons:
+        if name.startswith("mgr."):
+            found[name] = {"mon": "allow profile mgr", "osd": "allow *"}
+        elif name.startswith("osd."):
+            found[name] = {"mon": "allow profile osd", "mgr": "allow profile osd", "osd": "allow *"}
+        elif name.startswith("client.rgw."):
+            found[name] = {"mon": "allow rw", "mgr": "allow rw", "osd": "allow rwx"}
+    return found
+
+
+def keyrings(daemons: Sequence[str]) -> dict[str, str]:
+    """File → content, with new keys: one file for each owner, and all together for the monitor to begin with."""
+    sections = {owner: _section(owner, allowed) for owner, allowed in capabilities(daemons).items()}
+    own = {f"{KEYS}/{owner}.keyring": text for owner, text in sections.items() if owner != _MONITOR}
+    return {**own, INITIAL_KEYRING: "".join(sections.values())}
+
+
+def _section(owner: str, allowed: Mapping[str, str]) -> str:
+    caps = "".join(f'\tcaps {service} = "{what}"\n' for service, what in allowed.items())
+    return f"[{owner}]\n\tkey = {_new_key()}\n{caps}"
+
+
+def _new_key() -> str:
+    """A cephx key: its type (1, AES), when it was made in seconds and nanoseconds, its length, 128 random bits."""
+    random = secrets.token_bytes(16)
+    return base64.b64encode(struct.pack("<hiih", 1, int(time.time()), 0, len(random)) + random).decode("ascii")

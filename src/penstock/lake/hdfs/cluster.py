@@ -1,0 +1,286 @@
+"""A real HDFS of this machine: one NameNode and some DataNodes, each a process, started and ended together.
+
+A daemon is recognised by what it is, a process whose working directory is its own place in this home, and not by a
+recorded process id: whatever was killed between two steps, the next command finds what there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.clusters.jvm import find_java
+from penstock.errors import InvalidInput, LakeError, NotFound
+from penstock.home import Home, write_atomically
+from penstock.lake.base import NO_CREDENTIALS, HdfsClient, Lake
+from penstock.lake.hdfs import artifacts, monitor, sites
+from penstock.lake.hdfs.plan import (
+    NAMENODE,
+    Action,
+    Asked,
+    Ports,
+    Seen,
+    Shape,
+    Step,
+    checked_name,
+    next_step,
+    serves,
+    shaped,
+)
+from penstock.lake.hdfs.state import State
+from penstock.lake.hdfs.webhdfs import user_name
+from penstock.lake.registry import Lakes
+from penstock.processes import ProcessId, end_process, listening_ports, processes_in, start_daemon
+
+KIND = "hdfs"
+USUAL_NAME = "hdfs"
+
+_READY_SECONDS = 120.0
+_REPORT_SECONDS = 30.0
+_LOOK_SECONDS = 0.2
+_GRACE_SECONDS = 10.0
+
+Telling = Callable[[str], None]
+
+
+def _silent(_: str) -> None: ...
+
+
+class HdfsCluster:
+    """The HDFS of that name in a home. Every method may be called by several processes at once."""
+
+    def __init__(self, home: Home, name: str = USUAL_NAME) -> None:
+        """`InvalidInput` for what cannot be a name service."""
+        self._home = home
+        self.name = checked_name(name)
+        self.directory = home.lake / KIND / name
+        self._state = State(self.directory)
+        self._formatted = self.directory / "formatted"
+
+    def ensure(self) -> Lake:
+        """The lake, started where what runs of it could not serve every block.
+
+        A DataNode that can be spared stays as it is: `up` brings it back.
+        """
+        shape, lake = self.shape(), self._registered()
+        if shape and lake and serves(shape, self.daemons()):
+            return lake
+        return self.up()
+
+    def up(self, asked: Asked | None = None, telling: Telling = _silent) -> Lake:
+        """Start what does not run, formatting it the first time, and register the lake; returns when it takes writes.
+
+        Safe to call again after a kill at any moment: what there is stays. Raises `InvalidInput` and `Conflict` for a
+        shape that cannot be, `MissingRequirement`, and `LakeError` with the end of a log where a daemon does not stay.
+        """
+        with self._changing():
+            self._check_name()
+            shape = shaped(self.shape(), asked or Asked(), running=bool(self.daemons()))
+            jars = artifacts.class_path(self._home, telling)
+            ports = self._state.keep(shape, self.daemons())
+            self._drive(shape, ports, jars, telling)
+            return self._register(shape, ports)
+
+    def down(self) -> bool:
+        """Stop every daemon; the data stays. False where none ran."""
+        with self._changing():
+            return self._end()
+
+    def wipe(self) -> None:
+        """Stop it, remove its data, and forget the lake. Tables of the catalog that were in it stay as names."""
+        with self._changing():
+            if not self.directory.exists():
+                raise _no_such(self.name)
+            self._end()
+            shutil.rmtree(self.directory)
+            with contextlib.suppress(NotFound):
+                Lakes(self._home).remove(self.name)
+
+    def daemons(self) -> dict[str, ProcessId]:
+        """Those that run, by name: `namenode`, `datanode.1`, …"""
+        shape = self.shape()
+        found = {name: processes_in(self.directory / name) for name in shape.daemons()} if shape else {}
+        return {name: running[0] for name, running in found.items() if running}
+
+    def status(self) -> monitor.Status:
+        """As it is; nothing is started. `NotFound` where there is no such HDFS."""
+        shape, ports = self.shape(), self.ports()
+        if shape is None:
+            raise _no_such(self.name)
+        running = self.daemons()
+        health = monitor.health(ports[NAMENODE]) if NAMENODE in running else None
+        return monitor.Status(
+            name=self.name,
+            root=self._lake(shape, ports).root,
+            shape=shape,
+            ready=health is not None and health.live > 0 and not health.safe_mode,
+            web=f"http://127.0.0.1:{ports[NAMENODE].http}",
+            health=health,
+            daemons=monitor.watched(shape.daemons(), running),
+            directory=str(self.directory),
+        )
+
+    def shape(self) -> Shape | None:
+        """As it was when it was last started; None where there is no such HDFS."""
+        return self._state.shape()
+
+    def ports(self) -> dict[str, Ports]:
+        """What each daemon listens on, or did when it last ran."""
+        return self._state.ports()
+
+    def _drive(self, shape: Shape, ports: Mapping[str, Ports], jars: tuple[Path, ...], telling: Telling) -> None:
+        started: set[str] = set()
+        deadline = time.monotonic() + _READY_SECONDS
+        # Blocks that are lost for good are no reason to wait for ever; the status tells of them.
+        patience = 0.0
+        while True:
+            seen = self._look(ports, started)
+            seen = seen if time.monotonic() < patience else replace(seen, missing=0)
+            step = next_step(shape, seen)
+            if step.action is Action.READY:
+                return
+            if step.action is Action.FORMAT:
+                telling("formatting")
+                self._format(shape, ports, jars)
+            elif step.action is Action.START:
+                telling("starting " + ", ".join(step.daemons))
+                for daemon in step.daemons:
+                    self._start(shape, daemon, ports, jars)
+                    started.add(daemon)
+                patience = time.monotonic() + _REPORT_SECONDS
+            elif step.action is Action.FAILED or time.monotonic() >= deadline:
+                raise self._stuck(step)
+            else:
+                telling(step.reason)
+                time.sleep(_LOOK_SECONDS)
+
+    def _look(self, ports: Mapping[str, Ports], started: set[str]) -> Seen:
+        running = self.daemons()
+        health = monitor.health(ports[NAMENODE]) if NAMENODE in running else None
+        return Seen(
+            formatted=self._formatted.exists(),
+            running=frozenset(running),
+            started=frozenset(started),
+            listening=frozenset(
+                name for name, process in running.items() if listening_ports(process) >= set(ports[name].all())
+            ),
+            live=health.live if health else None,
+            safe_mode=health.safe_mode if health else True,
+            missing=health.missing if health else 0,
+        )
+
+    def _format(self, shape: Shape, ports: Mapping[str, Ports], jars: tuple[Path, ...]) -> None:
+        """Killed half-way, it is done again from the beginning: before the mark is there, nothing was ever kept."""
+        place = self._configure(shape, NAMENODE, ports)
+        # Not in the NameNode's own directory: it would pass for one that runs.
+        elsewhere = self.directory / "format"
+        for left in processes_in(elsewhere):
+            end_process(left, grace_seconds=0)
+        shutil.rmtree(place / sites.DATA, ignore_errors=True)
+        elsewhere.mkdir(exist_ok=True, mode=0o700)
+        command = sites.command(find_java().executable, NAMENODE, place, jars, "-format", "-nonInteractive")
+        done = subprocess.run(
+            command,
+            cwd=elsewhere,
+            env=sites.environment(elsewhere),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode:
+            raise LakeError(
+                f"The HDFS “{self.name}” cannot be formatted",
+                why="\n".join(done.stderr.strip().splitlines()[-5:]) or f"exit code {done.returncode}",
+                fix=f"read {place / 'daemon.log'}",
+            )
+        shutil.rmtree(elsewhere, ignore_errors=True)
+        write_atomically(self._formatted, "")
+
+    def _start(self, shape: Shape, daemon: str, ports: Mapping[str, Ports], jars: tuple[Path, ...]) -> None:
+        place = self._configure(shape, daemon, ports)
+        output = place / "daemon.out"
+        output.unlink(missing_ok=True)
+        command = sites.command(find_java().executable, daemon, place, jars)
+        start_daemon(command, log=output, environment=sites.environment(place), directory=place)
+
+    def _configure(self, shape: Shape, daemon: str, ports: Mapping[str, Ports]) -> Path:
+        place = self.directory / daemon
+        for part in (sites.CONFIGURATION, sites.TEMPORARY):
+            (place / part).mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, content in sites.files(shape, daemon, ports, place, user=user_name()).items():
+            write_atomically(place / sites.CONFIGURATION / name, content)
+        return place
+
+    def _end(self) -> bool:
+        running = self.daemons()
+        # All are asked first: a NameNode that waits for nobody and DataNodes that have nobody to tell end at once.
+        for process in running.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+        for process in running.values():
+            end_process(process, grace_seconds=_GRACE_SECONDS)
+        return bool(running)
+
+    def _lake(self, shape: Shape, ports: Mapping[str, Ports]) -> Lake:
+        namenode = ports[NAMENODE]
+        client = HdfsClient(f"127.0.0.1:{namenode.rpc}", shape.replication, short_circuit=not shape.remote)
+        endpoint = f"http://127.0.0.1:{namenode.http}"
+        return Lake(self.name, (endpoint,), self.name, NO_CREDENTIALS, kind=KIND, hdfs=client)
+
+    def _register(self, shape: Shape, ports: Mapping[str, Ports]) -> Lake:
+        lake = self._lake(shape, ports)
+        return lake if lake == self._registered() else Lakes(self._home).add(lake)
+
+    def _registered(self) -> Lake | None:
+        return next((lake for lake in Lakes(self._home).all() if lake.name == self.name), None)
+
+    def _check_name(self) -> None:
+        other = self._registered()
+        if other is not None and other.kind != KIND:
+            raise InvalidInput(
+                f"The name “{self.name}” is another lake's",
+                why=f"it is that of {other.root}",
+                fix="choose another name: --name NAME",
+            )
+
+    def _changing(self) -> contextlib.AbstractContextManager[None]:
+        return self._home.lock(
+            f"{KIND}-{self.name}",
+            busy=f"Another command is starting or stopping the HDFS “{self.name}”",
+            wait_seconds=2 * _READY_SECONDS,
+        )
+
+    def _stuck(self, step: Step) -> LakeError:
+        culprit = step.daemons[0] if step.daemons else NAMENODE
+        place = self.directory / culprit
+        problem = "ended" if step.daemons else f"are not ready after {_READY_SECONDS:.0f} s: {step.reason}"
+        told = _tail(place / "daemon.out") or _tail(place / "daemon.log")
+        return LakeError(
+            f"The HDFS “{self.name}” does not start",
+            why=f"{', '.join(step.daemons) or 'its daemons'} {problem}; the log of {culprit} ends with:\n{told}",
+            fix=f"read {place / 'daemon.log'}; where its data may go: penstock lake hdfs wipe --name {self.name}",
+        )
+
+
+def _no_such(name: str) -> NotFound:
+    return NotFound(
+        f"There is no HDFS “{name}” here",
+        why="none of that name was started",
+        fix=f"penstock lake hdfs up --name {name}",
+    )
+
+
+def _tail(log: Path, lines: int = 6) -> str:
+    try:
+        return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""
