@@ -9,13 +9,15 @@ first, it leads to whatever a launch that was cut short has left behind.
 from __future__ import annotations
 
 import abc
+import contextlib
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.application import ApplicationSpec
+from penstock.engine.application import ApplicationSpec, Reason
+from penstock.lake.base import Lake
 
 Handle = Mapping[str, Any]
 
@@ -29,7 +31,8 @@ class Launch:
     `settings` are final (profiles, lake, catalog and user merged) and hold no secret. `private_files` maps a file name
     to its secret content (credentials, catalog connection): written readable by the owner only, on the driver's and the
     executors' side, and destroyed by `release`. `environment` may point at them through `{private}`, the directory they
-    are in on that side.
+    are in on that side, and at a directory that the driver may write to through `{published}`: what it puts there is
+    found by `private_file` as well.
     """
 
     application_id: str
@@ -37,6 +40,10 @@ class Launch:
     settings: Mapping[str, str]
     environment: Mapping[str, str] = field(default_factory=dict)
     private_files: Mapping[str, str] = field(default_factory=dict)
+    authorities: str | None = None
+    """Which of the private files holds certificates (PEM) that the cluster's JVMs trust beside Java's own."""
+    lake: Lake | None = None
+    """Where a cluster of other machines brings its artefacts by itself, as `engine/artefacts.py` names them."""
 
 
 class Phase(str, enum.Enum):
@@ -61,21 +68,41 @@ class Observation:
     lost_executors: int = 0
     executors_failed: bool = False
     """True when the backend gave up because executors kept dying."""
+    reason: Reason | None = None
+    """What stands in its way, or ended it, where the backend itself knows: no room, no image, a lost node."""
+    hopeless: bool = False
+    """Waiting will not mend what the reason says."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included."""
+    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included, and to what
+    each cluster has beside them, `beside_bytes`."""
 
     cores: int
     memory_bytes: int
+    beside_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class WebInterface:
+    """Where a driver shows Spark's own pages. They answer those only who bring the `key`, where there is one."""
+
+    host: str
+    port: int
+    key: str | None = field(default=None, repr=False)
 
 
 class ClusterBackend(abc.ABC):
     name: str
+    shares_files = True
+    """Whether its clusters find this machine's files under their own paths."""
 
     @abc.abstractmethod
     def capacity(self) -> Capacity: ...
+
+    def check(self, spec: ApplicationSpec) -> None:  # noqa: B027 - a backend may know of nothing
+        """Raise `PenstockError` where it is known already that no cluster could be had for it."""
 
     @abc.abstractmethod
     def handle(self, application_id: str) -> Handle:
@@ -100,17 +127,37 @@ class ClusterBackend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def web_interface(self, handle: Handle) -> tuple[str, int] | None:
-        """Host and port of the driver's own Spark UI; None where it has none (yet, or any more).
+    def sizes(self, handle: Handle) -> Mapping[str, int]:
+        """The artefacts there are while the cluster lives, by their names, with how many bytes each has now."""
+
+    @abc.abstractmethod
+    def web_interface(self, handle: Handle) -> WebInterface | None:
+        """The driver's own Spark UI; None where there is none (yet, or any more). A driver that was started without one
+        is asked to open it: look again soon.
 
         Verified to be the driver's: a cluster runs users' code, which may tell of any address.
         """
 
+    def reach(self, handle: Handle, port: int) -> contextlib.AbstractContextManager[int]:  # noqa: ARG002
+        """A port of this machine's loopback that leads to that one of the driver's, as long as it is entered.
+
+        For HTTP and what is built on it. Nothing need listen there yet.
+        """
+        return contextlib.nullcontext(port)
+
     @abc.abstractmethod
     def private_file(self, handle: Handle, name: str) -> str | None:
-        """What is in that file of the driver's private directory; None where there is none (yet, or any more).
+        """What is in that private file of the driver's, given or published; None where there is none (yet, any more).
 
         It may be a secret that a process of the cluster made: not to be kept, logged or listed.
+        """
+
+    @abc.abstractmethod
+    def replace_private_file(self, handle: Handle, name: str, content: str) -> None:
+        """Put `content` in place of that file, on every side that has it; nothing where the cluster is gone.
+
+        Its processes find the old content or the new one, never part of either. Raises `PenstockError` where it cannot
+        be written.
         """
 
     @abc.abstractmethod

@@ -76,10 +76,11 @@ _FIRST_JARS = (
     "jackson-",
 )
 
-# Other schedulers, other operating systems, command-line shells: never used by a cluster of this machine.
+# Other schedulers, other operating systems, command-line shells: never used by a cluster of this machine, or of pods.
 _UNUSED_JARS = re.compile(
     r"^(kubernetes-|vertx-|zjsonpatch-|spark-kubernetes_|spark-yarn_|.*-(osx|windows)-|.*-(osx|windows)\.jar$)"
 )
+UNUSED_IN_PODS = re.compile(r"^(spark-yarn_|.*-(osx|windows)-|.*-(osx|windows)\.jar$)")
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def penstock_jar(module: str, missing: str) -> Path:
     return found[-1]
 
 
-def class_path(directories: Sequence[Path] = ()) -> tuple[Path, ...]:
+def class_path(directories: Sequence[Path] = (), *, unused: re.Pattern[str] = _UNUSED_JARS) -> tuple[Path, ...]:
     """Spark's and Penstock's jars in the one order every JVM uses; driver and executors must be given the same.
 
     A class-data archive holds for one order, so it never depends on the file system's. Raises `MissingRequirement`
@@ -179,7 +180,7 @@ def class_path(directories: Sequence[Path] = ()) -> tuple[Path, ...]:
     """
     own = penstock_jars()
     directories = directories or (own, spark_jars())
-    found = ordered(jar for directory in directories for jar in directory.glob("*.jar"))
+    found = ordered((jar for directory in directories for jar in directory.glob("*.jar")), unused=unused)
     if not any(jar.name.startswith("penstock-") for jar in found):
         raise MissingRequirement(
             "Penstock's jars are not built",
@@ -189,8 +190,8 @@ def class_path(directories: Sequence[Path] = ()) -> tuple[Path, ...]:
     return found
 
 
-def ordered(jars: Iterable[Path]) -> tuple[Path, ...]:
-    """Without what no local cluster uses, most-used jars first, then by name; of two with one name, the first given.
+def ordered(jars: Iterable[Path], *, unused: re.Pattern[str] = _UNUSED_JARS) -> tuple[Path, ...]:
+    """Without those that match `unused`, most-used jars first, then by name; of two with one name, the first given.
 
     So a jar of Penstock's replaces Spark's: the build takes the signatures off janino, since signed classes cannot be
     archived.
@@ -203,7 +204,7 @@ def ordered(jars: Iterable[Path]) -> tuple[Path, ...]:
         first = (index for index, prefix in enumerate(_FIRST_JARS) if jar.name.startswith(prefix))
         return next(first, len(_FIRST_JARS)), jar.name
 
-    return tuple(sorted((jar for jar in chosen.values() if not _UNUSED_JARS.match(jar.name)), key=rank))
+    return tuple(sorted((jar for jar in chosen.values() if not unused.match(jar.name)), key=rank))
 
 
 def archive(directory: Path, java: Java, jars: Sequence[Path], role: str) -> Path:
@@ -223,7 +224,7 @@ class Jvm:
     """What driver and executors of one cluster have in common.
 
     `private` is the directory of private files; being last on the class path it makes a `hive-site.xml` in it found.
-    `archives` is the state directory for class-data archives; None starts without.
+    `archives` is the state directory for class-data archives; None starts without. `options` are given to every JVM.
     """
 
     java: Java
@@ -231,6 +232,7 @@ class Jvm:
     private: Path
     scratch: Path
     archives: Path | None = None
+    options: tuple[str, ...] = ()
 
 
 def driver_command(
@@ -304,6 +306,7 @@ def _java(jvm: Jvm, size: ProcessSize, *, role: str) -> list[str]:
         f"-XX:ActiveProcessorCount={size.cores}",
         *_SPEED_FLAGS,
         *_MODULE_FLAGS,
+        *jvm.options,
         f"-Djava.io.tmpdir={jvm.scratch}",
         f"-Dlog4j2.configurationFile=classpath:log4j2-{role}.properties",
     ]

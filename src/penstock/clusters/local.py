@@ -15,19 +15,30 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from penstock.clusters import keeper, machine, memory, pagecache, plan
-from penstock.clusters.base import READ_AT_ONCE, Capacity, ClusterBackend, Handle, Launch, Observation, Phase
+from penstock.clusters import driverpages, keeper, machine, memory, pagecache, plan, scratchplace
+from penstock.clusters.base import (
+    READ_AT_ONCE,
+    Capacity,
+    ClusterBackend,
+    Handle,
+    Launch,
+    Observation,
+    Phase,
+    WebInterface,
+)
 from penstock.clusters.properties import as_properties
 from penstock.errors import ClusterError, MissingRequirement
-from penstock.home import Home, read_json, write_atomically, write_json
-from penstock.processes import ProcessId, listening_ports, start_daemon
+from penstock.home import Home, read_json, sizes_below, write_atomically, write_json
+from penstock.processes import ProcessId, listening_ports, start_daemon, until
+from penstock.profiles.scratch import DISK
 
-_PARTS = ("private", "cluster", "scratch", "artefacts")
+_SCRATCH = "scratch"
+_PAUSE_SECONDS = 0.01
+_PARTS = ("private", "cluster", "artefacts")
 _KEEPER_START_SECONDS = 10.0
 _LEAST_FREE_BYTES = 256 << 20
 
@@ -58,10 +69,10 @@ class LocalBackend(ClusterBackend):
         status = read_json(cluster / "status.json")
         if status is None:
             return Observation(Phase.LOST, detail="its keeper never started")
-        endpoint = _endpoint(cluster)
+        endpoint = driverpages.endpoint(cluster)
         seen: dict[str, Any] = {
-            "spark_application_id": endpoint[1] if endpoint else None,
-            "ui_url": endpoint[2] or None if endpoint else None,
+            "spark_application_id": endpoint.spark_application_id if endpoint else None,
+            "ui_url": endpoint.pages_url or None if endpoint else None,
             "progress": _snapshot(cluster / "progress.json"),
             "lost_executors": status["lost_executors"],
             "executors_failed": status["executors_failed"],
@@ -84,19 +95,31 @@ class LocalBackend(ClusterBackend):
         except (FileNotFoundError, IsADirectoryError):
             return b""
 
-    def web_interface(self, handle: Handle) -> tuple[str, int] | None:
+    def sizes(self, handle: Handle) -> Mapping[str, int]:
+        return sizes_below(self._directory(handle) / "artefacts")
+
+    def web_interface(self, handle: Handle) -> WebInterface | None:
         cluster = self._directory(handle) / "cluster"
-        endpoint, status = _endpoint(cluster), read_json(cluster / "status.json")
-        port = _port(endpoint[2]) if endpoint else None
-        if port is None or not (status and status.get("driver")):
+        endpoint, status = driverpages.endpoint(cluster), read_json(cluster / "status.json")
+        if endpoint is None or not (status and status.get("driver")):
             return None
+        pages = driverpages.look(cluster, endpoint)
         driver = ProcessId.from_json(status["driver"])
-        return ("127.0.0.1", port) if port in listening_ports(driver) else None
+        return pages if pages is not None and pages.port in listening_ports(driver) else None
 
     def private_file(self, handle: Handle, name: str) -> str | None:
         with contextlib.suppress(FileNotFoundError):
             return (self._directory(handle) / "private" / name).read_text(encoding="utf-8")
         return None
+
+    def replace_private_file(self, handle: Handle, name: str, content: str) -> None:
+        directory = self._directory(handle)
+        try:
+            write_atomically(directory / "private" / name, content)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _unusable(directory, error) from error
 
     def stop(self, handle: Handle, *, grace_seconds: float) -> None:
         cluster = self._directory(handle) / "cluster"
@@ -105,11 +128,11 @@ class LocalBackend(ClusterBackend):
         if status is not None and not status["ended"]:
             watcher = ProcessId.from_json(status["keeper"])
             _signal(watcher, signal.SIGTERM)
-            _until(lambda: not watcher.alive(), grace_seconds)
+            until(lambda: not watcher.alive(), grace_seconds, pause_seconds=_PAUSE_SECONDS)
             if watcher.alive() and (driver := (read_json(cluster / "status.json") or {}).get("driver")):
                 # Killed by us, but still seen by the keeper, which records how it ended.
                 _signal(ProcessId.from_json(driver), signal.SIGKILL)
-                _until(lambda: not watcher.alive(), 5.0)
+                until(lambda: not watcher.alive(), 5.0, pause_seconds=_PAUSE_SECONDS)
         # What is left has no keeper any more (it was killed itself), or is one that hangs.
         deadline = time.monotonic() + 10
         while (left := keeper.members(application_id)) and time.monotonic() < deadline:
@@ -135,6 +158,7 @@ class LocalBackend(ClusterBackend):
 
     def release(self, handle: Handle) -> None:
         self.stop(handle, grace_seconds=0)
+        scratchplace.remove(self._directory(handle), _SCRATCH)
         shutil.rmtree(self._directory(handle), ignore_errors=True)
 
     def _directory(self, handle: Handle) -> Path:
@@ -148,6 +172,7 @@ class LocalBackend(ClusterBackend):
         for part in _PARTS:
             (directory / part).mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.chmod(0o700)
+        self._scratch(directory, launch)
         (directory / "artefacts" / "events").mkdir(exist_ok=True)
         private = directory / "private"
         for name, content in launch.private_files.items():
@@ -163,6 +188,23 @@ class LocalBackend(ClusterBackend):
         write_atomically(private / "spark.conf", as_properties(settings))
         processes = plan.processes(directory, launch, settings, archives=self._home.cache, memory=place)
         write_json(private / "plan.json", processes)
+
+    def _scratch(self, directory: Path, launch: Launch) -> None:
+        """Where shuffle and spill are on disk: in the home, or where the settings say."""
+        chosen = launch.settings.get(DISK)
+        if not chosen:
+            (directory / _SCRATCH).mkdir(exist_ok=True, mode=0o700)
+            return
+        try:
+            if not Path(chosen).is_absolute():
+                raise NotADirectoryError(errno.ENOTDIR, "not a whole path")
+            scratchplace.make(self._home, launch.application_id, Path(chosen), _SCRATCH)
+        except OSError as error:
+            raise MissingRequirement(
+                f"Scratch cannot be in {chosen}",
+                why=f"{error.strerror or error}: {DISK}",
+                fix="name a directory that is there and that you can write to, or leave the setting out",
+            ) from error
 
     def _memory(self, directory: Path, launch: Launch) -> Path | None:
         """The cluster's directory in memory; None where it asked for none, or there is none to be had."""
@@ -186,28 +228,13 @@ class LocalBackend(ClusterBackend):
             directory=directory,
         )
         status = directory / "cluster" / "status.json"
-        _until(lambda: status.exists() or not process.alive(), _KEEPER_START_SECONDS)
+        until(lambda: status.exists() or not process.alive(), _KEEPER_START_SECONDS, pause_seconds=_PAUSE_SECONDS)
         if not status.exists():
             raise ClusterError(
                 "The cluster did not start",
                 why=_last_lines(log) or "its keeper process ended at once",
                 fix="run the command again; penstock status shows what is running",
             )
-
-
-def _endpoint(cluster: Path) -> tuple[str, str, str] | None:
-    try:
-        lines = (cluster / "endpoint").read_text(encoding="utf-8").split("\n")
-        return lines[0], lines[1], lines[2]
-    except (FileNotFoundError, IndexError):
-        return None
-
-
-def _port(url: str) -> int | None:
-    try:
-        return urlsplit(url).port
-    except ValueError:
-        return None
 
 
 def _snapshot(path: Path) -> dict[str, Any] | None:
@@ -240,12 +267,6 @@ def _signal(process: ProcessId, sign: signal.Signals) -> None:
     if process.alive():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, sign)
-
-
-def _until(done: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not done() and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def _last_lines(log: Path) -> str:

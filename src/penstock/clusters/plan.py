@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import jvm, keeper
+from penstock.clusters import jvm, keeper, trust
 from penstock.clusters.base import Launch
 from penstock.profiles.scratch import MEMORY
 
@@ -27,12 +27,14 @@ def processes(
     """
     size = launch.spec.size
     java = jvm.find_java()
+    authorities = directory / "private" / launch.authorities if launch.authorities else None
     common = jvm.Jvm(
         java=java,
         jars=jvm.class_path(),
         private=directory / "private",
         scratch=directory / "scratch",
         archives=archives,
+        options=tuple(trust.options(java, authorities, cache=archives)),
     )
     driver = jvm.driver_command(
         common,
@@ -138,7 +140,8 @@ def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, s
     if zone := os.environ.get("TZ"):
         environment["TZ"] = zone
     for name, value in launch.environment.items():
-        environment[name] = value.replace("{private}", private)
+        # What a driver writes for the engine is here as private as what it was given.
+        environment[name] = value.replace("{private}", private).replace("{published}", private)
     return environment
 
 

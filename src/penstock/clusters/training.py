@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 def main(location: str) -> None:
     spark = SparkSession.builder.appName("penstock training").getOrCreate()
-    spark.range(0, 2000, 1, 2).selectExpr(
+    spark.range(0, 2000, 1, 4).selectExpr(
         "id",
         "id % 7 as k",
         "cast(id as string) as name",
@@ -30,6 +30,10 @@ def main(location: str) -> None:
         spark.read.parquet(f"{location}/{table}").createOrReplaceTempView(table)
     if "SkippingExtension" in (spark.conf.get("spark.sql.extensions", "") or ""):
         spark.sql(f"build skipping index on parquet.`{location}/facts`")
+        # By the keys of a side that is broadcast, and of one that is run a second time for them.
+        for hint in ("broadcast", "merge"):
+            keys = spark.table("names").where("label = 'n3'").selectExpr("k as id").hint(hint)
+            spark.table("facts").join(keys, "id").count()
     spark.sql(
         """select label, count(*), sum(price), avg(price), max(day), count(distinct name),
                   rank() over (order by sum(price) desc) as place

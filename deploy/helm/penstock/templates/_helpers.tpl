@@ -1,0 +1,96 @@
+{{- define "penstock.name" -}}
+{{- if contains "penstock" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-penstock" .Release.Name | trunc 40 | trimSuffix "-" }}{{ end -}}
+{{- end }}
+
+{{- define "penstock.selector" -}}
+app.kubernetes.io/name: penstock
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* Not part-of: penstock, which the pods of applications have. */ -}}
+{{- define "penstock.labels" -}}
+{{ include "penstock.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "penstock.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "penstock.applicationsNamespace" -}}
+{{ .Values.applications.namespace | default (printf "%s-applications" .Release.Namespace) }}
+{{- end }}
+
+{{- define "penstock.nodeDirectories" -}}
+{{- if or .Values.pageCache.disk.path .Values.pageCache.memory.path .Values.applications.scratch.path }}yes{{ end -}}
+{{- end }}
+
+{{- define "penstock.databaseSecret" -}}
+{{- if .Values.database.secret -}}
+{{ .Values.database.secret }}
+{{- else if .Values.database.bundled -}}
+{{ include "penstock.name" . }}-database
+{{- else -}}
+{{ fail "A database is needed: database.secret names a Secret whose key `url` is a PostgreSQL address, or set database.bundled=true for a trial." }}
+{{- end -}}
+{{- end }}
+
+{{- define "penstock.tlsSecret" -}}
+{{ .Values.tls.secret | default (printf "%s-tls" (include "penstock.name" .)) }}
+{{- end }}
+
+{{- define "penstock.gatewaysUrl" -}}
+{{- $g := .Values.gateways -}}
+{{- $port := eq $g.mode "headless" | ternary $g.port (eq $g.scheme "https" | ternary 443 80) -}}
+{{ printf "%s://%s-gateways.%s.svc:%v" $g.scheme (include "penstock.name" .) .Release.Namespace $port }}
+{{- end }}
+
+{{- define "penstock.endpoints" -}}
+{{- if and .Values.gateways.addresses .Values.lake.endpoints -}}
+{{ fail "Give the gateways either as lake.endpoints (each by its own address) or as gateways.addresses (behind one name)." }}
+{{- else if .Values.gateways.addresses -}}
+{{ list (include "penstock.gatewaysUrl" .) | toJson }}
+{{- else if .Values.lake.endpoints -}}
+{{ .Values.lake.endpoints | toJson }}
+{{- else -}}
+{{ fail "A lake is needed: lake.endpoints=[https://s3.example.com], or gateways.addresses." }}
+{{- end -}}
+{{- end }}
+
+{{- define "penstock.confined" -}}
+allowPrivilegeEscalation: false
+capabilities: {drop: [ALL]}
+readOnlyRootFilesystem: true
+{{- end }}
+
+{{- define "penstock.confinedPod" -}}
+runAsNonRoot: true
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- /* What the service and what prepares it have in common. */ -}}
+{{- define "penstock.container" -}}
+image: {{ include "penstock.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext: {{- include "penstock.confined" . | nindent 2 }}
+env:
+  - {name: PENSTOCK_CLUSTER, value: /etc/penstock/cluster.yaml}
+  - {name: AWS_SHARED_CREDENTIALS_FILE, value: /etc/penstock/lake/credentials}
+  - name: PENSTOCK_DATABASE_URL
+    valueFrom: {secretKeyRef: {name: {{ include "penstock.databaseSecret" . }}, key: url}}
+  # Applications know this login: one that cannot read the engine's records, where there is one.
+  - name: PENSTOCK_CATALOG_DATABASE_URL
+    valueFrom: {secretKeyRef: {name: {{ include "penstock.databaseSecret" . }}, key: catalogUrl, optional: true}}
+volumeMounts:
+  - {name: home, mountPath: /var/lib/penstock}
+  - {name: tmp, mountPath: /tmp}
+  - {name: configuration, mountPath: /etc/penstock/cluster.yaml, subPath: cluster.yaml, readOnly: true}
+  - {name: configuration, mountPath: /etc/penstock/prepare.sh, subPath: prepare.sh, readOnly: true}
+  - {name: tls, mountPath: /etc/penstock/tls, readOnly: true}
+  - {name: lake, mountPath: /etc/penstock/lake, readOnly: true}
+  {{- if .Values.lake.caConfigMap }}
+  - {name: ca, mountPath: /etc/penstock/ca, readOnly: true}
+  {{- end }}
+{{- end }}

@@ -1,0 +1,262 @@
+"""Dedicated clusters on Kubernetes: a driver pod per application, whose executors Spark's own scheduler makes.
+
+All of one application are one pod and one secret of its name, and what Spark makes for it; the pod owns the rest, so
+deleting it removes all. Nothing about a cluster is kept here: any engine that may use the namespace can go on where
+another one stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.clusters.base import (
+    READ_AT_ONCE,
+    Capacity,
+    ClusterBackend,
+    Handle,
+    Launch,
+    Observation,
+    Phase,
+    WebInterface,
+)
+from penstock.clusters.kubernetes import checking, localfiles, manifest, places, plan, quotas, reports, room
+from penstock.clusters.kubernetes.access import Access, find_access
+from penstock.clusters.kubernetes.api import Api, OverQuota, Refused
+from penstock.clusters.kubernetes.cluster import Cluster
+from penstock.clusters.kubernetes.followed import Followed
+from penstock.clusters.kubernetes.postponing import Postponed
+from penstock.clusters.kubernetes.target import Target
+from penstock.engine.application import ApplicationSpec
+from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
+from penstock.home import Home, write_json
+from penstock.processes import until
+
+_CONFLICT = 409
+_MOST_IN_A_SECRET = 900 << 10
+"""Kubernetes takes 1 MiB, encoding and all."""
+_FINISH_SECONDS = 180.0
+_EXECUTOR_GRACE_SECONDS = 5
+_DEATH_SECONDS = 60.0
+_POLL_SECONDS = 0.2
+_CAPACITY_SECONDS = 5.0
+
+
+class KubernetesBackend(ClusterBackend):
+    """Making one is free. Every method may be called by several threads at once."""
+
+    name = "kubernetes"
+    shares_files = False
+
+    def __init__(self, home: Home, target: Target, access: Callable[[], Access] | None = None) -> None:
+        self._home = home
+        self._target = target
+        self._access = access or (lambda: find_access(target.kubeconfig, target.context))
+        self._opening = threading.Lock()
+        self._opened: Api | None = None
+        self._asking = threading.Lock()
+        self._capacity: tuple[Capacity, float] | None = None
+        self._clusters: Followed[Cluster] = Followed()
+        self._postponed: dict[str, Postponed] = {}
+
+    @property
+    def api(self) -> Api:
+        with self._opening:
+            if self._opened is None:
+                self._opened = Api(self._access())
+            return self._opened
+
+    @property
+    def target(self) -> Target:
+        return self._target
+
+    def capacity(self) -> Capacity:
+        """Of the nodes, or what the target says, within the namespace's quotas. Known for some seconds."""
+        with self._asking:
+            if self._capacity is None or time.monotonic() - self._capacity[1] > _CAPACITY_SECONDS:
+                has = self._target.capacity or room.capacity_of(room.nodes(self.api), self._target)
+                found = quotas.of_namespace(self.api, self._target.namespace)
+                self._capacity = quotas.within(has, found, self._target), time.monotonic()
+            return self._capacity[0]
+
+    def check(self, spec: ApplicationSpec) -> None:
+        checking.require_usable(self.api, self._target)
+        checking.require_fit(self.api, self._target, spec.size)
+
+    def handle(self, application_id: str) -> Handle:
+        return {"backend": self.name, "application_id": application_id, "namespace": self._target.namespace}
+
+    def launch(self, launch: Launch) -> None:
+        """Where a quota of the namespace leaves no room, `observe` says so and goes on trying."""
+        checking.require_within_reach(launch)
+        try:
+            self._make(launch)
+        except OverQuota as refused:
+            self._postponed[launch.application_id] = Postponed(launch, refused)
+
+    def _make(self, launch: Launch) -> None:
+        """The pod first: it owns its secret, and waits for it."""
+        pods = f"/api/v1/namespaces/{self._target.namespace}/pods"
+        name = places.object_name(launch.application_id)
+        try:
+            pod = self.api.create(pods, manifest.driver_pod(self._target, launch))
+        except Refused as refused:
+            if refused.status != _CONFLICT:
+                raise
+            pod = self.api.get(f"{pods}/{name}")
+            if pod["metadata"].get("labels", {}).get(places.APPLICATION_LABEL) != launch.application_id:
+                raise Conflict(
+                    f"There is a pod {name} already, and it is not this application's",
+                    fix=f"kubectl --namespace {self._target.namespace} delete pod {name}",
+                ) from refused
+        except NotFound as missing:
+            raise NotFound(
+                f"There is no namespace {self._target.namespace}",
+                why=missing.why,
+                fix=f"kubectl create namespace {self._target.namespace}",
+            ) from missing
+        self._tell(launch, pod)
+
+    def observe(self, handle: Handle) -> Observation:
+        if postponed := self._postponed.get(str(handle["application_id"])):
+            if not postponed.due():
+                return postponed.observation()
+            try:
+                self._make(postponed.launch)
+            except OverQuota as refused:
+                postponed.refused_again(refused)
+                return postponed.observation()
+            self._postponed.pop(postponed.launch.application_id, None)
+        return self._cluster(handle).observe()
+
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
+        cluster = self._cluster(handle)
+        return cluster.keeper.piece(cluster.address(), name, start, at_most) or b""
+
+    def sizes(self, handle: Handle) -> Mapping[str, int]:
+        cluster = self._cluster(handle)
+        status = cluster.keeper.status(cluster.address())
+        return {} if status is None else {str(name): int(size) for name, size in status["artefacts"].items()}
+
+    def web_interface(self, handle: Handle) -> WebInterface | None:
+        return self._cluster(handle).pages()
+
+    @contextlib.contextmanager
+    def reach(self, handle: Handle, port: int) -> Iterator[int]:
+        with contextlib.closing(self._cluster(handle).way_to(port)) as way:
+            yield way.port
+
+    def private_file(self, handle: Handle, name: str) -> str | None:
+        cluster = self._cluster(handle)
+        content = cluster.secret().get(name)
+        if content is None and cluster.running():
+            content = cluster.keeper.published(cluster.address(), name)
+        return None if content is None else content.decode()
+
+    def replace_private_file(self, handle: Handle, name: str, content: str) -> None:
+        """The node's kubelet brings it to the pods: within a minute or two, whole."""
+        body = {"data": {name: manifest.encoded(content.encode())}}
+        with contextlib.suppress(NotFound):
+            self.api.merge(self._cluster(handle).secret_path, body)
+
+    def stop(self, handle: Handle, *, grace_seconds: float) -> None:
+        """What the driver left stays with its keeper, for `collect`."""
+        self._postponed.pop(str(handle["application_id"]), None)
+        cluster = self._cluster(handle)
+        if cluster.driver() is None:
+            self._end_executors(cluster)
+            return
+        heard = cluster.running() and cluster.keeper.tell(cluster.address(), "stop" if grace_seconds else "kill")
+        if heard and not until(lambda: not cluster.running(), grace_seconds, pause_seconds=_POLL_SECONDS):
+            cluster.keeper.tell(cluster.address(), "kill")
+            until(lambda: not cluster.running(), _DEATH_SECONDS, pause_seconds=_POLL_SECONDS)
+        if cluster.running() or cluster.observe().phase is not Phase.ENDED:
+            # It never came so far that it could be asked, or hangs, or its node does.
+            self._delete(cluster, round(grace_seconds))
+        self._end_executors(cluster)
+
+    def collect(self, handle: Handle) -> Path:
+        cluster = self._cluster(handle)
+        directory = self._home.application(str(handle["application_id"])) / "artefacts"
+        (directory / "events").mkdir(parents=True, exist_ok=True, mode=0o700)
+        pod = cluster.driver()
+        status: Mapping[str, Any] | None = None
+        if pod is not None and reports.keeper_runs(pod):
+
+            def finished() -> bool:
+                nonlocal status
+                status = cluster.keeper.status(cluster.address()) or status
+                return bool(status and status["finished"])
+
+            until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS)
+        if status is not None:
+            for name in sorted(set(status["artefacts"]) - set(status["in_lake"])):
+                _fetch(lambda start, name=name: self.read(handle, name, start), directory / name)  # type: ignore[misc]
+        write_json(directory / "summary.json", reports.summary(status, pod))
+        return directory
+
+    def release(self, handle: Handle) -> None:
+        cluster = self._cluster(handle)
+        if cluster.driver() is not None:
+            self._delete(cluster, 0)
+        self._end_executors(cluster)
+        self.api.delete(cluster.secret_path)
+        shutil.rmtree(self._home.application(str(handle["application_id"])), ignore_errors=True)
+        self._clusters.forget(str(handle["application_id"]))
+
+    def _tell(self, launch: Launch, pod: Mapping[str, Any]) -> None:
+        try:
+            content = {
+                **plan.content(self._target, launch, token=secrets.token_hex(32), authentication=secrets.token_hex(32)),
+                **localfiles.content(launch),
+            }
+        except OSError as error:
+            raise InvalidInput(f"{error.filename} cannot be read", why=str(error.strerror)) from error
+        if sum(map(len, content.values())) > _MOST_IN_A_SECRET:
+            raise InvalidInput(
+                "The application's local files are too large to travel with its pod",
+                why=f"Kubernetes carries 1 MiB; {', '.join(localfiles.paths(launch))}",
+                fix="penstock lake put FILE KEY, then name it as s3a://BUCKET/KEY",
+            )
+        try:
+            body = manifest.secret(self._target, launch, dict(pod), content)
+            self.api.create(f"/api/v1/namespaces/{self._target.namespace}/secrets", body)
+        except Refused as refused:
+            if refused.status != _CONFLICT:
+                raise
+
+    def _delete(self, cluster: Cluster, grace_seconds: int) -> None:
+        self.api.delete(cluster.pod_path, grace_seconds=grace_seconds)
+        if not until(lambda: cluster.driver() is None, grace_seconds + _DEATH_SECONDS, pause_seconds=_POLL_SECONDS):
+            # A node that does not answer cannot say that the pod is gone.
+            self.api.delete(cluster.pod_path, grace_seconds=0)
+            if not until(lambda: cluster.driver() is None, _DEATH_SECONDS, pause_seconds=_POLL_SECONDS):
+                raise ClusterError(
+                    f"The pod {cluster.name} does not go",
+                    fix=f"kubectl delete pod {cluster.name} --force --grace-period 0",
+                )
+
+    def _end_executors(self, cluster: Cluster) -> None:
+        if cluster.executors():
+            selector = f"{places.APPLICATION_LABEL}={cluster.name},{places.ROLE_LABEL}={places.EXECUTOR}"
+            path = f"/api/v1/namespaces/{self._target.namespace}/pods"
+            self.api.delete(path, grace_seconds=_EXECUTOR_GRACE_SECONDS, labelSelector=selector)
+            until(lambda: not cluster.executors(), _DEATH_SECONDS, pause_seconds=_POLL_SECONDS)
+
+    def _cluster(self, handle: Handle) -> Cluster:
+        application_id = str(handle["application_id"])
+        namespace = str(handle.get("namespace", self._target.namespace))
+        return self._clusters.get(application_id, lambda: Cluster(self.api, namespace, application_id, self._target))
+
+
+def _fetch(read: Callable[[int], bytes], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with target.open("wb") as file:
+        while piece := read(file.tell()):
+            file.write(piece)

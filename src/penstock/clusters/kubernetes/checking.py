@@ -1,0 +1,142 @@
+"""Whether a Kubernetes can run applications as its target says, asked before there is any pod."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from penstock.clusters.base import Launch
+from penstock.clusters.kubernetes import limits, permissions, quotas, room
+from penstock.clusters.kubernetes.api import Api
+from penstock.clusters.kubernetes.target import Target
+from penstock.engine.application import ClusterSize
+from penstock.errors import ClusterError, Forbidden, InvalidInput, NotFound
+
+_DATABASE = re.compile(r"jdbc:postgresql://(\[[0-9a-f:]+\]|[^:/?<]+)")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`fix` is empty where all is well."""
+
+    about: str
+    said: str
+    fix: str = ""
+
+    @property
+    def good(self) -> bool:
+        return not self.fix
+
+
+def findings(api: Api, target: Target) -> Iterator[Finding]:
+    """Raises `ClusterError` where the API server does not answer, `Forbidden` where it does not know who asks."""
+    namespace = target.namespace
+    version = api.get("/version")
+    yield Finding("server", f"{api.access.server}, Kubernetes {version.get('gitVersion', '?')}")
+    if not _exists(api, f"/api/v1/namespaces/{namespace}"):
+        yield Finding("namespace", f"there is no {namespace}", f"kubectl create namespace {namespace}")
+        return
+    yield Finding("namespace", namespace)
+    yield _permissions(api, target)
+    yield from _named(api, target)
+    try:
+        found = room.nodes(api)
+    except ClusterError as error:
+        yield Finding("nodes", error.why, "" if target.capacity else error.fix)
+        return
+    has = target.capacity or room.capacity_of(found, target)
+    for quota in quotas.of_namespace(api, namespace):
+        yield Finding("quota", quotas.told(quota))
+    fix = "" if has.cores else "node_selector: in the cluster's file excludes them all; kubectl get nodes --show-labels"
+    yield Finding("nodes", f"{len(found)}, {has.memory_bytes >> 30} GiB of memory for pods", fix)
+
+
+def require_fit(api: Api, target: Target, size: ClusterSize) -> None:
+    """Raise `ClusterError` where no node could ever hold one of the pods, or a limit range of the namespace refuses it.
+    Unknown means that one could."""
+    problem = None
+    with contextlib.suppress(ClusterError):
+        problem = room.too_large(size, room.nodes(api), target)
+    problem = problem or limits.beyond(size, limits.of_namespace(api, target.namespace), target)
+    if problem is not None:
+        raise ClusterError("The cluster does not fit there", why=problem.message, fix=problem.fix)
+
+
+def require_usable(api: Api, target: Target) -> None:
+    """Raise what the first bad finding of those that stop a pod from being made says."""
+    for finding in findings(api, target):
+        if not finding.good:
+            raise ClusterError(f"Kubernetes cannot run it: {finding.about}", why=finding.said, fix=finding.fix)
+
+
+def require_within_reach(launch: Launch) -> None:
+    """Raise `InvalidInput` where lake or catalog are at an address that means the pod itself to a pod."""
+    for content in launch.private_files.values():
+        if (found := _DATABASE.search(content)) and is_loopback(found[1].strip("[]")):
+            raise InvalidInput(
+                "Pods cannot reach the catalog's database",
+                why=f"{found[1]} is this machine's own, and each pod's own",
+                fix="use a PostgreSQL that pods reach: PENSTOCK_DATABASE_URL=postgresql://USER:PASSWORD@HOST/",
+            )
+    for endpoint in launch.lake.endpoints if launch.lake else ():
+        if is_loopback(urlsplit(endpoint).hostname or ""):
+            name = launch.lake.name if launch.lake else ""
+            raise InvalidInput(
+                f"Pods cannot reach the lake “{name}”",
+                why=f"{endpoint} is this machine's own, and each pod's own",
+                fix=f"name it by an address that pods reach: penstock lake add {name} --endpoint http://HOST:PORT …",
+            )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _permissions(api: Api, target: Target) -> Finding:
+    if missing := list(permissions.missing_to_engine(api, target)):
+        lacked = "; ".join(f"{', '.join(one.verbs)} {one.resource}" for one in missing)
+        me = permissions.who(api) or "NAME"
+        fix = permissions.permitting(missing, target.namespace, f"--user={me}")
+        return Finding("permissions", f"{me} may not {lacked}", fix)
+    if missing := list(permissions.missing_to_driver(api, target)):
+        lacked = "; ".join(f"{', '.join(one.verbs)} {one.resource}" for one in missing)
+        subject = f"--serviceaccount={target.namespace}:{target.service_account}"
+        fix = permissions.permitting(missing, target.namespace, subject)
+        return Finding("permissions", f"drivers (service account {target.service_account}) may not {lacked}", fix)
+    return Finding("permissions", "all that it takes")
+
+
+def _named(api: Api, target: Target) -> Iterator[Finding]:
+    base = f"/api/v1/namespaces/{target.namespace}"
+    accounts = [target.service_account, *filter(None, [target.executor_service_account])]
+    for account in accounts:
+        if not _exists(api, f"{base}/serviceaccounts/{account}"):
+            fix = f"kubectl --namespace {target.namespace} create serviceaccount {account}"
+            yield Finding("service account", f"there is no {account}", fix)
+    for secret in (*target.pull_secrets, *target.environment_from):
+        if not _exists(api, f"{base}/secrets/{secret}"):
+            fix = f"kubectl --namespace {target.namespace} create secret generic {secret} …"
+            yield Finding("secret", f"there is no {secret}", fix)
+    if target.priority_class and not _exists(
+        api, f"/apis/scheduling.k8s.io/v1/priorityclasses/{target.priority_class}"
+    ):
+        fix = f"kubectl create priorityclass {target.priority_class} --value=…"
+        yield Finding("priority class", f"there is no {target.priority_class}", fix)
+
+
+def _exists(api: Api, path: str) -> bool:
+    """What may not be looked at is taken to be there: only its absence is a finding."""
+    try:
+        api.get(path)
+    except NotFound:
+        return False
+    except Forbidden:
+        return True
+    return True

@@ -1,0 +1,157 @@
+"""One application's pods as they are now, and what they mean."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from penstock.clusters.base import Observation, Phase, WebInterface
+from penstock.clusters.kubernetes import explanation, places, quotas, reports
+from penstock.clusters.kubernetes.api import Api
+from penstock.clusters.kubernetes.keeperclient import KeeperClient
+from penstock.clusters.kubernetes.relay import Relay
+from penstock.clusters.kubernetes.target import Target
+from penstock.clusters.kubernetes.watching import PodWatch
+from penstock.engine.application import Reason
+from penstock.errors import NotFound, PenstockError
+
+Json = Mapping[str, Any]
+
+_ASK_SECONDS = 1.0
+_QUOTA_SECONDS = 5.0
+
+
+class Cluster:
+    """Followed by a watch until `close`. Raises as `Api` does."""
+
+    def __init__(self, api: Api, namespace: str, application_id: str, target: Target) -> None:
+        self.name = places.object_name(application_id)
+        self.pod_path = f"/api/v1/namespaces/{namespace}/pods/{self.name}"
+        self.secret_path = f"/api/v1/namespaces/{namespace}/secrets/{self.name}"
+        self._events_path = f"/api/v1/namespaces/{namespace}/events"
+        self._api = api
+        self._namespace = namespace
+        self._target = target
+        self._watch = PodWatch(api, namespace, f"{places.APPLICATION_LABEL}={application_id}")
+        self.keeper = KeeperClient(api, namespace, self.name, self._token)
+        self._status: Mapping[str, Any] | None = None
+        self._asked_at = -_ASK_SECONDS
+        self._shortage: str | None = None
+        self._looked_at = time.monotonic()
+        self._lost: dict[str, str] = {}
+        self._uid: str | None = None
+        self._pages: dict[int, Relay] = {}
+        self._opening = threading.Lock()
+
+    def close(self) -> None:
+        self._watch.close()
+        with self._opening:
+            for way in self._pages.values():
+                way.close()
+            self._pages.clear()
+
+    def way_to(self, port: int) -> Relay:
+        """To that port of the driver's loopback; to be closed by whoever asks for it."""
+        return Relay(lambda: self.keeper.entrance(self.address(), port))
+
+    def pages(self) -> WebInterface | None:
+        """The way to them stays open until `close`."""
+        if (found := self.keeper.pages(self.address())) is None:
+            return None
+        port, key = found
+        with self._opening:
+            if port not in self._pages:
+                self._pages[port] = self.way_to(port)
+            return WebInterface("127.0.0.1", self._pages[port].port, key=key)
+
+    def driver(self) -> Json | None:
+        if (known := self._watch.pods().get(self.name)) is None:
+            # A watch tells a little later what was just made; that there is none has to be true.
+            try:
+                known = self._api.get(self.pod_path)
+            except NotFound:
+                return None
+        if (uid := known["metadata"].get("uid")) != self._uid:
+            # Another attempt's: what was known was of the one before.
+            self._uid, self._status, self._lost = uid, None, {}
+            self.keeper.forget()
+        return known
+
+    def executors(self) -> list[Json]:
+        return [pod for name, pod in self._watch.pods().items() if name != self.name]
+
+    def address(self) -> str | None:
+        found = (self.driver() or {}).get("status", {}).get("podIP")
+        return None if found is None else str(found)
+
+    def running(self) -> bool:
+        """Whether the driver's container does."""
+        pod = self.driver()
+        return pod is not None and reports.driver_runs(pod)
+
+    def secret(self) -> Mapping[str, bytes]:
+        try:
+            found = self._api.get(self.secret_path).get("data") or {}
+        except NotFound:
+            return {}
+        return {name: base64.b64decode(value) for name, value in found.items()}
+
+    def observe(self) -> Observation:
+        pod, executors = self.driver(), self.executors()
+        for executor in executors:
+            if why := explanation.loss_of_executor(executor):
+                self._lost[str(executor["metadata"]["name"])] = why
+        patience = self._target.start_timeout_seconds
+        seen = explanation.of_driver(pod, at=datetime.now(timezone.utc), patience_seconds=patience)
+        if seen.phase is Phase.STARTING and seen.reason is None and pod is not None:
+            events = self._events()
+            seen = explanation.of_driver(pod, at=datetime.now(timezone.utc), patience_seconds=patience, events=events)
+        status = self._ask() if seen.phase in (Phase.RUNNING, Phase.ENDED) else None
+        progress = (status or {}).get("progress")
+        phase = Phase.STARTING if seen.phase is Phase.RUNNING and progress is None else seen.phase
+        return Observation(
+            phase,
+            exit_code=seen.exit_code,
+            spark_application_id=(progress or {}).get("application_id"),
+            progress=progress,
+            detail=seen.reason.message if seen.reason else "",
+            lost_executors=len(self._lost),
+            reason=seen.reason or (self._why_executors_wait(pod, executors) if phase is not Phase.ENDED else None),
+            hopeless=seen.hopeless,
+        )
+
+    def _why_executors_wait(self, driver: Json | None, executors: Sequence[Json]) -> Reason | None:
+        if reason := explanation.of_executors(executors):
+            return reason
+        if driver is None or (missing := explanation.executors_missing(driver, executors)) is None:
+            return None
+        if time.monotonic() - self._looked_at >= _QUOTA_SECONDS:
+            self._looked_at = time.monotonic()
+            with contextlib.suppress(PenstockError):
+                self._shortage = quotas.shortage(quotas.of_namespace(self._api, self._namespace), missing.each)
+        return None if self._shortage is None else explanation.of_quota(missing.number, self._shortage)
+
+    def _ask(self) -> Mapping[str, Any] | None:
+        if time.monotonic() - self._asked_at >= _ASK_SECONDS:
+            self._asked_at = time.monotonic()
+            self._status = self.keeper.status(self.address()) or self._status
+        return self._status
+
+    def _events(self) -> list[Mapping[str, Any]]:
+        """Of the pod alone; nobody's permission to see them is no problem."""
+        if time.monotonic() - self._asked_at < _ASK_SECONDS:
+            return []
+        self._asked_at = time.monotonic()
+        with contextlib.suppress(PenstockError):
+            found = self._api.get(self._events_path, fieldSelector=f"involvedObject.name={self.name}")
+            return sorted(found.get("items") or [], key=lambda event: str(event.get("lastTimestamp") or ""))
+        return []
+
+    def _token(self) -> str | None:
+        content = self.secret().get(places.TOKEN)
+        return None if content is None else content.decode("ascii")

@@ -1,0 +1,154 @@
+"""What a driver pod is told to start, and Spark's settings for it. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+from penstock.clusters.base import Launch
+from penstock.clusters.kubernetes import localfiles, manifest, places
+from penstock.clusters.kubernetes.target import Target
+from penstock.clusters.plan import BUILT_IN
+from penstock.lake.base import Lake
+from penstock.profiles.cache import PREFIX as CACHE
+from penstock.profiles.scratch import MEMORY
+
+_K8S = "spark.kubernetes."
+
+
+def content(target: Target, launch: Launch, *, token: str, authentication: str) -> dict[str, bytes]:
+    """The secret's keys but for the application's local files: see `localfiles`."""
+    return {
+        **{name: text.encode() for name, text in launch.private_files.items()},
+        places.PLAN: json.dumps(plan(target, launch)).encode(),
+        # JSON is YAML.
+        places.TEMPLATE: json.dumps(manifest.executor_template(target, launch)).encode(),
+        places.TOKEN: token.encode(),
+        places.AUTHENTICATION: authentication.encode(),
+    }
+
+
+def plan(target: Target, launch: Launch) -> dict[str, Any]:
+    return {
+        "application_id": launch.application_id,
+        "size": asdict(launch.spec.size),
+        "settings": settings(target, launch),
+        "submit": submit_options(launch),
+        "arguments": list(launch.spec.arguments),
+        "authorities": launch.authorities,
+        "lake": _lake_of_pods(launch),
+    }
+
+
+def settings(target: Target, launch: Launch) -> dict[str, str]:
+    """The launch's own, and over them what makes these pods one cluster.
+
+    What only the pod knows (its address, the API server's) it adds itself.
+    """
+    size = launch.spec.size
+    plugins = ["io.penstock.cluster.ObserverPlugin", "org.apache.spark.penstock.PagesPlugin"]
+    scratch = {}
+    if size.scratch_memory_bytes:
+        plugins.append("io.penstock.cluster.ScratchPlugin")
+        scratch = {
+            MEMORY: f"{size.scratch_memory_bytes}b",
+            "spark.penstock.scratch.directory": str(places.SCRATCH_MEMORY),
+        }
+    return {
+        "spark.kubernetes.allocation.batch.size": "50",
+        **launch.settings,
+        "spark.submit.deployMode": "client",
+        "spark.app.name": launch.spec.name,
+        "spark.driver.port": str(places.DRIVER_PORT),
+        "spark.driver.blockManager.port": str(places.BLOCKS_PORT),
+        "spark.blockManager.port": str(places.BLOCKS_PORT),
+        "spark.driver.cores": str(size.driver.cores),
+        "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
+        "spark.executor.cores": str(size.executor.cores),
+        "spark.executor.memory": f"{size.executor.memory_bytes >> 20}m",
+        "spark.executor.memoryOverhead": f"{_beside_heap(target, launch) >> 20}m",
+        **_executors(launch),
+        "spark.penstock.directory": str(places.CLUSTER),
+        "spark.penstock.executors": str(size.executors),
+        "spark.plugins": ",".join(filter(None, [*plugins, launch.settings.get("spark.plugins", "")])),
+        **scratch,
+        **_page_cache(target),
+        "spark.local.dir": str(places.SCRATCH),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (places.ARTEFACTS / "events").as_uri(),
+        "spark.authenticate": "true",
+        "spark.authenticate.secret.file": str(places.KEYS / places.AUTHENTICATION),
+        f"{_K8S}namespace": target.namespace,
+        f"{_K8S}container.image": target.image,
+        **({f"{_K8S}container.image.pullPolicy": target.pull_policy} if target.pull_policy else {}),
+        **({f"{_K8S}container.image.pullSecrets": ",".join(target.pull_secrets)} if target.pull_secrets else {}),
+        f"{_K8S}driver.pod.name": places.object_name(launch.application_id),
+        f"{_K8S}executor.podTemplateFile": str(places.LAUNCH / places.TEMPLATE),
+        f"{_K8S}executor.podTemplateContainerName": places.EXECUTOR,
+        f"{_K8S}executor.useDriverPodIP": "true",
+        f"{_K8S}executor.request.cores": manifest.milli(size.executor.cores * target.cpu_request),
+        f"{_K8S}executor.limit.cores": str(size.executor.cores),
+        **_executor_account(target),
+    }
+
+
+def submit_options(launch: Launch) -> list[str]:
+    """Spark's own, and the application; its arguments follow."""
+    spec = launch.spec
+    where = dict(zip(localfiles.paths(launch), localfiles.keys(launch).values(), strict=True))
+
+    def as_uri(path: str) -> str:
+        if own := localfiles.in_image(path):
+            return f"{places.JARS}{own}"
+        return (places.LAUNCH / where[path]).as_uri() if path in where else path
+
+    options = ["--class", spec.main_class] if spec.main_class else []
+    for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
+        if paths:
+            options += [option, ",".join(map(as_uri, paths))]
+    application = spec.application if spec.application == BUILT_IN else as_uri(spec.application)
+    return [*options, application]
+
+
+def _beside_heap(target: Target, launch: Launch) -> int:
+    """Files in memory are counted as an executor's own by the kernel that holds it to its limit."""
+    size = launch.spec.size
+    return manifest.overhead_bytes(size.executor, target) + size.scratch_memory_bytes // size.executors
+
+
+def _executors(launch: Launch) -> dict[str, str]:
+    """So many; or, with dynamic allocation, as many as there is work for, and never more."""
+    number = str(launch.spec.size.executors)
+    if launch.settings.get("spark.dynamicAllocation.enabled", "").lower() != "true":
+        return {"spark.executor.instances": number}
+    most = launch.settings.get("spark.dynamicAllocation.maxExecutors", number)
+    return {
+        "spark.dynamicAllocation.maxExecutors": min(most, number, key=int),
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    }
+
+
+def _executor_account(target: Target) -> dict[str, str]:
+    if target.executor_service_account is None:
+        return {}
+    return {f"{_K8S}authenticate.executor.serviceAccountName": target.executor_service_account}
+
+
+def _page_cache(target: Target) -> dict[str, str]:
+    told = {}
+    for tier, said in target.page_cache.items():
+        told[f"{CACHE}{tier}.dir"] = str(places.CACHE / tier)
+        told[f"{CACHE}{tier}.size"] = str(said.size_bytes)
+    if told:
+        told["spark.storage.replication.topologyMapper"] = "io.penstock.cluster.NodeTopology"
+    return told
+
+
+def _lake_of_pods(launch: Launch) -> dict[str, Any] | None:
+    lake: Lake | None = launch.lake
+    if lake is None:
+        return None
+    # The engine's own file of certificates is not in the pods; what it held is.
+    there = str(places.PRIVATE / launch.authorities) if launch.authorities else None
+    return replace(lake, ca_file=there).as_json()

@@ -1,0 +1,1 @@
+"""What runs inside the pods of a cluster, in Penstock's image."""

@@ -1,0 +1,217 @@
+"""Which Kubernetes a home's applications run on, and how their pods are to be made there: one YAML file, as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.clusters.base import Capacity
+from penstock.profiles.values import size_in_bytes
+from penstock.yamlfile import Entry, parse, read
+
+Json = Mapping[str, Any]
+
+_FIX = "penstock cluster example prints such a file, with every key explained"
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,511}")
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where shuffle and spill are, for each pod: an `emptyDir` of that size on the node's disk or in its memory, or
+    below a directory of the nodes (`path`), which may be a device of its own."""
+
+    medium: str = "disk"
+    size_bytes: int = 20 << 30
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class CacheTier:
+    """A directory of each node that outlives pods, and how much may be in it."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """`context` and `kubeconfig` are None where the usual ones are meant, or the engine runs as a pod itself."""
+
+    namespace: str
+    image: str
+    kubeconfig: str | None = None
+    context: str | None = None
+    pull_policy: str | None = None
+    pull_secrets: tuple[str, ...] = ()
+    service_account: str = "default"
+    executor_service_account: str | None = None
+    labels: Json = field(default_factory=dict)
+    annotations: Json = field(default_factory=dict)
+    node_selector: Json = field(default_factory=dict)
+    tolerations: tuple[Json, ...] = ()
+    affinity: Json = field(default_factory=dict)
+    priority_class: str | None = None
+    scratch: Scratch = field(default_factory=Scratch)
+    page_cache: Mapping[str, CacheTier] = field(default_factory=dict)
+    """By tier: `memory`, `disk`."""
+    environment_from: tuple[str, ...] = ()
+    """Secrets whose keys are environment variables of driver and executors."""
+    overhead: float = 0.10
+    """Of the heap, for what a JVM needs beside it; at least 384 MiB."""
+    cpu_request: float = 1.0
+    """How much of each core a pod asks to be kept for it; its limit are the whole cores."""
+    start_timeout_seconds: float = 600.0
+    """How long a driver pod may be without a node, or without its image, before its application fails."""
+    capacity: Capacity | None = None
+    """What may be promised to applications in all; None: what the nodes have."""
+    driver_template: Json = field(default_factory=dict)
+    executor_template: Json = field(default_factory=dict)
+
+
+def read_target(path: Path) -> Target:
+    """Raises `InvalidInput` that names the line."""
+    return _target(read(path, fix=_FIX))
+
+
+def parse_target(text: str, source: str) -> Target:
+    return _target(parse(text, source))
+
+
+def _target(entry: Entry) -> Target:
+    given = entry.mapping()
+    readers = _READERS
+    for name, value in given.items():
+        if name not in readers and name != "kind":
+            value.unknown(name, ("kind", *readers))
+    if "kind" not in given or given["kind"].value != "kubernetes":
+        entry.wrong("says of no kind of cluster that is known", fix=f"kind: kubernetes; {_FIX}")
+    for required in ("namespace", "image"):
+        if required not in given:
+            entry.wrong(f"does not say {required}", fix=_FIX)
+    return Target(**{name: readers[name](value) for name, value in given.items() if name != "kind"})
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Callable[[Entry], str]:
+    def one(entry: Entry) -> str:
+        if not isinstance(entry.value, str) or not pattern.fullmatch(entry.value):
+            entry.wrong(f"cannot be {entry.value!r}", fix=what)
+        return str(entry.value)
+
+    return one
+
+
+_name = _matching(
+    re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"), "a name has lower-case letters, digits, '-' and '.'"
+)
+_text = _matching(re.compile(r".+"), "give a text")
+_directory = _matching(re.compile(r"/.+"), "give a whole path, beginning with /")
+
+
+def _list_of(one: Callable[[Entry], Any]) -> Callable[[Entry], tuple[Any, ...]]:
+    def several(entry: Entry) -> tuple[Any, ...]:
+        if not isinstance(entry.value, list):
+            entry.wrong("is not a list", fix="write `- value`, one a line")
+        return tuple(one(item) for item in entry.value)
+
+    return several
+
+
+def _object(entry: Entry) -> dict[str, Any]:
+    entry.mapping()
+    value: dict[str, Any] = entry.plain()
+    return value
+
+
+def _labels(entry: Entry) -> dict[str, str]:
+    return {name: _text_or_empty(value) for name, value in entry.items()}
+
+
+def _text_or_empty(entry: Entry) -> str:
+    if not isinstance(entry.value, str):
+        entry.wrong(f"is not a text but {entry.value!r}", fix=f"quote it: '{entry.value}'")
+    return str(entry.value)
+
+
+def _size(entry: Entry) -> int:
+    # Kubernetes writes Gi for what Spark calls g.
+    found = size_in_bytes(str(entry.value).lower().replace("i", ""))
+    if not found or found < 0:
+        entry.wrong(f"is not a size but {entry.value!r}", fix="write it like 512m, 20g or 20Gi")
+    return found
+
+
+def _share(entry: Entry) -> float:
+    if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)) or not 0 <= entry.value <= 4:
+        entry.wrong(f"is not a share but {entry.value!r}", fix="write it like 0.10")
+    return float(entry.value)
+
+
+def _cpu_request(entry: Entry) -> float:
+    share = _share(entry)
+    if not 0.01 <= share <= 1:
+        entry.wrong(f"is not a part of a core but {entry.value!r}", fix="1.0 keeps whole cores, 0.5 halves of them")
+    return share
+
+
+def _part(entry: Entry, known: Mapping[str, Callable[[Entry], Any]], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    found = {}
+    for name, value in entry.items():
+        if name not in known:
+            value.unknown(name, tuple(known))
+        found[name] = known[name](value)
+    for name in required:
+        if name not in found:
+            entry.wrong(f"does not say {name}", fix=_FIX)
+    return found
+
+
+def _scratch(entry: Entry) -> Scratch:
+    readers = {"medium": lambda value: value.one_of(("disk", "memory")), "size": _size, "path": _directory}
+    said = _part(entry, readers)
+    if "size" in said:
+        said["size_bytes"] = said.pop("size")
+    return Scratch(**said)
+
+
+def _page_cache(entry: Entry) -> dict[str, CacheTier]:
+    def tier(value: Entry) -> CacheTier:
+        said = _part(value, {"path": _directory, "size": _size}, ("path", "size"))
+        return CacheTier(said["path"], said["size"])
+
+    return _part(entry, {"memory": tier, "disk": tier})
+
+
+def _capacity(entry: Entry) -> Capacity:
+    said = _part(entry, {"cores": lambda value: value.whole(at_least=1), "memory": _size}, ("cores", "memory"))
+    return Capacity(said["cores"], said["memory"])
+
+
+_READERS: Mapping[str, Callable[[Entry], Any]] = {
+    "namespace": _matching(_DNS_LABEL, "a namespace has at most 63 lower-case letters, digits and '-'"),
+    "image": _matching(_IMAGE, "REGISTRY/NAME:TAG, as penstock image build names it"),
+    "kubeconfig": _text,
+    "context": _text,
+    "pull_policy": lambda entry: entry.one_of(("Always", "IfNotPresent", "Never")),
+    "pull_secrets": _list_of(_name),
+    "service_account": _name,
+    "executor_service_account": _name,
+    "labels": _labels,
+    "annotations": _labels,
+    "node_selector": _labels,
+    "tolerations": _list_of(_object),
+    "affinity": _object,
+    "priority_class": _name,
+    "scratch": _scratch,
+    "page_cache": _page_cache,
+    "environment_from": _list_of(_name),
+    "overhead": _share,
+    "cpu_request": _cpu_request,
+    "start_timeout_seconds": lambda entry: float(entry.whole(at_least=1)),
+    "capacity": _capacity,
+    "driver_template": _object,
+    "executor_template": _object,
+}

@@ -1,0 +1,157 @@
+"""The documents of an image by the OCI's image specification 1.1: configuration, manifest, index. Pure.
+
+The same input gives the same bytes: keys are sorted, times come from the caller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from penstock.errors import InvalidInput
+
+CONFIG = "application/vnd.oci.image.config.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+
+LAYOUT_FILE = "oci-layout"
+LAYOUT = {"imageLayoutVersion": "1.0.0"}
+
+_NAME = re.compile(
+    r"(?P<repository>(?:[a-z0-9][a-z0-9.-]*(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*):(?P<tag>[\w][\w.-]{0,127})"
+)
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Bytes known by their digest; `media_type` says what they are."""
+
+    digest: str
+    size: int
+    media_type: str
+
+    @property
+    def path(self) -> str:
+        return "blobs/" + self.digest.replace(":", "/")
+
+    def descriptor(self, **more: Any) -> dict[str, Any]:
+        return {"mediaType": self.media_type, "digest": self.digest, "size": self.size, **more}
+
+
+@dataclass(frozen=True)
+class Layer:
+    blob: Blob
+    diff_id: str
+    """The digest of what it is unpacked; whoever runs the image checks it."""
+    history: str
+
+
+@dataclass(frozen=True)
+class Name:
+    """`repository` as it is written, `full` with the registry that is meant where none is."""
+
+    repository: str
+    tag: str
+
+    @property
+    def full(self) -> str:
+        first = self.repository.split("/")[0]
+        if "/" in self.repository and ("." in first or ":" in first or first == "localhost"):
+            return f"{self.repository}:{self.tag}"
+        return f"docker.io/{self.repository if '/' in self.repository else 'library/' + self.repository}:{self.tag}"
+
+
+def name(text: str) -> Name:
+    """Raises `InvalidInput`."""
+    found = _NAME.fullmatch(text)
+    if found is None:
+        raise InvalidInput(
+            f"“{text[:120]}” cannot be the name of an image",
+            why="it is [REGISTRY/]NAME:TAG, in lower case",
+            fix="--name registry.example.com/analytics/penstock:1.0",
+        )
+    return Name(found["repository"], found["tag"])
+
+
+def document(content: Mapping[str, Any] | Sequence[Any], media_type: str) -> tuple[Blob, bytes]:
+    data = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return Blob(digest(data), len(data), media_type), data
+
+
+def digest(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def configuration(
+    layers: Sequence[Layer], *, architecture: str, created: int, config: Mapping[str, Any], base: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`created` in seconds since 1970; `base` is the configuration of the image below, or empty."""
+    below = base.get("rootfs", {}).get("diff_ids", [])
+    at = datetime.fromtimestamp(created, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "architecture": architecture,
+        "os": "linux",
+        "created": at,
+        "config": merged(base.get("config") or {}, config),
+        "rootfs": {"type": "layers", "diff_ids": [*below, *(layer.diff_id for layer in layers)]},
+        "history": [
+            *base.get("history", []),
+            *({"created": at, "created_by": f"penstock image build: {layer.history}"} for layer in layers),
+        ],
+    }
+
+
+def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A base's configuration below ours: its variables and labels stay where we have none of that name."""
+    variables = dict(line.partition("=")[::2] for line in [*(base.get("Env") or []), *own.get("Env", [])])
+    labels = {**(base.get("Labels") or {}), **own.get("Labels", {})}
+    return {
+        **{key: value for key, value in base.items() if key not in ("Cmd", "Healthcheck", "OnBuild")},
+        **own,
+        "Env": [f"{key}={value}" for key, value in sorted(variables.items())],
+        "Labels": labels,
+    }
+
+
+def manifest(config: Blob, layers: Sequence[Blob], annotations: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": config.descriptor(),
+        "layers": [layer.descriptor() for layer in layers],
+        "annotations": dict(annotations),
+    }
+
+
+def index(manifest_blob: Blob, called: Name, architecture: str) -> dict[str, Any]:
+    return {
+        "schemaVersion": 2,
+        "mediaType": INDEX,
+        "manifests": [
+            manifest_blob.descriptor(
+                platform={"architecture": architecture, "os": "linux"},
+                annotations={
+                    # containerd and podman read the first, skopeo and the specification the second.
+                    "io.containerd.image.name": called.full,
+                    "org.opencontainers.image.ref.name": called.tag,
+                },
+            )
+        ],
+    }
+
+
+def docker_manifest(config: Blob, layers: Sequence[Blob], called: Name) -> list[dict[str, Any]]:
+    """For `docker load` before its release 25, which knows no other description; it reads the same files."""
+    return [
+        {
+            "Config": config.path,
+            "RepoTags": [f"{called.repository}:{called.tag}"],
+            "Layers": [layer.path for layer in layers],
+        }
+    ]
