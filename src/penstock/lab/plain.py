@@ -1,4 +1,8 @@
-"""Spark as it comes, for comparison: pyspark's own `spark-submit`, with S3A and the same catalog, without Penstock."""
+"""Spark as it comes, for comparison: pyspark's own `spark-submit`, with S3A and the same catalog, without Penstock.
+
+But for one interceptor of S3A's requests: over http S3A signs empty objects by chunks, which Ceph 16 refuses, so that
+without it no plain Spark writes there at all.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from pathlib import Path
 
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
+from penstock.clusters import trust
 from penstock.clusters.jvm import find_java, penstock_jars, spark_jars
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import ClusterSize
@@ -23,12 +28,16 @@ from penstock.home import Home, write_atomically
 from penstock.lab.usage import SessionUsage, watching
 from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
-from penstock.lake.settings import CREDENTIALS_FILE, ENVIRONMENT, private_credentials_file, spark_settings
+from penstock.lake.settings import environment, private_files, spark_settings
 from penstock.processes import ProcessId, end_process, processes_below
 from penstock.units import MIB
 
 _PREFIX = "plain-"
 _LOOK_EVERY_SECONDS = 0.5
+
+_INTERCEPTORS = "spark.hadoop.fs.s3a.audit.execution.interceptors"
+_EMPTY_BODIES = "io.penstock.fs.EmptyBodies"
+_ITS_JAR = "penstock-filesystem.jar"
 
 
 @dataclass(frozen=True)
@@ -51,8 +60,10 @@ class PlainSpark:
     Secrets are in files of mode 0600 there, never in an argument or a setting.
     """
 
-    def __init__(self, directory: Path, lake: Lake) -> None:
+    def __init__(self, directory: Path, lake: Lake, options: Sequence[str] = ()) -> None:
+        """`options` go to every JVM."""
         self.directory = directory
+        self._options = " ".join(f'"{option}"' for option in options)
         self._lake = lake
 
     @staticmethod
@@ -62,11 +73,11 @@ class PlainSpark:
         _sweep(home.root)
         with tempfile.TemporaryDirectory(prefix=_prefix_of_this_process(), dir=home.root) as name:
             directory = Path(name)
-            write_atomically(
-                directory / CREDENTIALS_FILE, private_credentials_file(Lakes(home).credentials_of(lake)), mode=0o600
-            )
+            credentials = Lakes(home).client_credentials(lake)
+            for file, content in private_files(lake, credentials).items():
+                write_atomically(directory / file, content)
             write_atomically(directory / "hive-site.xml", Metastore(Database(home)).hive_site(), mode=0o600)
-            yield PlainSpark(directory, lake)
+            yield PlainSpark(directory, lake, trust.options(find_java(), lake.authorities, cache=home.cache))
 
     def submit(
         self,
@@ -115,7 +126,7 @@ class PlainSpark:
             return _ended(submitted, process.returncode, usage, submission)
 
     def _environment(self, submission: Path) -> dict[str, str]:
-        own = {name: value.replace("{private}", str(self.directory)) for name, value in ENVIRONMENT.items()}
+        own = {name: value.replace("{private}", str(self.directory)) for name, value in environment(self._lake).items()}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
         return {
             **kept,
@@ -132,11 +143,14 @@ class PlainSpark:
         return {
             **spark_settings(self._lake),
             **settings,
+            _INTERCEPTORS: ",".join(filter(None, (settings.get(_INTERCEPTORS), _EMPTY_BODIES))),
             "spark.driver.memory": f"{size.driver.memory_bytes // MIB}m",
             "spark.executor.memory": f"{size.executor.memory_bytes // MIB}m",
             "spark.executor.cores": str(size.executor.cores),
             "spark.driver.extraClassPath": s3a,
             "spark.executor.extraClassPath": s3a,
+            "spark.driver.defaultJavaOptions": self._options,
+            "spark.executor.defaultJavaOptions": self._options,
             "spark.driver.host": "127.0.0.1",
             "spark.sql.catalogImplementation": "hive",
             # Both arms write one, uncompressed and whole: it tells when the first task was launched.
@@ -161,7 +175,7 @@ def separate_executors(size: ClusterSize) -> str:
 
 
 def _ours(jar: Path) -> bool:
-    return jar.name.startswith("penstock-")
+    return jar.name.startswith("penstock-") and jar.name != _ITS_JAR
 
 
 def _spark_home(directory: Path) -> None:

@@ -120,6 +120,11 @@ class Relative:
     capacity: float
 
     @property
+    def performance(self) -> float:
+        """Work done in the same time: above 1 is faster."""
+        return 1 / self.time
+
+    @property
     def price_performance(self) -> float:
         """Time × raw capacity: below 1 the same work costs less storage-time than with the baseline."""
         return self.time * self.capacity

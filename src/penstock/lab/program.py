@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.clusters import jvm, plan
+from penstock.clusters import jvm, plan, trust
 from penstock.clusters.plan import BUILT_IN
 from penstock.clusters.properties import as_properties
 from penstock.engine import settings as engine_settings
@@ -21,6 +21,7 @@ from penstock.errors import ClusterError
 from penstock.home import write_atomically
 from penstock.lab.session import Session
 from penstock.lake import settings as lake_settings
+from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
 
 WRONG = 9
@@ -35,15 +36,15 @@ def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="program-", dir=session.bench.home.root) as name:
         private = Path(name)
-        credentials = Lakes(session.bench.home).credentials_of(session.bench.lake)
-        write_atomically(
-            private / lake_settings.CREDENTIALS_FILE,
-            lake_settings.private_credentials_file(credentials),
-            mode=0o600,
-        )
+        lake = session.bench.lake
+        credentials = Lakes(session.bench.home).client_credentials(lake)
+        for file, content in lake_settings.private_files(lake, credentials).items():
+            write_atomically(private / file, content)
         made = _settings(session)
         write_atomically(private / "spark.conf", as_properties(made))
-        common = jvm.Jvm(jvm.find_java(), jvm.class_path(), private=private, scratch=private)
+        java, lake = jvm.find_java(), session.bench.lake
+        trusting = trust.options(java, lake.authorities, cache=session.bench.home.cache)
+        common = jvm.Jvm(java, jvm.class_path(), private=private, scratch=private, options=tuple(trusting))
         command = jvm.program_command(
             common,
             size=session.size.executor,
@@ -56,7 +57,7 @@ def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            env=_environment(private),
+            env=_environment(private, lake),
             cwd=private,
             check=False,
         )
@@ -71,7 +72,8 @@ def _settings(session: Session) -> dict[str, str]:
     return engine_settings.resolved(spec, session.bench.lake).values()
 
 
-def _environment(private: Path) -> dict[str, str]:
-    own = {name: value.replace("{private}", str(private)) for name, value in lake_settings.ENVIRONMENT.items()}
+def _environment(private: Path, lake: Lake) -> dict[str, str]:
+    told = lake_settings.environment(lake)
+    own = {name: value.replace("{private}", str(private)) for name, value in told.items()}
     # Without a locale of its own Java takes names of files outside ASCII for others.
     return {**own, "PATH": os.defpath, "LC_ALL": "C.UTF-8", "TMPDIR": str(private)}

@@ -27,7 +27,7 @@ def resume(home: Home, open_bench: OpenBench, name: str, listener: Listener) -> 
     `last` is the newest run that was interrupted. Raises `NotFound` where there is none, and `StateError` where the run
     came to its end, is being measured by another process, or is of a kind that is only measured in one go.
     """
-    together = _begun_with(home, _named(home, name))
+    together = begun_with(home, _named(home, name))
     open_once = functools.cache(open_bench)
     with ExitStack() as stack:
         for description in together:
@@ -70,7 +70,7 @@ def _named(home: Home, name: str) -> Description:
     return description
 
 
-def _begun_with(home: Home, one: Description) -> list[Description]:
+def begun_with(home: Home, one: Description) -> list[Description]:
     """The runs of its batch or experiment, in the order they were begun in."""
     everything = [records.describe(home, run_id) for run_id in records.runs(home)]
     together = [
@@ -98,7 +98,7 @@ def _go_on(home: Home, open_bench: OpenBench, runs: Sequence[Run], listener: Lis
     begun = []
     for run in runs:
         arm = _arm_of(run.description)
-        begun.append(Begun(arm, open_bench(arm.lake), Recorder.resume(home, run.description.id)))
+        begun.append(Begun(arm, open_bench(arm.lake).through(arm.gateways), Recorder.resume(home, run.description.id)))
     for one in begun:
         _end_strays(one.bench, one.recorder.description.id)
         _tell_of_change(one.recorder, listener)
@@ -114,6 +114,7 @@ def _arm_of(described: Description) -> Arm:
         profile=described.profile,
         settings=described.settings,
         launcher=described.launcher,
+        gateways=described.lake.get("gateways"),
     )
 
 

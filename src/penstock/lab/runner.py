@@ -7,18 +7,16 @@ runs that share its id, and a batch the runs of all experiments that one command
 from __future__ import annotations
 
 import functools
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from penstock.clusters import machine
-from penstock.clusters.plan import BUILT_IN
-from penstock.engine.application import ApplicationSpec, ClusterSize
-from penstock.errors import InvalidInput, MissingRequirement, PenstockError
-from penstock.lab import caches, launcher, matrix, roundtrip
+from penstock.engine.application import ClusterSize
+from penstock.errors import PenstockError
+from penstock.lab import caches, feasibility, launcher, matrix, roundtrip, scratchdevice
 from penstock.lab.bench import Bench
 from penstock.lab.meter import disturbance, metering
 from penstock.lab.progress import Listener, repetitions_left
@@ -26,6 +24,8 @@ from penstock.lab.records import Recorder, Run, new_run_id
 from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
+from penstock.lake.base import ObjectStore
+from penstock.profiles.scratch import DISK
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Arm:
     profile: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     launcher: str = launcher.PENSTOCK
+    gateways: int | None = None
+    """How many of its lake's gateways it uses; None for all."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ OpenBench = Callable[[str | None], Bench]
 def measure(open_bench: OpenBench, arms: Sequence[Arm], plan: Plan, listener: Listener) -> list[Run]:
     """A run for each arm, in their order; recorded as it goes, and concluded as `ok`, `failed` or `wrong`.
 
-    Raises `PenstockError` before anything is recorded where an option is impossible or the space does not suffice, and
-    when the preparation of an arm fails.
+    Raises `PenstockError` before anything is recorded where an option is impossible or the space does not suffice. What
+    fails later is recorded as failed, with the reason, and ends nothing else.
     """
     (runs,) = measure_all(open_bench, [Experiment(arms, plan)], listener)
     return runs
@@ -87,10 +89,11 @@ def measure_all(open_bench: OpenBench, experiments: Sequence[Experiment], listen
     interrupted batch can be gone on with to its end.
     """
     for experiment in experiments:
-        _require_sense(experiment)
+        feasibility.require_sense(experiment.arms, experiment.plan)
     open_once = functools.cache(open_bench)
     for arm in (arm for experiment in experiments for arm in experiment.arms):
-        _require_room(open_once(arm.lake), arm)
+        feasibility.require_room(open_once(arm.lake).through(arm.gateways), arm)
+    feasibility.require_lakes_apart([open_once(arm.lake).lake for experiment in experiments for arm in experiment.arms])
     begun = _begin_all(open_once, experiments)
     with ExitStack() as stack:
         for one in (one for ones in begun for one in ones):
@@ -114,49 +117,27 @@ def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Ru
     left = [(repetition, arm.name) for repetition, arm in order if repetition not in done[arm.name]]
     with ExitStack() as stack:
         sessions = {one.arm.name: (one.arm, _session(stack, one, listener)) for one in begun}
-        for name in dict.fromkeys(name for _, name in left):
-            arm, session = sessions[name]
-            # The data is the same for all arms, and made the same way: by the engine, from a store as near as it is.
-            near = roundtrip.removed(session.settings)
-            arm.suite.prepare(replace(session, launcher=launcher.EngineLauncher(session.bench), settings=near))
+        names = dict.fromkeys(name for _, name in left)
+        unprepared = {name: error for name in names if (error := _prepared(*sessions[name])) is not None}
         for index, (repetition, name) in enumerate(left):
             arm, session = sessions[name]
+            if name in unprepared:
+                _end(session.in_repetition(repetition, 1), 0.0, unprepared[name])
+                continue
             listener.step(_title(arm, repetition, plan, alone=len(begun) == 1))
             if len(order) > 1:
                 estimate = repetitions_left([name for _, name in left[index:]], done)
                 listener.note(_position(len(order) - len(left) + index + 1, len(order), estimate))
             done[name][repetition] = _once(arm.suite, session, repetition, plan)
-    return [_conclude(one) for one in begun]
+    return [_conclude(one, listener) for one in begun]
 
 
-def _require_sense(experiment: Experiment) -> None:
-    if not experiment.arms or experiment.plan.repetitions < 1:
-        raise InvalidInput("There is nothing to measure", fix="give at least one arm and one repetition")
-    if len({arm.name for arm in experiment.arms}) < len(experiment.arms):
-        raise InvalidInput("Two arms have one name", fix="give each arm a name of its own")
-    caches.require(experiment.plan.caches)
-    for arm in experiment.arms:
-        arm.suite.check_options()
-
-
-def _require_room(bench: Bench, arm: Arm) -> None:
-    """Refuse settings and a size that no cluster could be started with here, and data that the disk has no room for.
-
-    Only of the embedded lake is it known what is free: it is on the home's own disk.
-    """
-    settings = {**arm.suite.meaning, **arm.settings}
-    profile = arm.profile or arm.suite.profile
-    arm.suite.check_size(arm.size, machine.capacity())
-    bench.engine.checked(ApplicationSpec(BUILT_IN, arm.size, arm.name, profile=profile, settings=settings))
-    root = bench.home.root
-    needed = arm.suite.needs_bytes() if bench.lake.kind == "embedded" else 0
-    free = shutil.disk_usage(root).free if needed else 0
-    if needed > free:
-        raise MissingRequirement(
-            f"{arm.suite.title} of this size needs about {words.size(needed)} of disk",
-            why=f"{words.size(free)} are free where {root} is",
-            fix="choose a smaller size, free space, or use another state directory with PENSTOCK_HOME=/path",
-        )
+def _prepared(arm: Arm, session: Session) -> PenstockError | None:
+    """Makes the arm's data where they lack; what that failed of."""
+    # The same for all arms, and made the same way: by the engine, from a store as near as it is.
+    near = roundtrip.removed(session.settings)
+    own = replace(session, launcher=launcher.EngineLauncher(session.bench), settings=near)
+    return _failure(lambda: arm.suite.prepare(own), session.listener, f"{arm.name} is not measured. ")
 
 
 def _begin_all(open_bench: OpenBench, experiments: Sequence[Experiment]) -> list[list[Begun]]:
@@ -169,7 +150,7 @@ def _begin_all(open_bench: OpenBench, experiments: Sequence[Experiment]) -> list
         together = new_run_id(workload, "experiment") if len(experiment.arms) > 1 else None
         begun.append([])
         for arm in experiment.arms:
-            bench = open_bench(arm.lake)
+            bench = open_bench(arm.lake).through(arm.gateways)
             shared = {"experiment": together, "batch": batch, "place": place, "plan": plan}
             begun[-1].append(Begun(arm, bench, _begin(bench, arm, shared)))
             place += 1
@@ -194,6 +175,7 @@ def _begin(bench: Bench, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
 
 def _session(stack: ExitStack, begun: Begun, listener: Listener) -> Session:
     arm = begun.arm
+    settings = {**arm.suite.meaning, **arm.settings}
     return Session(
         bench=begun.bench,
         recorder=begun.recorder,
@@ -201,7 +183,7 @@ def _session(stack: ExitStack, begun: Begun, listener: Listener) -> Session:
         listener=listener,
         size=arm.size,
         profile=arm.profile or arm.suite.profile,
-        settings={**arm.suite.meaning, **arm.settings},
+        settings=stack.enter_context(scratchdevice.placed(begun.bench, settings, arm.suite.needs_bytes())),
     )
 
 
@@ -227,32 +209,55 @@ def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
     attempts = [sample["attempt"] for sample in samples if sample.get("repetition") == repetition]
     attempt = max(attempts, default=0) + 1
     session = session.in_repetition(repetition, attempt)
-    session.remove_earlier_attempts()
+    if failure := _failure(session.remove_earlier_attempts, session.listener):
+        _end(session, 0.0, failure)
+        return 0.0
     caches.prepare(plan.caches, session.bench.home)
     session.record("begin")
     started = time.monotonic()
-    ended: dict[str, Any] = {"status": "ok"}
-    with metering(session.bench.home, session.bench.lake) as usage:
-        try:
-            suite.repetition(session)
-        except PenstockError as error:
-            ended = {"status": "failed", "error": str(error)}
-            session.listener.note(str(error))
+    with metering(session.bench.home, session.bench.lake, _scratch(session)) as usage:
+        failure = _failure(lambda: suite.repetition(session), session.listener)
         seconds = time.monotonic() - started
     session.record("usage", **usage.values)
     if doubt := disturbance(usage.values, session.recorder.description.machine["cores"]):
         session.listener.note(doubt)
-    # The last of a repetition: with it, it is done.
-    session.record("repetition", elapsed_ms=round(seconds * 1000), **ended)
-    session.recorder.publish(session.store)
+    _end(session, seconds, failure)
     return seconds
 
 
-def _conclude(begun: Begun) -> Run:
+def _failure(work: Callable[[], object], listener: Listener, lead: str = "") -> PenstockError | None:
+    """What it failed of, told at once after `lead`."""
+    try:
+        work()
+    except PenstockError as error:
+        listener.note(f"{lead}{error}")
+        return error
+    return None
+
+
+def _end(session: Session, seconds: float, failure: PenstockError | None) -> None:
+    """The last of a repetition: with it, it is done."""
+    how = {"status": "ok"} if failure is None else {"status": "failed", "error": str(failure)}
+    session.record("repetition", elapsed_ms=round(seconds * 1000), **how)
+    _publish(session.recorder, session.store, session.listener)
+
+
+def _publish(recorder: Recorder, store: ObjectStore, listener: Listener) -> None:
+    """What was measured is on disk; a lake that does not take its copy ends nothing."""
+    _failure(lambda: recorder.publish(store), listener, "The record was not copied into the lake. ")
+
+
+def _scratch(session: Session) -> Path | None:
+    """Plain Spark shuffles in the home, whatever the setting says."""
+    chosen = session.settings.get(DISK)
+    return Path(chosen) if chosen and session.recorder.description.launcher == launcher.PENSTOCK else None
+
+
+def _conclude(begun: Begun, listener: Listener) -> Run:
     run = begun.recorder.run()
     if run.outcome == "unfinished":
         begun.recorder.add("end", outcome=_outcome(run))
-        begun.recorder.publish(begun.bench.store)
+        _publish(begun.recorder, begun.bench.store, listener)
     return begun.recorder.run()
 
 

@@ -158,7 +158,7 @@ class Session:
             arguments=arguments,
             size=size or self.size,
             profile=profile or self.profile,
-            settings={**self.settings, **(settings or {})},
+            settings={**self.bench.gateway_settings(), **self.settings, **(settings or {})},
             cores_per_core=self.cores_per_core,
         )
         told = doing or self.listener.now

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from penstock.lab import proc
+from penstock import proc
 
 _EVERY_SECONDS = 0.2
 

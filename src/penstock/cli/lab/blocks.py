@@ -22,8 +22,15 @@ def blocks(
     seconds: Annotated[int, typer.Option(help="For each of the four patterns.", min=1)] = 10,
     depth: Annotated[int, typer.Option(help="Requests in flight for each worker.", min=1, max=1024)] = 1,
     workers: Annotated[int, typer.Option(help="Processes, each with a file of its own.", min=1, max=256)] = 1,
+    device: Annotated[
+        str,
+        typer.Option(help="A RADOS block device of the --lake's Ceph: rbd (fio's own client) or krbd (the kernel's)."),
+    ] = "",
 ) -> Blocks:
-    """Measure the block device under a directory with fio: 4 KiB random, 64 KiB sequential, without the page cache."""
+    """Measure a block device with fio: 4 KiB random, 64 KiB sequential, without the page cache.
+
+    The device under --directory, or one that is made in the Ceph of --lake for the time, kept as the lake's data are.
+    """
     from penstock.lab.suites.blocks import Blocks
 
     return Blocks(
@@ -32,4 +39,5 @@ def blocks(
         seconds=seconds,
         depth=depth,
         workers=workers,
+        device=device,
     )

@@ -126,6 +126,7 @@ def _facts(arm: Arm) -> dict[str, str]:
     return {
         "launcher": arm.launcher,
         "lake": arm.lake or "the default one",
+        "gateways": str(arm.gateways or "all"),
         "profile": (arm.profile or arm.suite.profile) if arm.launcher == PENSTOCK else "none",
         "cluster": cluster(asdict(arm.size)),
         "settings": ", ".join(f"{name}={value}" for name, value in arm.settings.items()) or "none of its own",
@@ -139,8 +140,20 @@ def _shown(value: object) -> str:
     return str(value)
 
 
+def _are_stores(experiments: Sequence[Sequence[Run]]) -> bool:
+    """Whether several workloads were measured on the same lakes, more than one."""
+    lakes = [[(run.description.arm, run.description.lake.get("name")) for run in runs] for runs in experiments]
+    return len(lakes) > 1 and all(own == lakes[0] for own in lakes) and len({lake for _, lake in lakes[0]}) > 1
+
+
 def _show_and_end(experiments: Sequence[Sequence[Run]]) -> None:
     console = Console()
     for runs in experiments:
         show(console, runs)
+    if _are_stores(experiments):
+        last = experiments[-1][-1].description.id
+        told = (
+            f"All workloads side by side, against the price of raw capacity: penstock lab stores {last} -o stores.html"
+        )
+        console.print(told, highlight=False, soft_wrap=True)
     end_as([run for runs in experiments for run in runs])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -50,16 +50,27 @@ def resume(name: str) -> list[list[Run]]:
 @contextmanager
 def _shown(home: Home) -> Iterator[Terminal]:
     from penstock.lab import resuming
+    from penstock.lab.interruptions import ended_in_order
     from penstock.lab.progress import Terminal
 
     before = set(resuming.interrupted(home))
     try:
-        with Terminal(Console()).showing() as listener:
+        with ended_in_order(), Terminal(Console()).showing() as listener:
+            _tell_of_slow_starts(home, listener)
             yield listener
-    except (PenstockError, KeyboardInterrupt):
+    except (PenstockError, KeyboardInterrupt, SystemExit):
         if left := [run for run in resuming.interrupted(home) if run not in before]:
             print(f"\nWhat was measured so far is kept. Go on with: penstock lab resume {left[-1]}", file=sys.stderr)
         raise
+
+
+def _tell_of_slow_starts(home: Home, listener: Terminal) -> None:
+    """An installation that was renewed has no archives until `penstock up`, and whoever measures it must know."""
+    from penstock.clusters import archives
+
+    with suppress(PenstockError):  # no Java: what comes next says so
+        if not archives.made(home):
+            listener.note("No class-data archives of these jars, each JVM starts slower for it: penstock up makes them")
 
 
 def plan(repetitions: int, warmup: int, drop_caches: bool) -> Plan:

@@ -12,6 +12,7 @@ from penstock.lab.analysis.crowds import (
     slow_downs,
     totals,
 )
+from penstock.lab.analysis.daemons import DaemonUse, daemons
 from penstock.lab.analysis.devices import DeviceUse, DiskTrack, device_uses, disk_tracks, shuffle_disk
 from penstock.lab.analysis.effort import (
     Role,
@@ -58,6 +59,7 @@ __all__ = [
     "GB",
     "TOGETHER",
     "Comparison",
+    "DaemonUse",
     "DeviceUse",
     "DiskTrack",
     "Execution",
@@ -81,6 +83,7 @@ __all__ = [
     "core_seconds_per_gb",
     "cores",
     "counted",
+    "daemons",
     "device_uses",
     "disk_tracks",
     "executions",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.lab.records import Description
-from penstock.lab.report import words
+from penstock.lab.report import titles, words
 from penstock.lab.report.document import Command, Part, Section, Table
 
 
@@ -48,6 +48,29 @@ def differences(descriptions: Sequence[Description], names: Sequence[str]) -> Se
     return Section("What differs", "Of all that was recorded about the arms.", [Table(("", *names), rows)])
 
 
+def many(descriptions: Sequence[Description], outcomes: Sequence[str]) -> Section:
+    """As `section`, for more runs than a table has columns for: a row each, and what all of them have in common."""
+    facts: dict[str, list[str]] = {}
+    for description in descriptions:
+        for label, value in _facts(description).items():
+            if label in ("machine", "cluster", "versions", "commit") and value not in facts.setdefault(label, []):
+                facts[label].append(value)
+    runs = [
+        (one.id, titles.title(one), one.arm, one.profile or one.launcher, one.created_at, outcome)
+        for one, outcome in zip(descriptions, outcomes, strict=True)
+    ]
+    columns = ("run", "workload", "arm", "profile", "measured", "outcome")
+    return Section(
+        "Run it again",
+        "The raw samples are kept; this page can be made from them at any time.",
+        [
+            Command("\n".join(dict.fromkeys(description.command for description in descriptions))),
+            Table(("what", "value"), [(label, "; ".join(values)) for label, values in facts.items()]),
+            Table(columns, runs, folded=words.plural(len(runs), "run")),
+        ],
+    )
+
+
 def _choices(description: Description) -> dict[str, str]:
     facts = _facts(description)
     kept = {
@@ -59,9 +82,16 @@ def _choices(description: Description) -> dict[str, str]:
         "launcher": description.launcher,
         "scale": "" if description.scale is None else words.number(description.scale),
         **kept,
+        **{f"store, {name}": str(value) for name, value in sorted(_layout(description).items())},
         **{name.replace("_", " "): _value(value) for name, value in sorted(description.options.items())},
         **{key: str(value) for key, value in sorted(description.settings.items())},
     }
+
+
+def _layout(description: Description) -> Mapping[str, Any]:
+    """What the lake's store is made of, media among it."""
+    found: Mapping[str, Any] = (description.lake.get("store") or {}).get("layout") or {}
+    return found
 
 
 def _value(value: Any) -> str:
@@ -78,7 +108,7 @@ def _facts(description: Description) -> dict[str, str]:
         "run": description.id,
         "measured": description.created_at,
         "cluster": cluster(description.size),
-        "lake": _lake(description.lake),
+        "lake": lake(description.lake),
         "profile": description.profile or "",
         "machine": ", ".join(
             part
@@ -108,5 +138,16 @@ def cluster(size: Mapping[str, Any]) -> str:
     )
 
 
-def _lake(lake: Mapping[str, Any]) -> str:
-    return f"{lake['name']} ({lake['kind']}, {words.plural(len(lake['endpoints']), 'gateway')})" if lake else ""
+def lake(told: Mapping[str, Any]) -> str:
+    """`ceph-erasure (ceph, Ceph 16.2.15, 2 gateways, 4+2)`."""
+    if not told:
+        return ""
+    store = told.get("store") or {}  # runs of older releases do not tell what their store was
+    gateways = 0 if store.get("software") == "HDFS" else len(told.get("endpoints", ()))
+    parts = (
+        told.get("kind", ""),
+        " ".join(filter(None, (store.get("software"), store.get("version")))),
+        words.plural(gateways, "gateway") if gateways else "",
+        store.get("protection", ""),
+    )
+    return f"{told['name']} ({', '.join(part for part in dict.fromkeys(parts) if part)})"

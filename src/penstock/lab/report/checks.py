@@ -36,6 +36,26 @@ def failed_repetitions(run: Run) -> list[Section]:
     ]
 
 
+def failures(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
+    """Of several runs: which repetitions failed of what, each reason once."""
+    rows = []
+    for run, name in zip(runs, names, strict=True):
+        errors = analysis.repetitions(run).errors
+        for error in dict.fromkeys(errors.values()):
+            which = [str(repetition) for repetition, why in sorted(errors.items()) if why == error]
+            rows.append((name, ", ".join(which), f"✗ {error}"))
+    if not rows:
+        return []
+    return [
+        Section(
+            "What failed",
+            "Repetitions that failed are part of no median.",
+            [Table(("run", "repetitions", "why"), rows)],
+            brief=True,
+        )
+    ]
+
+
 def section(run: Run) -> list[Section]:
     """A row per check: how often it was made, how often it was right, and what it last said."""
     found: dict[str, list[Sample]] = {}

@@ -27,6 +27,7 @@ def document(baseline: Run, candidate: Run) -> Document:
         sections=[
             *(_ratio_section(found, names) if len(found.parts) > 1 else []),
             _table_section(found, names),
+            *checks.failures(runs, names),
             *reading.sections(runs, names, [found]),
             *devices.compared(dict(zip(names, runs, strict=True))),
             again.differences([run.description for run in runs], names),

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from penstock.errors import InvalidInput
-from penstock.lab import rightsizing
+from penstock.lab import analysis, rightsizing
 from penstock.lab.records import Run
-from penstock.lab.report import arms, comparison, html, markdown, measures, mixed, scale, starts, streams, tpcds
+from penstock.lab.report import (
+    arms,
+    checks,
+    comparison,
+    html,
+    markdown,
+    measures,
+    mixed,
+    scale,
+    starts,
+    stores,
+    streams,
+    tpcds,
+)
 from penstock.lab.report.document import Document
 
 _OWN: dict[str, Callable[[Run], Document]] = {
@@ -22,21 +35,22 @@ _OWN: dict[str, Callable[[Run], Document]] = {
 
 def document(runs: Sequence[Run]) -> Document:
     """One run: its own report. Several: each against the first, or a curve where only their sizes differ; of the
-    start-up benchmark, side by side.
+    start-up benchmark, side by side. Of several workloads: the arms as stores.
 
     Raises `InvalidInput` where the runs do not go together.
     """
     workloads = {run.description.workload for run in runs}
     if len(workloads) != 1:
-        raise InvalidInput(
-            f"These runs measured different things: {', '.join(sorted(workloads))}",
-            fix="give runs of one workload; list them: penstock lab runs",
-        )
+        return _stores(runs)
     (workload,) = workloads
     if workload == "startup":
         return starts.document(runs)
     if len(runs) == 1:
         return _OWN.get(workload, measures.document)(runs[0])
+    failed = [run for run in runs if not analysis.measured(run) and analysis.repetitions(run).failed]
+    if failed:
+        done = [run for run in runs if run not in failed]
+        return _without(document(done or runs[:1]), failed if done else runs[1:])
     try:
         if len(runs) > 2 and rightsizing.same_but_for_size(runs):
             return scale.document(runs)
@@ -44,6 +58,30 @@ def document(runs: Sequence[Run]) -> Document:
     except ValueError as error:
         raise InvalidInput(
             "These runs cannot be compared", why=str(error), fix="measure the same twice: penstock lab runs"
+        ) from error
+
+
+def _without(found: Document, failed: Sequence[Run]) -> Document:
+    """With what the runs failed of that have no part in it."""
+    names = [run.description.arm for run in failed]
+    return replace(
+        found,
+        headline=f"{checks.doubts(failed, names)}{found.headline}",
+        good=False,
+        sections=[*checks.failures(failed, names), *found.sections],
+    )
+
+
+def _stores(runs: Sequence[Run]) -> Document:
+    """Several workloads, each on the same arms."""
+    try:
+        return stores.document(runs)
+    except ValueError as error:
+        workloads = sorted({run.description.workload for run in runs})
+        raise InvalidInput(
+            f"These runs measured different things: {', '.join(workloads)}",
+            why=f"they are no comparison of stores either: {error}",
+            fix="give runs of one workload, or several workloads each on the same arms; list them: penstock lab runs",
         ) from error
 
 

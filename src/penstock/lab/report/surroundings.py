@@ -12,6 +12,8 @@ from penstock.lab.report.document import Section, Table
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("store, core-seconds", "store_core_seconds", words.number),
     ("store, peak memory", "store_peak_memory_bytes", words.size),
+    ("store, read from devices", "store_read_bytes", words.data),
+    ("store, written to devices", "store_written_bytes", words.data),
     ("catalog, core-seconds", "catalog_core_seconds", words.number),
     ("catalog, peak memory", "catalog_peak_memory_bytes", words.size),
     ("shuffle disk, busy", "disk_busy_share", lambda share: f"{share:.0%}".replace("%", " %")),
@@ -38,5 +40,26 @@ def sections(run: Run) -> list[Section]:
         rows = [row[:2] for row in rows]
     columns = ("", "median", "range")[: len(rows[0])]
     note = "Of one repetition, from the kernel's own counters. Only what runs on this machine is known."
-    section = Section("Store, disk and machine", note, [Table(columns, rows, numeric=frozenset({1, 2}))])
-    return [section, *devices.sections(run)]
+    parts = [Table(columns, rows, numeric=frozenset({1, 2})), *_daemons(run)]
+    return [Section("Store, disk and machine", note, parts), *devices.sections(run)]
+
+
+def _daemons(run: Run) -> list[Table]:
+    """Nothing where one process is the whole store: its figures are the store's."""
+    found = analysis.daemons(run)
+    if len(found) < 2:
+        return []
+    rows = [
+        (
+            name,
+            words.number(daemon.core_seconds),
+            words.size(daemon.peak_memory_bytes) if daemon.peak_memory_bytes else "",
+            words.data(daemon.read_bytes) if daemon.read_bytes is not None else "",
+            words.data(daemon.written_bytes) if daemon.written_bytes is not None else "",
+        )
+        for name, daemon in found.items()
+    ]
+    columns = ("daemon", "core-seconds", "peak memory", "read from devices", "written to devices")
+    return [
+        Table(columns, rows, numeric=frozenset(range(1, 5)), folded=f"{words.plural(len(rows), 'daemon')} of the store")
+    ]

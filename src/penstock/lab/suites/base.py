@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.clusters import machine
 from penstock.clusters.base import Capacity
 from penstock.engine.application import ClusterSize
+from penstock.lake.base import Lake
 
 if TYPE_CHECKING:
     from penstock.lab.session import Session
@@ -53,6 +54,10 @@ class Suite(ABC):
 
     def check_size(self, size: ClusterSize, capacity: Capacity) -> None:  # noqa: ARG002 - one cluster the engine checks
         """Raise `InvalidInput` where clusters of that size cannot do it on what there is. Nothing was started yet."""
+        return
+
+    def check_lake(self, lake: Lake) -> None:  # noqa: ARG002 - most run on any
+        """Raise `InvalidInput` where it could not run on that lake. Nothing was started yet."""
         return
 
     def needs_bytes(self) -> int:

@@ -12,6 +12,7 @@ from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
 from penstock.lab.suites.tpcds import Tpcds
 from penstock.lab.suites.tpcdsdata import DataSet
+from penstock.lake.base import Lake
 from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.enrichment"
@@ -54,7 +55,7 @@ class Enrichment(Suite):
     def prepare(self, session: Session) -> None:
         manifest = json.loads(self.sales.ensure(session))
         rows = next(table["rows"] for table in manifest["tables"] if table["table"] == "web_sales")
-        self.clicks(order_lines=rows).ensure(session, reload=self.reload)
+        self.clicks(session.bench.lake, order_lines=rows).ensure(session, reload=self.reload)
 
     @property
     def sales(self) -> DataSet:
@@ -65,7 +66,7 @@ class Enrichment(Suite):
         log = f"clicks{self.clicks_per_line}-{self.object_size_bytes // MIB}m-seed{self.seed}"
         return f"enrichment/{self.sales.name}-{log}"
 
-    def clicks(self, *, order_lines: int) -> Generated:
+    def clicks(self, lake: Lake, *, order_lines: int) -> Generated:
         """Made for the very sales there are: with others, the clicks that match would be others."""
         identity: dict[str, Any] = {
             "order_lines": order_lines,
@@ -78,7 +79,7 @@ class Enrichment(Suite):
             prefix=self.clicks_prefix,
             main_class=f"{_MAIN}.GenerateClicks",
             arguments=(
-                *("--database", self.sales.database),
+                *("--database", self.sales.database(lake)),
                 *("--clicks-per-line", str(self.clicks_per_line)),
                 *("--seed", str(self.seed)),
                 *("--object-size", f"{self.object_size_bytes}b"),
@@ -93,7 +94,7 @@ class Enrichment(Suite):
                 "enrich",
                 f"{_MAIN}.Enrich",
                 (
-                    *("--database", self.sales.database),
+                    *("--database", self.sales.database(session.bench.lake)),
                     *("--clicks", session.uri(self.clicks_prefix)),
                     *("--output", session.uri(output)),
                     *("--report", session.uri(report)),

@@ -12,6 +12,7 @@ from penstock.lab.limited import LimitedGateways, limited_gateways, require_http
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
+from penstock.lake.base import Lake
 from penstock.profiles.store import S3A
 from penstock.units import MIB
 
@@ -52,8 +53,8 @@ class Gateways(Suite):
     def needs_bytes(self) -> int:
         return self.load.needs_bytes()
 
-    def prepare(self, session: Session) -> None:
-        require_http(session.bench.lake)
+    def check_lake(self, lake: Lake) -> None:
+        require_http(lake)
 
     def repetition(self, session: Session) -> None:
         with (

@@ -22,7 +22,7 @@ from penstock.lab.report import words
 from penstock.lab.report.load import BUSY_SHARE
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
-from penstock.lake.base import Credentials
+from penstock.lake.base import Credentials, Lake, require_s3
 from penstock.lake.registry import Lakes
 from penstock.profiles import values
 
@@ -90,6 +90,9 @@ class Objects(Suite):
 
     def needs_bytes(self) -> int:
         return self.plan().workload.written_bytes
+
+    def check_lake(self, lake: Lake) -> None:
+        require_s3(lake, "The load of objects")
 
     def prepare(self, session: Session) -> None:
         """Says what is not looked at, and finds the generator's own ceiling where that is asked for."""

@@ -119,7 +119,7 @@ def power_run(
         role,
         f"{MAIN}.PowerRun",
         (
-            *("--database", data.database),
+            *("--database", data.database(session.bench.lake)),
             *("--queries", ",".join(names)),
             *("--iterations", str(iterations)),
             *("--warmup", str(warm_iterations)),

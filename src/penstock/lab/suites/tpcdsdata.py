@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +14,8 @@ from penstock.errors import NotFound
 from penstock.lab.bench import Bench
 from penstock.lab.report import words
 from penstock.lab.session import Session
+from penstock.lake.base import Lake
+from penstock.lake.registry import EMBEDDED
 from penstock.units import KIB, MIB
 
 MAIN = "io.penstock.workloads.tpcds"
@@ -52,9 +56,10 @@ class DataSet:
     def prefix(self) -> str:
         return f"tpcds/{self.name}"
 
-    @property
-    def database(self) -> str:
-        return f"tpcds_{self.name}{'_local' if self.local else ''}"
+    def database(self, lake: Lake) -> str:
+        """Every lake of a home has the same catalog, so each but the embedded one has databases of its own."""
+        own = "" if lake.name == EMBEDDED else f"_{_identifier(lake.name)}"
+        return f"tpcds_{self.name}{own}{'_local' if self.local else ''}"
 
     def location(self, session: Session) -> str:
         """Its address for Spark."""
@@ -79,7 +84,7 @@ class DataSet:
             in_lake.ensure(session, reload=reload)
         session.listener.step(f"{'Local copy of ' if self.local else ''}TPC-DS data of scale {self.scale:g}")
         found = None if reload else self.manifest(session.bench)
-        made = found is None or not session.bench.has_tables(self.database)
+        made = found is None or not session.bench.has_tables(self.database(session.bench.lake))
         if found is None or made:
             found = self._load(session, ("--from", in_lake.location(session)) if self.local else ())
         else:
@@ -96,7 +101,7 @@ class DataSet:
             (
                 *("--scale", f"{self.scale:g}"),
                 *("--location", self.location(session)),
-                *("--database", self.database),
+                *("--database", self.database(session.bench.lake)),
                 *("--object-size", f"{self.object_size_bytes}b"),
                 *("--layout", self.layout),
                 *copied,
@@ -123,7 +128,11 @@ class DataSet:
         ran = session.application(
             "index",
             f"{MAIN}.Index",
-            (*("--database", self.database), *("--output", session.uri(output)), *("--tables", ",".join(tables))),
+            (
+                *("--database", self.database(session.bench.lake)),
+                *("--output", session.uri(output)),
+                *("--tables", ",".join(tables)),
+            ),
             name=f"TPC-DS index, scale {self.scale:g}",
             profile=PROFILE,
         )
@@ -140,6 +149,14 @@ class DataSet:
 
     def _directory(self, bench: Bench) -> Path:
         return bench.home.cache / self.prefix
+
+
+def _identifier(name: str) -> str:
+    """A lake's name within a database's, which knows neither dashes nor capitals. Different names stay different."""
+    plain = name.replace("-", "_")
+    if re.fullmatch(r"[a-z0-9-]+", name):
+        return plain
+    return f"{re.sub(r'[^a-z0-9]', '_', plain.lower())}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def _short(size: int) -> str:

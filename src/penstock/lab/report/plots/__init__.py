@@ -10,6 +10,7 @@ from penstock.lab.report.plots.queries import cumulative, distribution, query_ba
 from penstock.lab.report.plots.rates import over_time
 from penstock.lab.report.plots.ratios import ratio_groups, ratios
 from penstock.lab.report.plots.scaling import throughput, time_against_cost
+from penstock.lab.report.plots.stores import height, ratio_bars
 from penstock.lab.report.plots.users import timeline, user_boxes
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "curves",
     "deviations",
     "distribution",
+    "height",
     "layout",
     "log_axis",
     "over_time",
@@ -33,6 +35,7 @@ __all__ = [
     "phase",
     "query_bars",
     "rates_over_time",
+    "ratio_bars",
     "ratio_groups",
     "ratios",
     "shares",

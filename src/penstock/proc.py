@@ -94,11 +94,22 @@ def memory_bytes(family: Iterable[Process]) -> int:
     return private + shared
 
 
-def disk_under(directory: Path) -> Disk | None:
-    """The device that a directory is on; None where it is on none (a memory file system) or on several (btrfs)."""
-    device = directory.stat().st_dev
-    entry = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+def io(pid: int) -> dict[str, int] | None:
+    """What a process has read and written so far (`/proc/<pid>/io`): `rchar` and `wchar` through any call, `read_bytes`
+    and `write_bytes` from and to block devices. None where it has ended, or is another user's."""
     try:
+        text = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
+    except OSError:
+        return None
+    return {name: int(value) for name, value in (line.split(": ") for line in text.splitlines())}
+
+
+def disk_under(directory: Path) -> Disk | None:
+    """The device that a directory is on; None where it is on none (a memory file system), on several (btrfs), or not
+    there."""
+    try:
+        device = directory.stat().st_dev
+        entry = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
         return Disk.parse(entry.resolve().name, (entry / "stat").read_text(encoding="ascii"))
     except OSError:
         return None

@@ -1,0 +1,285 @@
+"""The same workloads on several stores: time, the price of raw capacity, and one against the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.lab import analysis, stores
+from penstock.lab.price import Relative
+from penstock.lab.records import Run
+from penstock.lab.report import again, checks, comparison, money, plots, storeuse, words
+from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
+from penstock.lab.report.titles import title
+from penstock.lab.stores import Choices, Matrix, Row, Store
+from penstock.prices import pricefile
+from penstock.prices.model import Medium, Prices
+
+_IN_HEADLINE = 3
+"""Stores; with more of them the table is easier to read than a sentence."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the runs do not say. `medium` is what the capacity of all stores is bought as, by its name in the prices."""
+
+    chosen: Choices = field(default_factory=Choices)
+    prices: Prices = field(default_factory=pricefile.prices)
+    medium: str | None = None
+
+    @property
+    def bought(self) -> Medium:
+        """Raises `KeyError` where the prices have no such medium."""
+        media = self.prices.media
+        return media[self.medium] if self.medium else next(iter(media.values()))
+
+
+def document(runs: Sequence[Run], asked: Question | None = None) -> Document:
+    """Raises `ValueError` where the runs make no table of stores."""
+    asked = asked or Question()
+    found = stores.matrix(runs, asked.chosen)
+    labels = row_labels(found)
+    names = [f"{title(run.description)} on {run.description.arm}" for run in runs]
+    doubts = checks.doubts(runs, names)
+    return Document(
+        kicker=f"Penstock lab · stores · {words.plural(len(found.rows), 'workload')} on "
+        f"{words.plural(len(found.stores), 'store')}",
+        headline=f"{doubts}{checks.unfinished(runs)}{_headline(found)}",
+        good=not doubts,
+        key_figures=_key_figures(found),
+        sections=[
+            _stores(found, asked),
+            _times(found, labels),
+            *checks.failures(runs, names),
+            *_relative(found, labels),
+            *_price_and_performance(found, labels),
+            *storeuse.sections(found, labels),
+            money.sources(asked.prices, "storage", "media"),
+            again.many([run.description for run in runs], [run.outcome for run in runs]),
+        ],
+        data=_data(found, labels, asked),
+    )
+
+
+def row_labels(found: Matrix) -> list[str]:
+    """What each workload is called; with its options where two would be called the same."""
+    plain = [", ".join(filter(None, (title(row.run.description), row.series))) for row in found.rows]
+    told = []
+    for row, label in zip(found.rows, plain, strict=True):
+        alike = [other.run.description.options for other, same in zip(found.rows, plain, strict=True) if same == label]
+        differing = [
+            f"{name.replace('_', ' ')} {value}"
+            for name, value in row.run.description.options.items()
+            if len({repr(options.get(name)) for options in alike}) > 1
+        ]
+        told.append(", ".join([label, *differing]))
+    return told
+
+
+def _headline(found: Matrix) -> str:
+    over = words.plural(len(found.rows), "workload")
+    parts = [sentence for store in found.stores[1:] if (sentence := _against(found, store))]
+    if not parts:
+        return f"No store completed a workload that {found.baseline.name} completed too."
+    if len(parts) > _IN_HEADLINE:
+        timed = [(found.mean_time(store) or 0, store) for store in found.stores[1:] if found.mean_time(store)]
+        time, best = min(timed, key=lambda pair: pair[0])
+        told = f"the fastest, {best.name}, takes {words.number(time)}× the time"
+    else:
+        told = "; ".join(parts)
+    return f"Over {over}, against {found.baseline.name}: {told}."
+
+
+def _against(found: Matrix, store: Store) -> str:
+    time, capacity = found.mean_time(store), found.capacity(store)
+    if time is None:
+        return ""
+    price = ""
+    if capacity is not None:
+        price = " at the same price of raw capacity" if capacity == 1 else f" at {words.number(capacity)}× the price"
+    return f"{store.name} takes {words.number(time)}× the time{price}"
+
+
+def _key_figures(found: Matrix) -> list[KeyFigure]:
+    figures = []
+    for store in found.stores[1:]:
+        time, capacity = found.mean_time(store), found.capacity(store)
+        if time is not None and capacity is not None:
+            both = Relative(time, capacity)
+            detail = f"{words.number(time)}× the time, {words.number(capacity)}× the capacity"
+            figures.append(KeyFigure(f"Price × time, {store.name}", f"{words.number(both.price_performance)}×", detail))
+        elif time is not None:
+            figures.append(KeyFigure(f"Time, {store.name}", f"{words.number(time)}×", "its protection is not known"))
+    return figures
+
+
+def _stores(found: Matrix, asked: Question) -> Section:
+    rows = []
+    for store in found.stores:
+        time, capacity = found.mean_time(store), found.capacity(store)
+        kept = store.protection
+        rows.append(
+            (
+                store.name,
+                kept.name if kept else "not known",
+                f"{words.number(kept.factor)}×" if kept else "",
+                money.digits(stores.capacity_price(asked.prices, asked.bought, kept)) if kept else "",
+                f"{words.number(time)}×" if time is not None else "",
+                f"{words.number(capacity)}×" if capacity is not None else "",
+                f"{words.number(time * capacity)}×" if time is not None and capacity is not None else "",
+            )
+        )
+    columns = (
+        *("store", "protection", "raw capacity", f"{asked.prices.currency} a usable TB"),
+        *("time", "price", "price × time"),
+    )
+    note = (
+        f"Against {found.baseline.name}. Time is the geometric mean over the workloads that both completed. The price "
+        "is that of the raw capacity for what users store, as Red Hat compared Ceph with HDFS: three copies 3×, four "
+        f"data and two parity chunks 1.5×; in money, {asked.bought.title} filled to "
+        f"{asked.prices.storage.fill_share:.0%}. Below 1 the same work costs less."
+    )
+    if unprotected := [store.name for store in found.stores if store.raw_factor == 1]:
+        note += f" What {words.some(unprotected)} keeps is there once: a lost drive is lost data."
+    return Section("Stores", note, [Table(columns, rows, numeric=frozenset(range(2, 7)))], brief=True)
+
+
+def _times(found: Matrix, labels: Sequence[str]) -> Section:
+    def told(row: Row, store: Store) -> str:
+        cell = row.cells.get(store.name)
+        if cell is None:
+            return "✗ failed" if store.name in row.failed else ""
+        took = analysis.spread(cell.work.seconds)
+        ranged = f" ({words.digits(took.low)}–{words.digits(took.high)})" if took.count > 1 else ""
+        part = found.ratio(row, store)
+        ratio = f" {words.number(part.ratio)}×" if part and store != found.baseline else ""
+        noise = "≈" if part and part.verdict == "inside the noise" and store != found.baseline else ""
+        return f"{words.digits(took.median)}{ranged}{ratio}{noise}"
+
+    rows = [
+        (label, _unit(row), *(told(row, store) for store in found.stores))
+        for row, label in zip(found.rows, labels, strict=True)
+    ]
+    columns = ("workload", "unit", *(store.name for store in found.stores))
+    note = f"Medians with their range, and their ratio to {found.baseline.name}; ≈ where it is within the noise."
+    left_out = list(dict.fromkeys(name for row in found.rows for name in row.left_out))
+    if left_out:
+        note += f" Left out, as not every store completed them: {words.some(left_out, 12)}."
+    return Section("Time", note, [Table(columns, rows, numeric=frozenset(range(2, len(columns))))], brief=True)
+
+
+def _unit(row: Row) -> str:
+    unit = next(iter(row.cells.values())).work.unit
+    return "s" if unit == "run" else f"s/{unit}"
+
+
+def _relative(found: Matrix, labels: Sequence[str]) -> list[Section]:
+    """All stores, workload by workload: performance alone, and for the price of the capacity."""
+    performance = _by_store(found, lambda row, store: _inverse(found, row, store))
+    text = "; ".join(_spoken(name, labels, values) for name, values in performance.items())
+    size = plots.height(len(labels), len(performance))
+    figure = plots.ratio_bars(
+        labels, performance, f"performance / that of {found.baseline.name}", longest=_longest(found)
+    )
+    note = f"How much work in the same time, against {found.baseline.name}: longer is faster."
+    return [Section("Performance", note, [Plot("performance", figure, f"{text}.", height=size)])]
+
+
+def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section]:
+    """The published figure's shape: of each store, its relative price beside its relative performance."""
+    sections = []
+    for number, store in enumerate(found.stores[1:], start=1):
+        against = [found.relative(row, store) for row in found.rows]
+        if not any(against):
+            continue
+        groups: dict[str, list[float | None]] = {
+            "price of raw capacity": [one.capacity if one else None for one in against],
+            "performance": [one.performance if one else None for one in against],
+        }
+        figure = plots.ratio_bars(
+            labels, groups, f"{store.name} / {found.baseline.name}", longest=_longest(found), first_colour=1
+        )
+        text = _spoken(f"{store.name}, performance", labels, groups["performance"])
+        capacity = words.number(found.capacity(store) or 1)
+        note = (
+            f"{words.capitalised(store.name)} against {found.baseline.name}, whose price and performance are 1: it "
+            "pays for itself where the bar of its performance is the longer one."
+        )
+        plot = Plot(f"price-{number}", figure, f"{text}; price {capacity}×.", height=plots.height(len(labels), 2))
+        sections.append(Section(f"Relative price and performance: {store.name}", note, [plot]))
+    if sections:
+        rows = [
+            (label, *(_cost(found.relative(row, store)) for store in found.stores[1:]))
+            for label, row in zip(labels, found.rows, strict=True)
+        ]
+        columns = ("workload", *(store.name for store in found.stores[1:]))
+        table = Table(columns, rows, numeric=frozenset(range(1, len(columns))))
+        note = (
+            f"The price of raw capacity times the time, against {found.baseline.name}: below 1 the same work for less."
+        )
+        sections.append(Section("Price × time", note, [table], brief=True))
+    return sections
+
+
+def _longest(found: Matrix) -> float:
+    """Bar of any of the plots: all have one scale, so that stores can be compared across them."""
+    against = [(row, store) for row in found.rows for store in found.stores]
+    performances = [_inverse(found, row, store) or 0 for row, store in against]
+    return max([*performances, *(found.capacity(store) or 0 for store in found.stores)])
+
+
+def _cost(against: Relative | None) -> str:
+    return f"{words.number(against.price_performance)}×" if against else ""
+
+
+def _by_store(found: Matrix, value: Callable[[Row, Store], float | None]) -> dict[str, list[float | None]]:
+    return {store.name: [value(row, store) for row in found.rows] for store in found.stores[1:]}
+
+
+def _inverse(found: Matrix, row: Row, store: Store) -> float | None:
+    part = found.ratio(row, store)
+    return 1 / part.ratio if part else None
+
+
+def _spoken(name: str, labels: Sequence[str], values: Sequence[float | None]) -> str:
+    told = [f"{label} {words.number(v)}×" for label, v in zip(labels, values, strict=True) if v is not None]
+    return f"{name}: {', '.join(told)}"
+
+
+def _data(found: Matrix, labels: Sequence[str], asked: Question) -> Mapping[str, object]:
+    return {
+        "baseline": found.baseline.name,
+        "currency": asked.prices.currency,
+        "medium": asked.bought.title,
+        "stores": {
+            store.name: {
+                "lake": dict(store.told),
+                "protection": store.protection.name if store.protection else None,
+                "raw_factor": store.raw_factor,
+                "capacity_price": stores.capacity_price(asked.prices, asked.bought, store.protection)
+                if store.protection
+                else None,
+                "time": found.mean_time(store),
+                "price": found.capacity(store),
+            }
+            for store in found.stores
+        },
+        "workloads": {
+            label: {store.name: _cell_data(found, row, store) for store in found.stores if store.name in row.cells}
+            for label, row in zip(labels, found.rows, strict=True)
+        },
+    }
+
+
+def _cell_data(found: Matrix, row: Row, store: Store) -> Mapping[str, object]:
+    cell, part, against = row.cells[store.name], found.ratio(row, store), found.relative(row, store)
+    return {
+        "run": cell.run.description.id,
+        "seconds": list(cell.work.seconds),
+        "unit": cell.work.unit,
+        "ratio": comparison.ratio_data(part) if part else None,
+        "stored_bytes": cell.stored_bytes,
+        "raw_bytes": cell.raw_bytes(store),
+        "gb_per_core_hour": cell.gb_per_core_hour,
+        "price_performance": against.price_performance if against else None,
+    }
