@@ -130,6 +130,28 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> 
     temporary.replace(path)
 
 
+def sizes_below(root: Path) -> dict[str, int]:
+    """The files in and below `root`, by their names from there, in order, with their bytes."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        # What is being removed or renamed just now is there no more.
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                found[path.relative_to(root).as_posix()] = path.stat().st_size
+    return found
+
+
+def write_once(path: Path, content: str) -> None:
+    """Make `path`, whole, unless it is there: of several writers at once one wins, and all read the same afterwards."""
+    fresh = path.with_name(f".{path.name}.{threading.get_native_id()}.once")
+    try:
+        write_atomically(fresh, content)
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
 def write_json(path: Path, value: Any, *, mode: int = 0o600) -> None:
     write_atomically(path, json.dumps(value, indent=2, sort_keys=True) + "\n", mode=mode)
 

@@ -6,19 +6,25 @@ A process id alone is no identity: ids are reused, and ending a stranger's proce
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pwd
+import random
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 _LISTENING = "0A"
 """TCP_LISTEN, as proc(5) writes it."""
+_CLIENT_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_FIRST_PORT = 10_240
+_ENOUGH_PORTS = 4_096
+"""So many that two who choose at the same moment hardly choose the same."""
 
 
 @dataclass(frozen=True)
@@ -147,15 +153,67 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
+_PORTS_LINGER_SECONDS = 2.0
+
+
+def is_free(port: int) -> bool:
+    """Whether a server of ours could listen on this loopback TCP port now."""
+    # As servers do: connections of an earlier one, still in TIME_WAIT, do not keep the port.
+    return _can_bind(port, reuse=True)
+
+
+def are_free_again(ports: Iterable[int]) -> bool:
+    """`is_free` of all, for ports of a server that is gone: a killed process counts as gone when its first thread is,
+    its ports go with the last, which takes milliseconds, or some hundred on a busy machine."""
+    numbers = list(ports)
+    return until(lambda: all(map(is_free, numbers)), _PORTS_LINGER_SECONDS)
+
+
+def until(condition: Callable[[], bool], seconds: float, *, pause_seconds: float = 0.03) -> bool:
+    """Whether the condition was met within that time."""
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(pause_seconds)
+    return met
+
+
 def free_ports(count: int) -> list[int]:
-    """`count` different loopback TCP ports that were free a moment ago."""
-    sockets = []
+    """`count` different loopback TCP ports that were free a moment ago.
+
+    From below the range that the kernel gives to clients, where that leaves any: a server that is started again at
+    its port would otherwise find, now and then, that somebody's connection has it.
+    """
+    below = _first_client_port()
+    candidates = range(_FIRST_PORT, below) if below - _FIRST_PORT >= _ENOUGH_PORTS else ()
+    chosen = list(itertools.islice(filter(_is_unused, random.sample(candidates, len(candidates))), count))
+    return chosen + _ports_for_clients(count - len(chosen))
+
+
+def _first_client_port() -> int:
     try:
-        for _ in range(count):
-            listener = socket.socket()
-            listener.bind(("127.0.0.1", 0))
-            sockets.append(listener)
-        return [listener.getsockname()[1] for listener in sockets]
-    finally:
+        return int(_CLIENT_PORTS.read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _is_unused(port: int) -> bool:
+    """More than `is_free`: that no connection of an earlier server lingers at it either."""
+    return _can_bind(port, reuse=False)
+
+
+def _can_bind(port: int, *, reuse: bool) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _ports_for_clients(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for listener in sockets:
-            listener.close()
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]

@@ -9,6 +9,9 @@ from sqlalchemy import URL
 
 from penstock.errors import InvalidInput
 
+VARIABLE = "PENSTOCK_DATABASE_URL"
+CATALOG_VARIABLE = "PENSTOCK_CATALOG_DATABASE_URL"
+
 # What libpq and the JDBC driver call by the same name and mean the same by.
 _OPTIONS = frozenset({"sslmode", "sslrootcert"})
 
@@ -25,23 +28,24 @@ class DatabaseUrl:
     options: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
-    def parse(text: str) -> DatabaseUrl:
+    def parse(text: str, *, variable: str = VARIABLE) -> DatabaseUrl:
         """`postgresql://user:password@host[:port][/dbname][?sslmode=…]`, parts percent-encoded where needed.
 
-        Raises `InvalidInput`, which never repeats the text: it may hold a password.
+        Raises `InvalidInput`, which names the environment variable that said so, and never repeats the text: it may
+        hold a password.
         """
         try:
             parts = urlsplit(text)
             port = parts.port or 5432
         except ValueError as error:
-            raise _unusable(str(error)) from None
+            raise _unusable(variable, str(error)) from None
         if parts.scheme not in ("postgresql", "postgres"):
-            raise _unusable("it does not begin with postgresql://")
+            raise _unusable(variable, "it does not begin with postgresql://")
         if not parts.hostname or not parts.username:
-            raise _unusable("the host or the user is missing")
+            raise _unusable(variable, "the host or the user is missing")
         options = tuple(parse_qsl(parts.query))
         if unknown := sorted(name for name, _ in options if name not in _OPTIONS):
-            raise _unusable(f"the option {unknown[0]} is not one of {', '.join(sorted(_OPTIONS))}")
+            raise _unusable(variable, f"the option {unknown[0]} is not one of {', '.join(sorted(_OPTIONS))}")
         return DatabaseUrl(
             host=parts.hostname,
             port=port,
@@ -84,9 +88,9 @@ class DatabaseUrl:
         return f"postgresql://{self.user}@{self._server()}/{self.dbname}"
 
 
-def _unusable(why: str) -> InvalidInput:
+def _unusable(variable: str, why: str) -> InvalidInput:
     return InvalidInput(
-        "PENSTOCK_DATABASE_URL cannot be used",
+        f"{variable} cannot be used",
         why=why,
         fix="write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require, special characters as %XX",
     )

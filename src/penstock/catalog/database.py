@@ -1,7 +1,8 @@
 """The one PostgreSQL server of a home: embedded, or named by `$PENSTOCK_DATABASE_URL`.
 
 Two databases: `penstock` holds the engine's records, `metastore` the tables of the lake. On the embedded server the
-second belongs to a role of its own, so an application, which must know that login, cannot read the engine's records.
+second belongs to a role of its own, so an application, which must know that login, cannot read the engine's records. On
+an external one it does where `$PENSTOCK_CATALOG_DATABASE_URL` names that login.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psycopg
-from psycopg import Connection
-from sqlalchemy import Engine, create_engine
+from psycopg import Connection, sql
+from sqlalchemy import Engine
 
-from penstock.catalog.address import DatabaseUrl
+from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
+from penstock.catalog.pooling import pooled
 from penstock.catalog.postgres import HOST, SUPERUSER, PostgresServer, disk_full
 from penstock.catalog.serveraccount import ServerAccount
 from penstock.errors import CatalogError
@@ -44,8 +46,11 @@ class Database:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        external = os.environ.get("PENSTOCK_DATABASE_URL")
+        external, catalog = os.environ.get(VARIABLE), os.environ.get(CATALOG_VARIABLE)
         self._external = DatabaseUrl.parse(external) if external else None
+        self._catalog = (
+            DatabaseUrl.parse(catalog, variable=CATALOG_VARIABLE) if external and catalog else self._external
+        )
         self._ready = False
 
     @property
@@ -59,7 +64,7 @@ class Database:
         `CatalogError` or `MissingRequirement`, with the last lines of the server's log.
         """
         if self._external:
-            _create_external(self._external)
+            _create_external(self._external, self._catalog or self._external)
             return self._external.at(RECORDS)
         if not self._embedded_answers():
             try:
@@ -77,6 +82,13 @@ class Database:
             self.up()
             self._ready = True
         return self._url(RECORDS)
+
+    def revive(self) -> bool:
+        """Start the embedded server again where it died; False where it lives, or was stopped. Raises as `up`."""
+        if self._external or not self._existing_server().died():
+            return False
+        self.up()
+        return True
 
     def down(self) -> bool:
         """Stop the embedded server in order; False where none ran. An external one is left alone."""
@@ -113,8 +125,8 @@ class Database:
 
     def engine(self, dbname: str = RECORDS) -> Engine:
         """A SQLAlchemy engine on one of the two databases; starts the embedded server when it is down."""
-        # Pinged before use, so an engine kept across a restart of the server goes on working.
-        return create_engine(self.url(dbname).sqlalchemy(), pool_pre_ping=True, pool_size=2, max_overflow=3)
+        self.ensure()
+        return pooled(lambda: self._url(dbname).sqlalchemy())
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -126,8 +138,8 @@ class Database:
         return PostgresServer(self._home.database, ServerAccount.caller())
 
     def _url(self, dbname: str) -> DatabaseUrl:
-        if self._external:
-            return self._external.at(dbname)
+        if self._external and self._catalog:
+            return (self._catalog if dbname == METASTORE else self._external).at(dbname)
         server = self._existing_server()
         password = server.password or ""
         if dbname == METASTORE:
@@ -154,7 +166,6 @@ class Database:
                 _create_role(connection, METASTORE, _metastore_password(server.password or ""))
                 _create(connection, METASTORE, owner=METASTORE)
                 _create(connection, RECORDS, owner=SUPERUSER)
-                connection.execute(f"REVOKE CONNECT ON DATABASE {RECORDS} FROM PUBLIC")
         except psycopg.Error as error:
             raise server.failure("The catalog's databases cannot be made") from error
 
@@ -174,35 +185,41 @@ def _create_role(connection: Connection, name: str, password: str) -> None:
 def _create(connection: Connection, dbname: str, *, owner: str | None = None) -> None:
     if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (dbname,)).fetchone():
         return
-    statement = f"CREATE DATABASE {dbname}" + (f" OWNER {owner}" if owner else "")
+    statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(dbname))
+    if owner:
+        statement += sql.SQL(" OWNER {}").format(sql.Identifier(owner))
     with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):  # another process was quicker
-        connection.execute(statement.encode())
+        connection.execute(statement)
+        if dbname == RECORDS:
+            connection.execute(f"REVOKE CONNECT ON DATABASE {RECORDS} FROM PUBLIC")
 
 
-def _create_external(url: DatabaseUrl) -> None:
+def _create_external(url: DatabaseUrl, catalog: DatabaseUrl) -> None:
+    """`catalog` is the login of the metastore, the same where there is no other."""
     try:
         _connect(url.at(RECORDS)).close()
-        _connect(url.at(METASTORE)).close()
+        _connect(catalog.at(METASTORE)).close()
     except psycopg.OperationalError:
         pass
     else:
         return
     try:
         with _connect(url) as connection:
-            _create(connection, METASTORE)
+            _create(connection, METASTORE, owner=catalog.user)
             _create(connection, RECORDS)
+        _connect(catalog.at(METASTORE)).close()
     except psycopg.errors.InsufficientPrivilege as error:
         raise CatalogError(
             f"The databases cannot be made on {url}",
             why=_first_line(error),
             fix=f"have its administrator run: CREATE DATABASE {RECORDS} OWNER {url.user}; "
-            f"CREATE DATABASE {METASTORE} OWNER {url.user};",
+            f"CREATE DATABASE {METASTORE} OWNER {catalog.user}; REVOKE CONNECT ON DATABASE {RECORDS} FROM PUBLIC;",
         ) from error
     except psycopg.OperationalError as error:
         raise CatalogError(
             f"The catalog's database {url} cannot be used",
             why=_first_line(error),
-            fix="check PENSTOCK_DATABASE_URL and that the server runs, or unset it to use the embedded one",
+            fix=f"check {VARIABLE}, {CATALOG_VARIABLE} and that the server runs, or unset them to use the embedded one",
         ) from error
 
 

@@ -5,9 +5,8 @@ Each application holds its own Hive client inside its driver: no metastore servi
 
 from __future__ import annotations
 
-from xml.sax.saxutils import escape
-
 from penstock.catalog.address import DatabaseUrl
+from penstock.hadoopconf import configuration_xml
 
 # The metastore layout of the Hive client built into Spark 4.
 SCHEMA_VERSION = "2.3.0"
@@ -32,7 +31,8 @@ _CLIENT = {
     "hive.metastore.schema.verification.record.version": "false",
     # To create, fill and drop one table: 2 logins. With HikariCP 6; with NONE 43, each a process of the server's and
     # thousands of rounds of SCRAM, together 0.2 s of CPU. Connections beyond the second are rarely opened.
-    "datanucleus.connectionPoolingType": "dbcp-builtin",
+    # Not DataNucleus' own copy of it, “dbcp-builtin”: Hive's TxnHandler, which each DROP DATABASE asks, knows none.
+    "datanucleus.connectionPoolingType": "DBCP",
     "datanucleus.connectionPool.maxPoolSize": "4",
     # Partitions and statistics of large tables in one query each instead of thousands.
     "hive.metastore.try.direct.sql": "true",
@@ -49,16 +49,13 @@ def hive_site(url: DatabaseUrl, *, loopback: bool) -> str:
     `loopback`: the server is the embedded one, without TLS; not asking it for TLS saves a round trip each connection.
     """
     jdbc = url.jdbc(sslmode="disable", gssEncMode="disable") if loopback else url.jdbc()
-    settings = {
-        "javax.jdo.option.ConnectionURL": jdbc,
-        "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
-        "javax.jdo.option.ConnectionUserName": url.user,
-        "javax.jdo.option.ConnectionPassword": url.password,
-        **LAYOUT,
-        **_CLIENT,
-    }
-    properties = "".join(
-        f"  <property><name>{name}</name><value>{escape(value)}</value></property>\n"
-        for name, value in settings.items()
+    return configuration_xml(
+        {
+            "javax.jdo.option.ConnectionURL": jdbc,
+            "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
+            "javax.jdo.option.ConnectionUserName": url.user,
+            "javax.jdo.option.ConnectionPassword": url.password,
+            **LAYOUT,
+            **_CLIENT,
+        }
     )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{properties}</configuration>\n'

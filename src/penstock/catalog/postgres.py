@@ -16,7 +16,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -27,7 +26,15 @@ from psycopg import Connection
 from penstock.catalog.serveraccount import ServerAccount
 from penstock.errors import CatalogError, MissingRequirement, PenstockError
 from penstock.home import write_atomically
-from penstock.processes import ProcessId, end_process, free_ports, process_in, processes_in, start_daemon
+from penstock.processes import (
+    ProcessId,
+    are_free_again,
+    end_process,
+    free_ports,
+    process_in,
+    processes_in,
+    start_daemon,
+)
 
 HOST = "127.0.0.1"
 SUPERUSER = "penstock"
@@ -109,6 +116,10 @@ class PostgresServer:
             return None
         return process_in(self._data, pid)
 
+    def died(self) -> bool:
+        """Whether it ended without being asked to: in order, it takes the record of its process along."""
+        return (self._data / "postmaster.pid").exists() and self.running() is None
+
     def start(self) -> None:
         """Make the cluster where there is none, and have the server answer; nothing happens where it does.
 
@@ -127,7 +138,7 @@ class PostgresServer:
         for _ in range(3):
             self._clear_foreign_pid_file()
             port = self.port
-            if port is None or not _can_listen(port):
+            if port is None or not are_free_again([port]):
                 port = free_ports(1)[0]
                 write_atomically(self._port_file, str(port))
             # Crash recovery may replay up to max_wal_size; a slow disk needs its time.
@@ -296,13 +307,3 @@ def disk_full(problem: str, directory: Path) -> MissingRequirement:
         why=f"the disk of {directory} is full",
         fix="free 200 MB there, or choose another state directory with PENSTOCK_HOME=/path",
     )
-
-
-def _can_listen(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True

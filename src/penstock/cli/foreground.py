@@ -56,7 +56,10 @@ def _interruptible(supervisor: Attendant, display: Display) -> Iterator[None]:
         print(" stopping; once more to insist", file=sys.stderr)
         supervisor.stop(Reason(STOPPED_BY_USER, f"it was interrupted ({signal.Signals(number).name})"))
 
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signals = [signal.SIGINT, signal.SIGTERM]
+    # nohup has it ignored, and means it. Shells have SIGINT ignored for whatever runs in the background.
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
     before: dict[signal.Signals, Any] = {number: signal.signal(number, on_signal) for number in signals}
     try:
         yield

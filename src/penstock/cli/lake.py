@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
-from penstock.cli import sweeping
+from penstock.cli import adding, ceph, exporting, hdfs, sweeping
 from penstock.cli.server import server
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.base import Lake, ObjectStore, require_s3
 from penstock.lake.registry import EMBEDDED, Lakes
-
-if TYPE_CHECKING:
-    from penstock.lake.objects import S3ObjectStore
 
 app = typer.Typer(
     help="Object stores: start the embedded one, add others, check what they support.",
     no_args_is_help=True,
     add_completion=False,
 )
+app.command("add")(adding.add)
+app.add_typer(exporting.app, name="export")
 app.command("sweep")(sweeping.sweep)
+app.add_typer(ceph.app, name="ceph")
+app.add_typer(hdfs.app, name="hdfs")
 
 LakeOption = Annotated[Optional[str], typer.Option("--lake", help="Which lake; the default one if not given.")]  # noqa: UP045
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -74,59 +73,11 @@ def status(as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def add(
-    name: Annotated[str, typer.Argument(help="The name this lake will have here.")],
-    *,
-    endpoint: Annotated[list[str], typer.Option(help="A gateway's URL; give the option once for each gateway.")],
-    bucket: Annotated[str, typer.Option(help="The bucket Penstock may use.")],
-    region: Annotated[str, typer.Option(help="The region requests are signed for.")] = "us-east-1",
-    path_style: Annotated[
-        bool, typer.Option("--path-style/--virtual-host", help="The bucket in the path, or in the host name.")
-    ] = True,
-    aws_profile: Annotated[
-        Optional[str], typer.Option(metavar="NAME", help="Use this profile of your AWS files.")  # noqa: UP045
-    ] = None,
-    credentials_from_stdin: Annotated[
-        bool, typer.Option("--credentials-from-stdin", help="Read access key and secret key, a line each.")
-    ] = False,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Try the lake before storing it.")] = True,
-) -> None:
-    """Add an S3 store, or replace the one of that name.
-
-    Credentials come from --aws-profile, from --credentials-from-stdin, from AWS_ACCESS_KEY_ID and
-    AWS_SECRET_ACCESS_KEY (which must then be set for every later command too), or else from a prompt.
-    """
-    from penstock.lake import registry
-    from penstock.lake.check import require_reachable
-    from penstock.lake.credentials import resolve
-
-    if name == EMBEDDED:
-        raise InvalidInput(
-            f"The name “{EMBEDDED}” is taken", why="it is the embedded lake's", fix="choose another name"
-        )
-    home = Home.default()
-    home.create()
-    lake = registry.checked(Lake(name, tuple(endpoint), bucket, "file:" + name, region=region, path_style=path_style))
-    reference, given = _credentials(aws_profile, from_stdin=credentials_from_stdin)
-    if reference is not None:
-        lake = Lake.from_json({**lake.as_json(), "credentials": reference})
-    if check:
-        require_reachable(lake, given or resolve(home, lake.credentials))
-    lakes = Lakes(home)
-    lakes.add(lake, given)
-    where = "this home's private file" if given else lake.credentials
-    typer.echo(f"Added the lake “{name}”: {lake.root}, {len(lake.endpoints)} endpoint(s), credentials: {where}")
-    if lakes.default() != name:
-        typer.echo(f"  It is not the default; penstock lake default {name} makes it so.")
-
-
-@app.command()
 def remove(name: Annotated[str, typer.Argument(help="Which lake.")]) -> None:
     """Forget a lake and its stored credentials. Nothing in the store changes."""
-    if name == EMBEDDED:
-        raise InvalidInput(
-            "The embedded lake cannot be removed", why="it is part of Penstock", fix="penstock lake down"
-        )
+    from penstock.lake import local
+
+    local.require_others(Home.default(), name)
     Lakes(Home.default()).remove(name)
     typer.echo(f"Removed the lake “{name}”; its store is as it was")
 
@@ -150,6 +101,40 @@ def list_lakes(as_json: JsonOption = False) -> None:
         Console().print(table)
     else:
         typer.echo("There is no lake yet; penstock lake up starts the embedded one")
+
+
+@app.command()
+def show(
+    name: Annotated[Optional[str], typer.Argument(help="Which lake; the default one if not given.")] = None,  # noqa: UP045
+    as_json: JsonOption = False,
+) -> None:
+    """Show all that is recorded of a lake: its gateways, how they are addressed, what applications are given."""
+    wanted = Lakes(Home.default()).get(name)
+    if as_json:
+        typer.echo(json.dumps(wanted.as_json(), indent=2))
+        return
+    style = "the bucket in the path" if wanted.path_style else "the bucket in the host's name"
+    rows = {
+        "root": wanted.root,
+        "kind": wanted.kind,
+        "endpoints": " ".join(wanted.endpoints),
+        "addressed": f"{style}, region {wanted.region}" if wanted.is_s3 else "as an HDFS",
+        "credentials": wanted.credentials,
+        "authorities": wanted.ca_file or "the public ones",
+        "applications": _given(wanted),
+    }
+    typer.echo(wanted.name)
+    for label, value in rows.items():
+        typer.echo(f"  {label:<13} {value}")
+
+
+def _given(lake: Lake) -> str:
+    if lake.sts is None:
+        return "get the lake's own credentials" if lake.is_s3 else "need no credentials"
+    what = (
+        f"the role {lake.sts.role_arn}, in this bucket alone" if lake.sts.role_arn else "a session of the lake's user"
+    )
+    return f"get their own for {lake.sts.seconds} s at a time, renewed, from {lake.sts.endpoint}: {what}"
 
 
 def _listed() -> list[dict[str, Any]]:
@@ -182,6 +167,7 @@ def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
     lakes = Lakes(Home.default())
     chosen = lakes.get(lake)
+    require_s3(chosen, "The check")
     errors = Console(stderr=True)
     with errors.status(f"Checking “{chosen.name}”") as progress:
         checker = LakeCheck(
@@ -255,30 +241,7 @@ def get(
     typer.echo(str(target))
 
 
-def _credentials(profile: str | None, *, from_stdin: bool) -> tuple[str | None, Credentials | None]:
-    """A reference to keep, or a secret to store: exactly one of them."""
-    from penstock.lake import credentials
-
-    if profile and from_stdin:
-        raise InvalidInput("--aws-profile and --credentials-from-stdin exclude each other", fix="give one of them")
-    if profile:
-        return f"aws:{profile}", None
-    if from_stdin:
-        return None, credentials.from_lines(sys.stdin.read())
-    if credentials.from_environment(os.environ):
-        return credentials.ENVIRONMENT, None
-    if not sys.stdin.isatty():
-        raise InvalidInput(
-            "There are no credentials for this lake",
-            why="no --aws-profile, no --credentials-from-stdin, no AWS_ACCESS_KEY_ID, and no terminal to ask at",
-            fix="give one of them; never the secret itself as an argument, where every user of the machine sees it",
-        )
-    access = typer.prompt("Access key", err=True)
-    secret = typer.prompt("Secret key", hide_input=True, err=True)
-    return None, credentials.checked(Credentials(access.strip(), secret.strip()))
-
-
-def _open(name: str | None, text: str) -> tuple[Lake, S3ObjectStore, str]:
+def _open(name: str | None, text: str) -> tuple[Lake, ObjectStore, str]:
     """The lake, its store, and the key that `text` means there."""
     from penstock.lake.objects import open_store
 

@@ -12,6 +12,7 @@ from penstock.cli.target import Exchange
 from penstock.engine import artefacts
 from penstock.engine.application import Application
 from penstock.engine.engine import Engine
+from penstock.engine.statements import RESULTS
 from penstock.errors import NotFound
 from penstock.home import Home, write_atomically
 from penstock.lake.base import Lake, ObjectStore
@@ -32,7 +33,15 @@ class LocalExchange:
 
     @contextlib.contextmanager
     def given(self, text: str) -> Iterator[str]:
-        """In a private file: statements may hold what no list of processes should show."""
+        """In a private file, or an object: statements may hold what no list of processes should show."""
+        if not self._engine.shares_files:
+            store, key = self._engine.store(self._lake.name), f"{RESULTS}{secrets.token_hex(8)}.sql"
+            store.put(key, text.encode())
+            try:
+                yield f"{self._lake.root}/{key}"
+            finally:
+                store.delete(key)
+            return
         home: Home = self._engine.home
         home.create()
         path = home.cache / f"statements-{secrets.token_hex(8)}.sql"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sys
-import time
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from penstock.cli import options
-from penstock.cli.console import duration
+from penstock.cli.steps import step
 from penstock.home import Home
 
 
@@ -23,13 +19,13 @@ def up(
     from penstock.engine.installation import Installation
 
     installation = Installation(Home.default())
-    with _step("lake") as told:
+    with step("lake") as told:
         lake = installation.lake_up()
         told.append(f"{lake.root} at {lake.endpoints[0]}")
-    with _step("catalog") as told:
+    with step("catalog") as told:
         told.append(installation.catalog_up())
     if archives:
-        with _step("class-data archives") as told:
+        with step("class-data archives") as told:
             told.append("made" if installation.archives_made() else "there already")
 
 
@@ -73,20 +69,3 @@ def wipe(
         typer.echo(what)
     installation.wipe()
     typer.echo(f"{home.root} is gone")
-
-
-@contextlib.contextmanager
-def _step(title: str) -> Iterator[list[str]]:
-    """Says what is being done, and how long it took once it is; what the block appends is the result."""
-    told: list[Any] = []
-    began = time.monotonic()
-    live = sys.stdout.isatty()
-    if live:
-        print(f"{title} …", end="", flush=True)
-    try:
-        yield told
-    except BaseException:
-        if live:
-            print()
-        raise
-    print(f"{chr(13) if live else ''}{title}: {' '.join(told)} ({duration(time.monotonic() - began)})", flush=True)

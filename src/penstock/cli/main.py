@@ -78,6 +78,7 @@ _COMMANDS = {
     "cache": _Command(
         "cache", "app", "What this machine keeps of the lake, near its clusters.", _DATA, remote_parts=("status",)
     ),
+    "cluster": _Command("cluster", "app", "Where applications run: this machine, or a Kubernetes.", _HERE),
     "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA, remote=True),
     "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),
     "up": _Command("machine", "up", "Start the embedded lake and catalog, and prepare fast starts.", _HERE),
@@ -89,6 +90,7 @@ _COMMANDS = {
     "instance": _Command("instances", "app", "Shares of the machine, with weights and quotas.", _HERE, remote=True),
     "token": _Command("token", "app", "Who may use the service.", _HERE, remote=True),
     "records": _Command("records", "app", "Keep a copy of the engine's records, and bring it back.", _HERE),
+    "image": _Command("image", "app", "The container image of Penstock and Spark, built without a daemon.", _HERE),
     "demo": _Command("demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),
 }
 

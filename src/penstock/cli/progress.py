@@ -34,8 +34,12 @@ class Output:
         self._read = read
         self._streams = {name: stream for name, stream in (("driver.out", out), ("driver.err", err)) if stream}
         self._positions = dict.fromkeys(self._streams, 0)
+        self._attempt = 1
 
     def copy(self, application: Application, before_writing: Callable[[], None]) -> None:
+        if application.attempt != self._attempt:
+            # Each attempt writes from its beginning.
+            self._attempt, self._positions = application.attempt, dict.fromkeys(self._streams, 0)
         for name, stream in self._streams.items():
             while piece := self._read(application, name, self._positions[name]):
                 before_writing()

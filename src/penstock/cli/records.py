@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.cli import keeping, options
 from penstock.engine.engine import Engine
 from penstock.home import Home
 
@@ -28,3 +31,22 @@ def restore(
     """Make the records what they were when the file was written. Stop every service first."""
     contents = Engine(Home.default()).restore(file, replace=replace)
     typer.echo(f"{contents.applications} applications of {contents.at} are back")
+
+
+@app.command()
+def prune(
+    *,
+    keep_events: keeping.Events = keeping.EVENTS,
+    keep_deliveries: keeping.Deliveries = keeping.DELIVERIES,
+    keep_audit: keeping.Audit = keeping.AUDIT,
+    as_json: options.Json = False,
+) -> None:
+    """Remove what of the records is older than it has to be; a service does so by itself, every hour.
+
+    Of an application that has not ended, nothing is removed; of one that has, its record, summary and logs stay.
+    """
+    pruned = Engine(Home.default()).prune(keeping.retention(keep_events, keep_deliveries, keep_audit))
+    if as_json:
+        typer.echo(json.dumps(asdict(pruned)))
+        return
+    typer.echo(f"removed: {pruned.events} events, {pruned.deliveries} deliveries, {pruned.audit} entries of the audit")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.cli.target import Exchange
 from penstock.client.client import Client
@@ -16,9 +16,11 @@ from penstock.clusters import machine
 from penstock.clusters.base import Capacity, Observation, Phase
 from penstock.engine import validation
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
-from penstock.engine.supervisor import OnChange
 from penstock.errors import NotFound
 from penstock.lake.base import Lake
+
+if TYPE_CHECKING:
+    from penstock.engine.supervisor import OnChange
 
 _LOOK_SECONDS = 0.5
 _LIST_AT_ONCE = 200

@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from penstock.cli import keeping
 from penstock.home import Home
 from penstock.service.listening import PORT, Listening
 
@@ -21,12 +22,16 @@ class LogLevel(str, enum.Enum):
 
 
 def serve(
+    *,
     host: Annotated[
         str, typer.Option(help="Where to listen; another than this machine's own needs TLS.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port.", min=1, max=65535)] = PORT,
     tls_cert: Annotated[PemFile, typer.Option(metavar="FILE", help="Certificate chain (PEM).")] = None,
     tls_key: Annotated[PemFile, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    keep_events: keeping.Events = keeping.EVENTS,
+    keep_deliveries: keeping.Deliveries = keeping.DELIVERIES,
+    keep_audit: keeping.Audit = keeping.AUDIT,
     log_level: Annotated[
         LogLevel, typer.Option(help="What is written to standard error, as JSON lines.")
     ] = LogLevel.INFO,
@@ -38,4 +43,9 @@ def serve(
     """
     from penstock.service.serving import serve as run
 
-    run(Home.default(), Listening(host, port, tls_cert, tls_key), log_level=log_level.value)
+    run(
+        Home.default(),
+        Listening(host, port, tls_cert, tls_key),
+        log_level=log_level.value,
+        retention=keeping.retention(keep_events, keep_deliveries, keep_audit),
+    )

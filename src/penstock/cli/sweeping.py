@@ -44,6 +44,7 @@ def sweep(
     from penstock.engine.application import State
     from penstock.engine.engine import Engine
     from penstock.lake import sweep as sweeping
+    from penstock.lake.base import require_s3
     from penstock.lake.registry import Lakes
     from penstock.profiles import values
 
@@ -53,6 +54,7 @@ def sweep(
     home = Home.default()
     lakes = Lakes(home)
     chosen = lakes.get(lake)
+    require_s3(chosen, "The sweep")
     running = [
         application
         for application in Engine(home).list(states=[state for state in State if not state.final])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.cli.server import server
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
-from penstock.engine.supervisor import OnChange
 from penstock.home import Home
 from penstock.lake.base import Lake
+
+if TYPE_CHECKING:
+    # With a service, commands do without what talks to the database.
+    from penstock.engine.supervisor import OnChange
 
 
 class Attendant(Protocol):

@@ -151,6 +151,11 @@ class Client:
         """What happened to it, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
         return list(self._get(application_id, "/events")["items"])
 
+    def deliveries(self, application_id: str) -> list[dict[str, Any]]:
+        """What its webhooks were told and are still to be told, oldest first: `url`, `state`, `tries`, `due_at`,
+        `delivered_at`, `problem`."""
+        return list(self._get(application_id, "/deliveries")["items"])
+
     def stop(self, application_id: str) -> Application:
         """Ask it to end, and return at once; may be repeated."""
         return Application.from_json(self._connection.json("POST", _path(application_id, "/stop"), repeatable=True))
@@ -192,8 +197,12 @@ class Client:
     def follow(
         self, application_id: str, name: str = "driver.log", *, start: int = 0, tail: int | None = None
     ) -> Iterator[bytes]:
-        """Piece by piece until the application has ended; a connection that breaks is made anew where it was."""
-        return self._connection.follow(_path(application_id, f"/logs/{name}"), start=start, tail=tail)
+        """Piece by piece until the application has ended; a connection that breaks is made anew where it was. Where
+        another attempt follows, its log comes after that of the one before."""
+        path = _path(application_id, f"/logs/{name}")
+        attempt = yield from self._connection.follow(path, start=start, tail=tail)
+        while attempt is not None and attempt < self.application(application_id).attempt:
+            attempt = yield from self._connection.follow(path, attempt=attempt + 1)
 
     def get(self, path: str, **params: Any) -> Any:
         """Any other address below `/v1`, such as `/v1/queue`."""

@@ -7,7 +7,7 @@ import ipaddress
 import os
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -23,6 +23,7 @@ SERVER_VARIABLE = "PENSTOCK_SERVER"
 TOKEN_FILE_VARIABLE = "PENSTOCK_TOKEN_FILE"  # noqa: S105  names a file
 CA_FILE_VARIABLE = "PENSTOCK_CA_FILE"
 LOG_START_HEADER = "Penstock-Log-Start"
+LOG_ATTEMPT_HEADER = "Penstock-Log-Attempt"
 
 _ATTEMPTS = 3
 _ATTEMPTS_ONCE_KNOWN = 8
@@ -110,14 +111,21 @@ class Connection:
             options = {"content": content, "params": params, "timeout": httpx.Timeout(300.0, connect=10.0)}
             return self._asked("PUT", path, options, repeatable=False).json()
 
-    def follow(self, path: str, *, start: int, tail: int | None) -> Iterator[bytes]:
+    def follow(
+        self, path: str, *, start: int = 0, tail: int | None = None, attempt: int | None = None
+    ) -> Generator[bytes, None, int | None]:
+        """To the end of the log; returns of which attempt it was, None where its name says so."""
         broken = 0
         while True:
-            params = {"follow": "true", **({"start": start} if tail is None else {"tail": tail})}
+            params: dict[str, Any] = {"follow": "true", **({"start": start} if tail is None else {"tail": tail})}
+            if attempt is not None:
+                params["attempt"] = attempt
             try:
                 with self._stream(path, params) as response:
                     self._known = True
                     start, tail = int(response.headers.get(LOG_START_HEADER, start)), None
+                    if (named := response.headers.get(LOG_ATTEMPT_HEADER)) is not None:
+                        attempt = int(named)
                     for piece in response.iter_bytes():
                         start, broken = start + len(piece), 0
                         yield piece
@@ -127,7 +135,7 @@ class Connection:
                     raise self._no_answer(error) from error
                 _pause(broken)
             else:
-                return
+                return attempt
 
     @contextlib.contextmanager
     def _stream(self, path: str, params: Mapping[str, Any]) -> Iterator[httpx.Response]:

@@ -28,10 +28,10 @@ from penstock.engine.webaddress import NETWORKS_VARIABLE, Reach
 from penstock.engine.webhooks import KEY_FILE
 from penstock.errors import PenstockError
 from penstock.home import Home
+from penstock.lake import local
 from penstock.lake.base import Lake
 from penstock.lake.check import Row, require_reachable
 from penstock.lake.credentials import CredentialsFile
-from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.judgements import Judgement, Outcome
 from penstock.lake.registry import Lakes
 from penstock.service.firsttoken import first_token_file
@@ -139,10 +139,14 @@ class Examination:
         return findings.tokens(TokenStore(self._database.engine(RECORDS)).list(), datetime.now(timezone.utc))
 
     def _lake(self, lake: Lake) -> Judgement:
-        if lake.kind == "embedded" and not EmbeddedLake(self._home).status().ready:
+        store = local.store_of(self._home, lake)
+        if store is not None and not store.ready():
             return Judgement(Outcome.OK, "down", "starts it when it is needed")
-        require_reachable(lake, Lakes(self._home).credentials_of(lake))
-        return Judgement(Outcome.OK, f"{lake.root} answers", f"penstock lake check --lake {lake.name} tells more")
+        require_reachable(lake, Lakes(self._home).client_credentials(lake))
+        more = (
+            f"penstock lake check --lake {lake.name}" if lake.is_s3 else f"penstock lake hdfs status --name {lake.name}"
+        )
+        return Judgement(Outcome.OK, f"{lake.root} answers", f"{more} tells more")
 
     def _service(self) -> Judgement:
         request = urllib.request.Request(f"{self._url}/health/ready")  # noqa: S310  the command checked the scheme

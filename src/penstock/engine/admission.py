@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from penstock.clusters.base import Capacity
-from penstock.engine.application import ClusterSize, ProcessSize, Reason
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, Reason
 from penstock.profiles.scratch import MEMORY as SCRATCH_MEMORY
+from penstock.profiles.scratch import budget_bytes
 
 CORES_PER_CORE = 2.0
 
@@ -44,7 +46,8 @@ def room(
     """
     taken = [promised(other) for other in beside]
     wanted = promised(size)
-    free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken)
+    beside_all = capacity.beside_bytes * (len(taken) + 1)
+    free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken) - beside_all
     free_cores = int(capacity.cores * cores_per_core) - sum(other.cores for other in taken)
     if wanted.memory_bytes > free_memory:
         return Reason("memory", f"it needs {gibibytes(wanted.memory_bytes)}, {gibibytes(max(free_memory, 0))} are free")
@@ -57,6 +60,7 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
     """Why a cluster of `size` could not start even alone, with the largest one that could; None when it could."""
     wanted = promised(size)
     cores = int(capacity.cores * CORES_PER_CORE)
+    capacity = replace(capacity, memory_bytes=capacity.memory_bytes - capacity.beside_bytes)
     if wanted.memory_bytes <= capacity.memory_bytes and wanted.cores <= cores:
         return None
     if wanted.cores > cores:
@@ -102,3 +106,18 @@ def _heap(promise: int) -> int:
 
 def gibibytes(count: int) -> str:
     return f"{count / (1 << 30):.1f} GiB"
+
+
+def with_scratch(spec: ApplicationSpec) -> ApplicationSpec:
+    """The size with the memory that profile and user give to scratch: it is promised as the heaps are."""
+    scratch = _scratch_bytes(spec.profile, spec.size, tuple(spec.settings.items()))
+    return replace(spec, size=replace(spec.size, scratch_memory_bytes=scratch))
+
+
+@lru_cache(maxsize=64)
+def _scratch_bytes(profile: str, size: ClusterSize, settings: tuple[tuple[str, str], ...]) -> int:
+    # Remembered: whoever submits a thousand submits the same a thousand times.
+    from penstock.profiles.catalogue import layers_of
+    from penstock.profiles.layers import resolve
+
+    return budget_bytes(resolve(layers_of(profile), size, dict(settings)).values())

@@ -100,7 +100,14 @@ class ApplicationSpec:
     webhooks: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        # `asdict` would copy every word of it, and a submission needs it three times.
+        shown = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            **shown,
+            "size": asdict(self.size),
+            "settings": dict(self.settings),
+            "environment": dict(self.environment),
+        }
 
     def fingerprint(self) -> str:
         """The same for two submissions that ask for the same."""
@@ -194,6 +201,11 @@ class Application:
     """The earliest admission of the next attempt."""
     cost: Cost | None = None
     """Of all attempts that are over; None where none was priced."""
+
+    @property
+    def can_be_watched(self) -> bool:
+        """Whether Spark's own pages of it are to be had now. Who sets `spark.ui.enabled` to false wants none."""
+        return self.state is State.RUNNING and self.spec.settings.get("spark.ui.enabled") != "false"
 
     def to_json(self) -> dict[str, Any]:
         """For people's programs: times as ISO 8601; what is unknown is null."""

@@ -114,7 +114,7 @@ class Archive:
         """The bytes [start, start + length), fewer where it ends before. Raises `NotFound`."""
         here = self._directory / checked_name(name)
         if not self._in_home and not here.is_file():
-            return self.open_store().get(key(self.application_id, name), start=start, length=length)
+            return self._load_from_lake(name, start=start, length=length)
         try:
             with here.open("rb") as file:
                 file.seek(start)
@@ -122,13 +122,24 @@ class Archive:
         except OSError as error:
             raise NotFound(f"{self.application_id} has no {name}", why=str(error.strerror)) from error
 
-    def names(self) -> list[str]:
-        found = [path.relative_to(self._directory).as_posix() for path in _files(self._directory)]
+    def sizes(self) -> dict[str, int]:
+        """How many bytes each of them has, by name."""
+        found = {path.relative_to(self._directory).as_posix(): path.stat().st_size for path in _files(self._directory)}
         if not self._in_home:
             store = self.open_store()
             for root in (prefix(self.application_id), _event_logs(self.application_id)):
-                found += [name_of(self.application_id, kept.key) for kept in store.list(root)]
-        return sorted(set(found))
+                found |= {name_of(self.application_id, kept.key): kept.size for kept in store.list(root)}
+        return dict(sorted(found.items()))
+
+    def _load_from_lake(self, name: str, *, start: int, length: int | None) -> bytes:
+        store, place = self.open_store(), key(self.application_id, name)
+        try:
+            return store.get(place, start=start, length=length)
+        except NotFound:
+            # Where an older release kept event logs: with everything else of their application.
+            if place == (older := prefix(self.application_id) + name):
+                raise
+            return store.get(older, start=start, length=length)
 
     @property
     def _in_home(self) -> bool:
@@ -146,6 +157,8 @@ def _place(home: Home, application_id: str) -> Path:
 
 def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str) -> str:
     lake, store = open_lake()
+    if within:
+        _set_aside(store, application_id, within)
 
     def bring(path: Path) -> None:
         store.put(key(application_id, within + path.relative_to(directory).as_posix()), path)
@@ -153,6 +166,16 @@ def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: st
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         list(pool.map(bring, _files(directory)))  # the list makes the first failure rise
     return f"{lake.root}/{prefix(application_id)}{within}"
+
+
+def _set_aside(store: ObjectStore, application_id: str, within: str) -> None:
+    """What a cluster brought to the lake by itself, before anybody knew that another attempt would follow."""
+    for root in (prefix(application_id), _event_logs(application_id)):
+        for kept in list(store.list(root)):
+            name = name_of(application_id, kept.key)
+            if not is_of_attempt(name):
+                store.put(key(application_id, within + name), store.get(kept.key))
+                store.delete(kept.key)
 
 
 def _files(directory: Path) -> Iterator[Path]:

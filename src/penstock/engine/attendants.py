@@ -10,9 +10,6 @@ import threading
 from penstock.home import Home
 from penstock.processes import start_daemon
 
-FROM_INPUT = "-"
-"""Instead of an application's id: it comes on the standard input, or nobody needs the process."""
-
 _LOG = "supervisors.log"
 
 
@@ -22,50 +19,49 @@ class Attendants:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._changing = threading.Lock()
-        self._keeping = False
-        self._spare: subprocess.Popen[bytes] | None = None
+        self._forking = False
+        self._server: subprocess.Popen[bytes] | None = None
 
     def start(self, application_id: str) -> None:
         """Have a process look after the application; returns at once."""
         self._home.create()
         with self._changing:
-            if not self._give_to_spare(application_id):
-                start_daemon(self._command(application_id), log=self._home.root / _LOG, directory=self._home.root)
-            self._ready_spare()
+            if not self._forked(application_id):
+                command = [*_python("background"), str(self._home.root), application_id]
+                start_daemon(command, log=self._home.root / _LOG, directory=self._home.root)
+            self._keep_server()
 
-    def keep_spare(self) -> None:
-        """From now on have a process ready that has loaded all it needs, half a second of every start.
-
-        It ends with this process, unless it was given something to look after.
-        """
+    def keep_ready(self) -> None:
+        """From now on have them forked by a process that has loaded all they need: it ends with this one."""
         self._home.create()
         with self._changing:
-            self._keeping = True
-            self._ready_spare()
+            self._forking = True
+            self._keep_server()
 
     def close(self) -> None:
-        """Without a spare one from now on; those that look after something go on."""
+        """Nothing is kept ready from now on; those that look after something go on."""
         with self._changing:
-            self._keeping = False
-            self._give_to_spare("")
+            self._forking = False
+            self._end_server()
 
-    def _give_to_spare(self, application_id: str) -> bool:
-        spare, self._spare = self._spare, None
-        if spare is None or spare.stdin is None:
+    def _forked(self, application_id: str) -> bool:
+        if self._server is None or self._server.stdin is None:
             return False
         # One that was killed meanwhile takes nothing.
-        with contextlib.suppress(OSError), spare.stdin as pipe:
-            pipe.write(f"{application_id}\n".encode())
-            pipe.flush()
-            return spare.poll() is None
+        with contextlib.suppress(OSError):
+            self._server.stdin.write(f"{application_id}\n".encode())
+            self._server.stdin.flush()
+            if self._server.poll() is None:
+                return True
+        self._end_server()
         return False
 
-    def _ready_spare(self) -> None:
-        if not self._keeping or self._spare is not None:
+    def _keep_server(self) -> None:
+        if not self._forking or self._server is not None:
             return
         with (self._home.root / _LOG).open("ab") as log:
-            self._spare = subprocess.Popen(
-                self._command(FROM_INPUT),
+            self._server = subprocess.Popen(
+                [*_python("forkserver"), str(self._home.root)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -73,5 +69,13 @@ class Attendants:
                 start_new_session=True,
             )
 
-    def _command(self, argument: str) -> list[str]:
-        return [sys.executable, "-m", "penstock.engine.background", str(self._home.root), argument]
+    def _end_server(self) -> None:
+        server, self._server = self._server, None
+        if server is not None and server.stdin is not None:
+            with contextlib.suppress(OSError):
+                server.stdin.close()
+            server.wait()
+
+
+def _python(module: str) -> list[str]:
+    return [sys.executable, "-m", f"penstock.engine.{module}"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -19,13 +21,11 @@ class AuditLog:
         self._engine = engine
         self._owner = owner
 
-    def add(self, entry: Audit) -> None:
-        """Texts are cut to 500 characters: nobody fills the disk through the audit."""
-        values = {
-            name: value[:_MOST_CHARACTERS] if isinstance(value, str) else value for name, value in asdict(entry).items()
-        }
+    def add(self, entries: Iterable[Audit]) -> None:
+        """All of them or none. Texts are cut to 500 characters: nobody fills the disk through the audit."""
+        rows = [{"engine": self._owner, **_bounded(asdict(entry))} for entry in entries]
         with self._engine.begin() as connection:
-            connection.execute(_table.insert().values(engine=self._owner, **values))
+            connection.execute(_table.insert(), rows)
 
     def page(self, *, limit: int, before: int | None) -> AuditPage:
         query = _table.select().where(_table.c.engine == self._owner).order_by(_table.c.id.desc()).limit(limit + 1)
@@ -39,3 +39,7 @@ class AuditLog:
             for row in shown
         ]
         return AuditPage(items, next=shown[-1].id if len(rows) > limit else None)
+
+
+def _bounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value[:_MOST_CHARACTERS] if isinstance(value, str) else value for name, value in values.items()}

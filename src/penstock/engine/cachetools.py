@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
-from penstock.clusters import jvm, machine, pagecache
+from penstock.clusters import jvm, machine, pagecache, trust
 from penstock.clusters.plan import BUILT_IN
 from penstock.clusters.properties import as_properties
 from penstock.engine import settings
@@ -23,6 +23,7 @@ from penstock.engine.preparation import lake_of
 from penstock.errors import InvalidInput, LakeError, MissingRequirement
 from penstock.home import Home, write_atomically
 from penstock.lake import settings as lake_settings
+from penstock.lake.base import require_s3
 from penstock.lake.registry import Lakes
 from penstock.profiles.known import HADOOP_PREFIX
 
@@ -47,6 +48,7 @@ def warm(
     `InvalidInput` for an address of another kind.
     """
     found = lake_of(home, lake)
+    require_s3(found, "The page cache")
     places = [place for target in targets for place in _places(home, target)]
     spec = ApplicationSpec(
         application=BUILT_IN, name="cache", size=machine.default_size(machine.capacity(home)), lake=found.name
@@ -57,15 +59,14 @@ def warm(
     }
     with tempfile.TemporaryDirectory(prefix="penstock-warm-") as name:
         private = Path(name)
-        credentials = Lakes(home).credentials_of(found)
-        write_atomically(
-            private / lake_settings.CREDENTIALS_FILE, lake_settings.private_credentials_file(credentials), mode=0o600
-        )
+        for file, content in lake_settings.private_files(found, Lakes(home).credentials_of(found)).items():
+            write_atomically(private / file, content)
         properties = private / "hadoop.properties"
         write_atomically(properties, as_properties(hadoop))
-        environment = {key: value.replace("{private}", name) for key, value in lake_settings.ENVIRONMENT.items()}
+        environment = {key: value.replace("{private}", name) for key, value in lake_settings.environment(found).items()}
         arguments = [str(properties), str(threads), *places]
-        for told in _run("io.penstock.fs.tools.Warm", arguments, environment, private):
+        trusting = trust.options(jvm.find_java(), found.authorities, cache=home.cache)
+        for told in _run("io.penstock.fs.tools.Warm", arguments, environment, private, options=trusting):
             if "error" in told:
                 raise LakeError(f"{told['path']} cannot be read", why=told["error"], fix="penstock lake check")
             yield told
@@ -137,13 +138,19 @@ def _cache_tool(home: Home, *arguments: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _run(
-    main_class: str, arguments: Sequence[str], environment: Mapping[str, str], directory: Path
+    main_class: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    directory: Path,
+    *,
+    options: Sequence[str] = (),
 ) -> Iterator[Mapping[str, Any]]:
     """The JSON lines a JVM writes; raises `MissingRequirement` where it ends without having said why."""
     java = jvm.find_java()
     command = [
         str(java.executable),
         *_FLAGS,
+        *options,
         f"-Djava.io.tmpdir={directory}",
         *("-cp", os.pathsep.join(map(str, jvm.class_path()))),
         main_class,

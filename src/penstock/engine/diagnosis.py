@@ -19,7 +19,8 @@ class _Sign:
 
 
 def _sign(pattern: str, code: str, message: str, fix: str) -> _Sign:
-    return _Sign(re.compile(pattern), code, lambda found: message.format(*found.groups()), fix)
+    # Spark quotes each part of a name: `sales`.`orders`.
+    return _Sign(re.compile(pattern), code, lambda found: message.format(*found.groups()).replace("`", ""), fix)
 
 
 # The most particular first; the first that is found anywhere in the text decides.
@@ -105,7 +106,7 @@ def of_failure(exit_code: int | None, errors: str) -> Reason:
             return Reason(sign.code, sign.message(found), sign.fix)
     last = _last_words(errors)
     message = f"the driver ended with exit code {exit_code}" + (f": {last}" if last else "")
-    return Reason(DRIVER_FAILED, message, "")
+    return Reason(DRIVER_FAILED, message, "penstock logs ID --stream err shows all that it said")
 
 
 def _last_words(errors: str) -> str:

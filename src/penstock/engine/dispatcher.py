@@ -22,8 +22,9 @@ _PATROL_SECONDS = 5.0
 _START_SECONDS = 30.0
 """For so long a supervising process may take to begin; before, it is not started again."""
 
-_BREATH_SECONDS = 0.05
-"""Between two looks at the queue: of many submissions at once, one decision serves all."""
+_LEAST_BREATH_SECONDS, _MOST_BREATH_SECONDS = 0.05, 0.2
+"""Between two looks at the queue, twice what the last one took within these bounds: of many submissions at once, one
+decision serves all, and a long queue leaves others most of the time."""
 
 _PAUSE_SECONDS = 1.0
 
@@ -46,7 +47,11 @@ class Dispatcher:
     def _run_while_all_is_well(self, stop: threading.Event) -> None:
         try:
             self._run(stop)
-        except (*CONNECTION_LOST, PenstockError, OSError) as error:
+        except CONNECTION_LOST as error:
+            _log.warning("the dispatcher begins again: %s", error)
+            self._revive_database()
+            stop.wait(_PAUSE_SECONDS)
+        except (PenstockError, OSError) as error:
             _log.warning("the dispatcher begins again: %s", error)
             stop.wait(_PAUSE_SECONDS)
         except Exception:
@@ -54,16 +59,25 @@ class Dispatcher:
             _log.exception("the dispatcher begins again")
             stop.wait(_PAUSE_SECONDS)
 
+    def _revive_database(self) -> None:
+        """Nobody else would where only this service uses it. One that was stopped in order stays so."""
+        try:
+            if self._engine.revive_database():
+                _log.warning("the embedded database had died, and was started again")
+        except (PenstockError, OSError) as error:
+            _log.warning("the embedded database does not start: %s", error)
+
     def _run(self, stop: threading.Event) -> None:
         with self._engine.dispatching() as changes:
-            self._engine.attendants.keep_spare()
+            self._engine.attendants.keep_ready()
             patrolled = float("-inf")
             while not stop.is_set():
                 if time.monotonic() - patrolled >= _PATROL_SECONDS:
                     patrolled = time.monotonic()
                     self._adopt()
+                began = time.monotonic()
                 self._admit(stop)
-                stop.wait(_BREATH_SECONDS)
+                stop.wait(min(max(2 * (time.monotonic() - began), _LEAST_BREATH_SECONDS), _MOST_BREATH_SECONDS))
                 changes.wait(_PAUSE_SECONDS)
 
     def _admit(self, stop: threading.Event) -> None:

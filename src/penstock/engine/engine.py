@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clusters import jvm, machine
-from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
-from penstock.engine import admission, validation
+from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase, WebInterface
+from penstock.engine import admission, keylakes, sessionways, validation
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.artefacts import Archive, checked_name, is_of_attempt, keep_artefacts, of_attempt
 from penstock.engine.attendants import Attendants
 from penstock.engine.identifiers import new_id
+from penstock.engine.leasing import GiveUp, leasing
 from penstock.engine.ledger import Ledger
 from penstock.engine.lifecycle import will_retry
 from penstock.engine.preparation import Preparation, check_reachable, lake_name, lake_of
@@ -26,7 +28,6 @@ from penstock.lake.base import Credentials, Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
-from penstock.profiles.scratch import budget_bytes
 
 _WATCH_SECONDS = 0.2
 
@@ -42,7 +43,7 @@ class Engine(Ledger):
         super().__init__(home, backend)
         self.attendants = Attendants(home)
         self._preparations: dict[str, Preparation] = {}
-        self._stores: dict[tuple[Lake, Credentials], ObjectStore] = {}
+        self._stores: dict[tuple[Lake, Credentials | None], ObjectStore] = {}
 
     def submit(self, spec: ApplicationSpec) -> Application:
         """Record an application, to be looked after by `supervise` or `detach`.
@@ -83,10 +84,11 @@ class Engine(Ledger):
         """The same with what follows filled in; raises what `submit` would, and starts and records nothing."""
         spec = validation.checked(spec)
         refuse(self._problems(spec))
-        spec = _with_scratch(spec)
+        spec = admission.with_scratch(spec)
         jvm.find_java()
         if too_large := admission.refuse(spec.size, self._backend.capacity()):
             raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
+        self._backend.check(spec)
         return spec
 
     def warnings(self, spec: ApplicationSpec) -> Sequence[str]:
@@ -127,6 +129,7 @@ class Engine(Ledger):
             keep=keep,
             price=self._pricing.of_attempt,
             check=lambda application: check_reachable(self.home, application.spec.lake),
+            beside=self._beside,
             restore=self._database.up,
             cores_per_core=cores_per_core,
         )
@@ -181,16 +184,23 @@ class Engine(Ledger):
         """
         return b"".join(self.follow(application_id, name, until=lambda: True))
 
-    def artefacts(self, application_id: str) -> Iterable[str]:
-        """The names of what was kept of an application that has ended."""
+    def artefacts(self, application_id: str) -> Mapping[str, int]:
+        """The names of what there is of an application, with how many bytes each has now: of its earlier attempts, and
+        of the last one on its cluster or, after its end, where it was kept."""
         application = self.get(application_id)
-        return self._archive(application).names()
+        if application.state.final:
+            return self._archive(application).sizes() if application.summary is not None else {}
+        # Nothing is kept before the first attempt has ended.
+        before = self._archive(application).sizes() if application.attempts else {}
+        kept = {name: size for name, size in before.items() if is_of_attempt(name)}
+        return {**kept, **self._backend.sizes(application.cluster or self._backend.handle(application.id))}
 
     def follow(
         self, application_id: str, name: str, *, start: int = 0, until: Callable[[], bool] = lambda: False
     ) -> Iterator[bytes]:
         """The artefact from byte `start`, piece by piece: until the application has ended, or, where `until` says so,
-        to the end of what is there."""
+        to the end of what is there. After an attempt that another one follows it goes on with the next one's, from its
+        first byte."""
         application = self.get(application_id)
         checked_name(name)
         while not application.state.final and not is_of_attempt(name):
@@ -201,16 +211,22 @@ class Engine(Ledger):
                 return
             else:
                 time.sleep(_WATCH_SECONDS)
+                attempt = application.attempt
                 application = self._records.get(application.id)
+                while attempt < application.attempt:
+                    yield self._of_attempt(application, attempt, name, start=start)
+                    attempt, start = attempt + 1, 0
+        if application.summary is None and application.attempts:
+            return  # it ended before the next attempt had a cluster
         yield self._kept(application, name, start=start)
 
     def read(self, application: Application, name: str, start: int) -> bytes:
         """What the artefact has gained since byte `start`; only while the cluster lives. See `ClusterBackend.read`."""
         return self._backend.read(application.cluster or self._backend.handle(application.id), name, start)
 
-    def web_interface(self, application: Application) -> tuple[str, int] | None:
-        """Where its Spark UI listens, while it runs and has one. See `ClusterBackend.web_interface`."""
-        if application.state is not State.RUNNING or application.cluster is None:
+    def web_interface(self, application: Application) -> WebInterface | None:
+        """Where its Spark UI listens. Asking opens it; None until then. See `ClusterBackend.web_interface`."""
+        if not application.can_be_watched or application.cluster is None:
             return None
         return self._backend.web_interface(application.cluster)
 
@@ -218,17 +234,26 @@ class Engine(Ledger):
         """See `ClusterBackend.private_file`; never to be shown but to whom it belongs."""
         return self._backend.private_file(application.cluster or self._backend.handle(application.id), name)
 
-    def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+    def reached(self, application: Application, port: int) -> int | None:
+        """The port of this machine's loopback that leads to that one of its driver's; None where none does (yet)."""
+        return port if self.shares_files else sessionways.port_here(self.home, application.id)
+
+    def piece(self, application_id: str, name: str, start: int, at_most: int, *, attempt: int | None = None) -> bytes:
         """Of the artefact the bytes from `start` that are there now, at most so many; empty at its present end.
 
-        While the cluster lives from there, afterwards from where it was kept. Raises `NotFound`.
+        While the cluster lives from there, afterwards from where it was kept. Of that attempt where one is named, the
+        last one else. Raises `NotFound`.
         """
         live = not is_of_attempt(checked_name(name))
-        if live and (piece := self._backend.read(self._backend.handle(application_id), name, start, at_most=at_most)):
+        piece = self._backend.read(self._backend.handle(application_id), name, start, at_most=at_most) if live else b""
+        if piece and attempt is None:
             return piece
+        # Asked after it was read: what is not over now was not over then.
         application = self._records.get(application_id)
-        if live and not application.state.final:
-            return b""
+        if live and attempt is not None and attempt < application.attempt:
+            return self._of_attempt(application, attempt, name, start=start, length=at_most)
+        if piece or (live and not application.state.final):
+            return piece
         return self._kept(application, name, start=start, length=at_most)
 
     def observe(self, application: Application) -> Observation | None:
@@ -248,19 +273,45 @@ class Engine(Ledger):
         from penstock.lake.objects import open_store
 
         found = lake_of(self.home, lake)
-        known = (found, Lakes(self.home).credentials_of(found))
+        known = (found, Lakes(self.home).client_credentials(found))
         # A client takes a tenth of a second to make; it is made anew only where the lake or its credentials changed.
         if known not in self._stores:
             self._stores[known] = open_store(self.home, found)
         return self._stores[known]
+
+    @contextlib.contextmanager
+    def _beside(self, application: Application, give_up: GiveUp) -> Iterator[None]:
+        with (
+            leasing(self.home, self._backend)(application, give_up),
+            sessionways.keeping_open(self.home, self._backend)(application),
+        ):
+            yield
 
     def _kept(self, application: Application, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         if application.summary is None and not is_of_attempt(name):
             raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
         return self._archive(application).load(name, start=start, length=length)
 
+    def _of_attempt(
+        self, application: Application, attempt: int, name: str, *, start: int, length: int | None = None
+    ) -> bytes:
+        """Of an attempt that is over; nothing where it left no such artefact."""
+        try:
+            return self._archive(application).load(of_attempt(attempt) + name, start=start, length=length)
+        except NotFound:
+            return b""
+
     def _archive(self, application: Application) -> Archive:
-        return Archive(self.home, application.id, application.summary or {}, lambda: self.store(application.spec.lake))
+        def open_store() -> ObjectStore:
+            try:
+                return self.store(application.spec.lake)
+            except NotFound:
+                # One that was made for its keys is forgotten some time after it; the place is still its original's.
+                if not (original := keylakes.original(application.spec.lake or "")):
+                    raise
+                return self.store(original)
+
+        return Archive(self.home, application.id, application.summary or {}, open_store)
 
     def _problems(self, spec: ApplicationSpec) -> Sequence[Problem]:
         from penstock.profiles.catalogue import layers_of
@@ -277,12 +328,3 @@ class Engine(Ledger):
         deadline = time.monotonic() + 5
         while application_id in self._records.unsupervised() and time.monotonic() < deadline:
             time.sleep(0.05)
-
-
-def _with_scratch(spec: ApplicationSpec) -> ApplicationSpec:
-    """The size with the memory that profile and user give to scratch: it is promised as the heaps are."""
-    from penstock.profiles.catalogue import layers_of
-    from penstock.profiles.layers import resolve
-
-    settings = resolve(layers_of(spec.profile), spec.size, spec.settings).values()
-    return replace(spec, size=replace(spec.size, scratch_memory_bytes=budget_bytes(settings)))

@@ -38,6 +38,8 @@ class Waiter:
     submitted_at: datetime
     priority: int = 0
     not_before: datetime | None = None
+    dispatched: bool = False
+    """Whether a dispatcher starts it; the order does not depend on it."""
 
 
 @dataclass(frozen=True)

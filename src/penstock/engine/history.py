@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
-from penstock.clusters import jvm
+from penstock.clusters import jvm, trust
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import ProcessSize
 from penstock.engine.artefacts import EVENTS
@@ -165,15 +165,14 @@ class History:
 
     def _prepare(self, directory: Path, lake: Lake, settings: str) -> None:
         _ensure_directory(self._engine.store(lake.name))
-        credentials = Lakes(self._engine.home).credentials_of(lake)
+        credentials = Lakes(self._engine.home).client_credentials(lake)
         (directory / "store").mkdir(exist_ok=True, mode=0o700)
         scratch = directory / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(mode=0o700)
         write_atomically(directory / "spark.conf", settings)
-        write_atomically(
-            directory / lake_settings.CREDENTIALS_FILE, lake_settings.private_credentials_file(credentials)
-        )
+        for name, content in lake_settings.private_files(lake, credentials).items():
+            write_atomically(directory / name, content)
         java = jvm.find_java()
         machine = jvm.Jvm(
             java=java,
@@ -181,6 +180,7 @@ class History:
             private=directory,
             scratch=scratch,
             archives=self._engine.home.cache,
+            options=tuple(trust.options(java, lake.authorities, cache=self._engine.home.cache)),
         )
         command = jvm.program_command(
             machine,
@@ -189,7 +189,7 @@ class History:
             arguments=["--properties-file", str(directory / "spark.conf")],
         )
         variables = {
-            name: value.replace("{private}", str(directory)) for name, value in lake_settings.ENVIRONMENT.items()
+            name: value.replace("{private}", str(directory)) for name, value in lake_settings.environment(lake).items()
         }
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),

@@ -14,8 +14,8 @@ from penstock.engine.history import History
 from penstock.engine.preparation import Preparation
 from penstock.errors import PenstockError
 from penstock.home import Home
+from penstock.lake import local
 from penstock.lake.base import Lake
-from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import Lakes
 
 _UNFINISHED = tuple(state for state in State if not state.final)
@@ -66,18 +66,18 @@ class Installation:
                 self._engine.wait(application_id)
         for lake in History(self._engine).stop_all():
             yield f"history server of {lake} stopped"
-        if EmbeddedLake(self._home).down():
-            yield "embedded lake stopped"
+        for kind, store in local.stores(self._home).items():
+            if store.down():
+                yield f"{kind} lake stopped"
         if self._database.down():
             yield "embedded database stopped"
 
     def status(self) -> list[tuple[str, str]]:
         """Label and finding, without starting anything."""
         database = self._database.status()
-        lake = EmbeddedLake(self._home).status()
         rows = [
             ("state directory", str(self._home.root)),
-            ("embedded lake", f"up at {lake.endpoint}" if lake.ready else "down"),
+            *((f"{kind} lake", told) for kind, store in local.stores(self._home).items() if (told := store.summary())),
             ("default lake", Lakes(self._home).default() or "none yet"),
             ("history server", ", ".join(History(self._engine).running()) or "not running"),
             ("database", " ".join(filter(None, [database.state, database.address]))),
@@ -96,7 +96,9 @@ class Installation:
         return rows
 
     def wipe(self) -> None:
-        """Remove all of the home, its page cache in memory too; everything must be down."""
+        """Remove all of the home, and what it has elsewhere: the page cache in memory, stores' data on other disks."""
+        for store in local.stores(self._home).values():
+            store.wipe()
         pagecache.remove(machine.page_cache(self._home))
         shutil.rmtree(self._home.root, ignore_errors=True)
 

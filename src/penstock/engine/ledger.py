@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ import sqlalchemy as sa
 
 from penstock.catalog.database import Database
 from penstock.clusters.base import Capacity, ClusterBackend
-from penstock.clusters.local import LocalBackend
-from penstock.engine import instances, lifecycle
+from penstock.clusters.choice import backend_of
+from penstock.engine import instances, lifecycle, retention, uploads
 from penstock.engine.application import Application, Cost, Reason, State
 from penstock.engine.auditing import Audit, AuditPage
 from penstock.engine.auditlog import AuditLog
@@ -29,7 +30,9 @@ from penstock.engine.listing import Listing
 from penstock.engine.outbox import Outbox
 from penstock.engine.paging import Page, Query
 from penstock.engine.records import Records
+from penstock.engine.retention import Pruned, Retention
 from penstock.engine.rows import now
+from penstock.engine.upkeep import Upkeep
 from penstock.engine.webaddress import NETWORKS_VARIABLE, Reach
 from penstock.errors import InvalidInput
 from penstock.home import Home
@@ -51,11 +54,17 @@ class Opened:
     listing: Listing
     outbox: Outbox
     audit: AuditLog
+    upkeep: Upkeep
 
     @staticmethod
     def over(engine: sa.Engine, owner: str) -> Opened:
         return Opened(
-            engine, Records(engine, owner), Listing(engine, owner), Outbox(engine, owner), AuditLog(engine, owner)
+            engine,
+            Records(engine, owner),
+            Listing(engine, owner),
+            Outbox(engine, owner),
+            AuditLog(engine, owner),
+            Upkeep(engine, owner),
         )
 
 
@@ -65,7 +74,7 @@ class Ledger:
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         self.home = home
         self._database = Database(home)
-        self._backend = backend or LocalBackend(home)
+        self._backend = backend or backend_of(home)
         self._pricing = Pricing(home)
         self._opening = threading.Lock()
         self._opened_records: Opened | None = None
@@ -74,9 +83,17 @@ class Ledger:
     def _opened(self) -> Opened:
         with self._opening:
             if self._opened_records is None:
-                owner = f"{socket.gethostname()}:{self.home.root}"
-                self._opened_records = Opened.over(self._database.engine("penstock"), owner)
+                self._opened_records = Opened.over(self._database.engine("penstock"), self._owner)
             return self._opened_records
+
+    @property
+    def _owner(self) -> str:
+        return f"{socket.gethostname()}:{self.home.root}"
+
+    @property
+    def uploads(self) -> str:
+        """Where in its lakes this engine keeps what was brought for applications."""
+        return uploads.place(self._owner)
 
     @property
     def _records(self) -> Records:
@@ -137,6 +154,10 @@ class Ledger:
             capacity=self.capacity(),
         )
 
+    def revive_database(self) -> bool:
+        """Start the embedded database again where it died; True where it had. Raises `CatalogError`."""
+        return self._database.revive()
+
     def unsupervised(self) -> Iterable[str]:
         """Those who are not over, or not cleaned up after, and have nobody who looks after them, oldest first."""
         return self._records.unsupervised()
@@ -154,6 +175,11 @@ class Ledger:
     def capacity(self) -> Capacity:
         """What may be promised to applications in all."""
         return self._backend.capacity()
+
+    @property
+    def shares_files(self) -> bool:
+        """Whether its clusters find this machine's files under their own paths."""
+        return self._backend.shares_files
 
     def instances(self) -> builtins.list[Instance]:
         """By name; the default one always."""
@@ -197,25 +223,27 @@ class Ledger:
         places = self._records.sharing.plan(at=now(), capacity=self.capacity()).places
         return [place for place in places if instance in (None, place.instance)]
 
-    def audit(
-        self,
-        actor: str,
-        action: str,
-        *,
-        subject: str = "",
-        instance: str | None = None,
-        outcome: str = "done",
-        address: str = "",
-        detail: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Record for good that somebody did, or tried to do, something. `detail` must hold no secret."""
-        self._opened.audit.add(Audit(now(), actor, action, subject, instance, outcome, address, dict(detail or {})))
+    def audit(self, entries: Iterable[Audit]) -> None:
+        """Record for good that somebody did, or tried to do, something."""
+        self._opened.audit.add(entries)
 
     def audit_page(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
         """The newest first; `before` is the `next` of the page before."""
         if not 1 <= limit <= _MOST_AUDIT:
             raise InvalidInput(f"limit must be from 1 to {_MOST_AUDIT}", fix="limit=100")
         return self._opened.audit.page(limit=limit, before=before)
+
+    def prune(self, kept: Retention) -> Pruned:
+        """Remove what of the records is older than it has to be. Raises `InvalidInput`; see `Upkeep.prune`."""
+        return self._opened.upkeep.prune(retention.checked(kept), now())
+
+    def mentioned(self, pattern: str) -> set[str]:
+        """What in the specifications of all applications matches a PostgreSQL regular expression."""
+        return self._opened.upkeep.mentioned(pattern)
+
+    def lakes_in_use(self, since: datetime) -> set[str]:
+        """The names of those whose applications have not ended, or not before `since`."""
+        return self._opened.upkeep.lakes_in_use(since)
 
     def backup(self, path: Path) -> Contents:
         """Write all records of the database to a file, as they are at one moment. Raises `InvalidInput`."""

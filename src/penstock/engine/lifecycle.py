@@ -62,6 +62,14 @@ class ContextStarted:
 
 
 @dataclass(frozen=True)
+class Hindered:
+    """Something stands in its cluster's way, and may go; `reason` is None when it went."""
+
+    at: datetime
+    reason: Reason | None
+
+
+@dataclass(frozen=True)
 class DriverEnded:
     """The driver is gone. `exit_code` is None where nobody knows it; `reason` explains a failure."""
 
@@ -101,7 +109,19 @@ class Released:
     at: datetime
 
 
-Event = Queued | Admitted | Refused | Launched | ContextStarted | DriverEnded | EndRequested | Stopped | Kept | Released
+Event = (
+    Queued
+    | Admitted
+    | Refused
+    | Launched
+    | ContextStarted
+    | Hindered
+    | DriverEnded
+    | EndRequested
+    | Stopped
+    | Kept
+    | Released
+)
 
 
 @dataclass(frozen=True)
@@ -200,14 +220,15 @@ def _on_cluster(application: Application, event: Event) -> Step:
             replace(
                 application,
                 state=State.RUNNING,
+                reason=None,
                 started_at=event.at,
                 spark_application_id=event.spark_application_id,
             ),
             (),
         )
-    if isinstance(event, Refused):
-        return replace(application, state=State.STOPPING, reason=event.reason), (Stop(),)
-    if isinstance(event, EndRequested):
+    if isinstance(event, Hindered):
+        return replace(application, reason=event.reason), ()
+    if isinstance(event, (Refused, EndRequested)):
         return replace(application, state=State.STOPPING, reason=event.reason), (Stop(),)
     if isinstance(event, DriverEnded):
         ended = replace(application, state=State.STOPPING, exit_code=event.exit_code, reason=event.reason)

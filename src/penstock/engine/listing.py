@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from penstock.catalog.pooling import reading
 from penstock.engine import schema
 from penstock.engine.application import Application, State
 from penstock.engine.paging import NEVER, Cursor, Interval, Page, Query, checked
@@ -18,7 +19,7 @@ _table = schema.applications
 
 class Listing:
     def __init__(self, engine: sa.Engine, owner: str) -> None:
-        self._engine = engine
+        self._reading = reading(engine)
         self._mine = _table.c.engine == owner
 
     def page(self, query: Query) -> Page:
@@ -35,7 +36,7 @@ class Listing:
             place = sa.tuple_(key, _table.c.id)
             statement = statement.where(place < position if descending else place > position)
         order = [sa.desc(part) if descending else sa.asc(part) for part in (key, _table.c.id)]
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             rows = connection.execute(statement.order_by(*order).limit(query.limit + 1)).all()
         more = len(rows) > query.limit
         shown = list(rows[: query.limit])
@@ -56,7 +57,7 @@ class Listing:
         query = Query(states=tuple(states), tags=tuple(tags))
         statement = _table.select().where(self._mine, *_conditions(query))
         statement = statement.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(limit)
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             return [application_of(row) for row in connection.execute(statement)]
 
     def counts(self) -> dict[str, dict[State, int]]:
@@ -67,7 +68,7 @@ class Listing:
             .group_by(_table.c.instance, _table.c.state)
         )
         found: dict[str, dict[State, int]] = {}
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             for instance, state, count in connection.execute(statement):
                 found.setdefault(instance, {})[State(state)] = count
         return found

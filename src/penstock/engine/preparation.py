@@ -10,15 +10,17 @@ from penstock.clusters import jvm
 from penstock.clusters.base import Launch
 from penstock.engine import settings
 from penstock.engine.application import Application, ApplicationSpec
+from penstock.engine.leasing import credentials_for
 from penstock.errors import NotFound
 from penstock.home import Home
+from penstock.lake import local
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import EMBEDDED, Lakes
 
 
 def lake_of(home: Home, name: str | None) -> Lake:
-    """The named lake, or the default one; the embedded one is started where it is meant, or where there is no other."""
+    """The named lake, or the default one, started where this machine runs it; the embedded one where there is none."""
     lakes = Lakes(home)
     try:
         lake = lakes.get(name)
@@ -26,7 +28,7 @@ def lake_of(home: Home, name: str | None) -> Lake:
         if name not in (None, EMBEDDED):
             raise
         return EmbeddedLake(home).ensure()
-    return EmbeddedLake(home).ensure() if lake.kind == "embedded" else lake
+    return local.ensured(home, lake)
 
 
 def lake_name(home: Home, name: str | None) -> str:
@@ -40,16 +42,17 @@ def lake_name(home: Home, name: str | None) -> str:
 
 
 def check_reachable(home: Home, name: str | None) -> None:
-    """Raise `LakeError` where an external lake does not answer, refuses the credentials, or has no such bucket.
+    """Raise `LakeError` where no gateway of an external lake answers, or it refuses the credentials, or has no such
+    bucket.
 
-    The embedded one was just started, or seen running, by `lake_of`.
+    Those of this machine were just started, or seen running, by `lake_of`.
     """
     lakes = Lakes(home)
     lake = lakes.get(name)
-    if lake.kind != "embedded":
-        from penstock.lake.check import require_reachable
+    if local.store_of(home, lake) is None:
+        from penstock.lake.check import require_usable
 
-        require_reachable(lake, lakes.credentials_of(lake))
+        require_usable(lake, lakes.client_credentials(lake))
 
 
 class Preparation:
@@ -58,7 +61,7 @@ class Preparation:
     def __init__(self, home: Home, database: Database, lake: str | None) -> None:
         self._home = home
         with ThreadPoolExecutor(2) as pool:
-            self._lake: Future[tuple[Lake, Credentials]] = pool.submit(self._open_lake, lake)
+            self._lake: Future[tuple[Lake, Credentials | None]] = pool.submit(self._open_lake, lake)
             self._hive_site: Future[str] = pool.submit(_open_catalog, database)
             pool.shutdown(wait=False)
 
@@ -74,12 +77,18 @@ class Preparation:
         return self.launch_of(application.id, application.spec)
 
     def launch_of(self, application_id: str, spec: ApplicationSpec) -> Launch:
-        lake, credentials = self._lake.result()
-        return settings.launch(application_id, spec, lake, credentials=credentials, hive_site=self.hive_site())
+        lake, own = self._lake.result()
+        return settings.launch(
+            application_id,
+            spec,
+            lake,
+            credentials=None if own is None else credentials_for(lake, own, application_id),
+            hive_site=self.hive_site(),
+        )
 
-    def _open_lake(self, name: str | None) -> tuple[Lake, Credentials]:
+    def _open_lake(self, name: str | None) -> tuple[Lake, Credentials | None]:
         lake = lake_of(self._home, name)
-        return lake, Lakes(self._home).credentials_of(lake)
+        return lake, Lakes(self._home).client_credentials(lake)
 
 
 def _open_catalog(database: Database) -> str:

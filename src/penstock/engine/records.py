@@ -15,10 +15,10 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
 
+from penstock.catalog.pooling import reading
 from penstock.clusters.base import Capacity
-from penstock.engine import fairness, lifecycle, outbox, schema
+from penstock.engine import changes, fairness, lifecycle, outbox, schema
 from penstock.engine.admission import CORES_PER_CORE
 from penstock.engine.application import Application, Reason, State
 from penstock.engine.claims import CHANNEL, SUPERVISED, Changes, Claim, claimed, dispatched_by_somebody, listening
@@ -35,6 +35,12 @@ _table, _events = schema.applications, schema.events
 _ALIVE = sa.or_(_table.c.ended_at.is_(None), ON_CLUSTER)
 _LEFT_TO_A_DISPATCHER = sa.and_(_table.c.dispatched, BEFORE_LAUNCH, _table.c.cluster.is_(None))
 
+_WITH_KEY = _table.select().where(
+    _table.c.engine == sa.bindparam("engine"),
+    _table.c.instance == sa.bindparam("instance"),
+    _table.c.idempotency_key == sa.bindparam("key"),
+)
+
 Step = tuple[Application, tuple[Instruction, ...]]
 Admit = Callable[[str], Event]
 """Makes the event by which the application of that id is admitted."""
@@ -45,6 +51,7 @@ class Records:
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
+        self._reading = reading(engine)
         self.owner = owner
         schema.ensure(engine)
         self.sharing = Sharing(engine, owner)
@@ -57,28 +64,22 @@ class Records:
         """
         spec = application.spec
         with self._engine.begin() as connection:
-            # Locked, so that many at once do not each see the last free place in the queue.
-            instance = self.sharing.instance_in(connection, spec.instance, locked=True)
-            added = connection.execute(
-                insert(_table)
-                .on_conflict_do_nothing(index_elements=["engine", "instance", "idempotency_key"])
-                .returning(_table.c.id),
-                {"engine": self.owner, "fingerprint": fingerprint, **given(application), **changing(application)},
-            ).one_or_none()
-            if added is None:
+            instance = self.sharing.held(connection, spec.instance)
+            row = {"engine": self.owner, "fingerprint": fingerprint, **given(application), **changing(application)}
+            change = changes.submission(tuple(row)), changes.new(row)
+            if not self._changed(connection, change, application, "Submitted", at=application.submitted_at):
                 first = self._with_key(connection, spec.instance, str(spec.idempotency_key), fingerprint)
                 return first or application
             self.sharing.require_place(connection, instance, spec)
-            self._keep_event(connection, application, "Submitted", at=application.submitted_at)
         return application
 
     def with_key(self, instance: str, key: str, *, fingerprint: str | None = None) -> Application | None:
         """What was submitted with that idempotency key; `Conflict` where it had another `fingerprint`."""
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             return self._with_key(connection, instance, key, fingerprint)
 
     def get(self, application_id: str) -> Application:
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             row = connection.execute(_table.select().where(_table.c.id == application_id)).one_or_none()
         if row is None:
             raise _unknown(application_id)
@@ -91,7 +92,7 @@ class Records:
             query = query.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(1)
         else:
             query = query.where(_table.c.id.startswith(prefix, autoescape=True)).order_by(_table.c.id)
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             rows = connection.execute(query).all()
         exact = [row for row in rows if row.id == prefix]
         if len(exact or rows) > 1:
@@ -107,7 +108,7 @@ class Records:
     def events(self, application_id: str) -> list[dict[str, Any]]:
         """What happened, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
         query = _events.select().where(_events.c.application_id == application_id).order_by(_events.c.id)
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             return [
                 {name: row._mapping[name] for name in ("at", "event", "from_state", "to_state", "detail")}
                 for row in connection.execute(query)
@@ -149,13 +150,14 @@ class Records:
             self.sharing.take_turn(connection)
             scene = self.sharing.scene(connection, at=at, capacity=capacity, everybody=False)
             plan = fairness.plan(scene)
+            dispatched = {one.id for one in scene.waiting if one.dispatched}
             for application_id, reason in plan.refused.items():
                 return self._apply(connection, application_id, lifecycle.Refused(at, reason))[0]
-            if plan.start is not None and self._dispatched(connection, plan.start):
+            if plan.start in dispatched:
                 return self._apply(connection, plan.start, admit(plan.start))[0]
             for place in plan.places:
                 # The first of each instance; the others' reason is their place, which is told when asked.
-                if place.reason is not None and self._dispatched(connection, place.id):
+                if place.reason is not None and place.id in dispatched:
                     self._apply(connection, place.id, lifecycle.Queued(at, place.reason))
         return None
 
@@ -177,7 +179,7 @@ class Records:
         return application_of(row)
 
     def requested_end(self, application_id: str) -> Reason | None:
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             request = connection.execute(
                 sa.select(_table.c.end_request).where(_table.c.id == application_id)
             ).scalar_one_or_none()
@@ -190,12 +192,12 @@ class Records:
             .where(_table.c.engine == self.owner, _ALIVE, sa.not_(_LEFT_TO_A_DISPATCHER), sa.not_(SUPERVISED))
             .order_by(_table.c.submitted_at)
         )
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             return list(connection.execute(query).scalars())
 
     def dispatched(self) -> bool:
         """Whether a dispatcher of this engine lives."""
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             return bool(connection.execute(sa.select(dispatched_by_somebody(self.owner))).scalar())
 
     def claim(self, application_id: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Claim]:
@@ -209,11 +211,7 @@ class Records:
     def _with_key(
         self, connection: sa.Connection, instance: str, key: str, fingerprint: str | None
     ) -> Application | None:
-        row = connection.execute(
-            _table.select().where(
-                _table.c.engine == self.owner, _table.c.instance == instance, _table.c.idempotency_key == key
-            )
-        ).one_or_none()
+        row = connection.execute(_WITH_KEY, {"engine": self.owner, "instance": instance, "key": key}).one_or_none()
         if row is None:
             return None
         if fingerprint is not None and row.fingerprint is not None and row.fingerprint != fingerprint:
@@ -223,10 +221,6 @@ class Records:
                 fix="use a new key for a new application, and the same only to send the same again",
             )
         return application_of(row)
-
-    def _dispatched(self, connection: sa.Connection, application_id: str) -> bool:
-        query = sa.select(_table.c.dispatched).where(_table.c.id == application_id)
-        return bool(connection.execute(query).scalar_one())
 
     def _apply(self, connection: sa.Connection, application_id: str, event: Event) -> Step:
         row = connection.execute(_table.select().where(_table.c.id == application_id).with_for_update()).one_or_none()
@@ -238,43 +232,45 @@ class Records:
             event = lifecycle.EndRequested(event.at, Reason(**row.end_request))
         after, instructions = lifecycle.step(before, event)
         if after != before:
-            changed = connection.execute(
-                _table.update()
-                .where(_table.c.id == application_id, _table.c.state == before.state.value)
-                .values(**changing(after))
-            ).rowcount
-            if changed != 1:
+            row_now = changing(after)
+            transition = (
+                changes.transition(tuple(row_now)),
+                {"which": application_id, "before": before.state.value, **changes.new(row_now)},
+            )
+            detail = {k: v for k, v in asdict(event).items() if k not in ("at", "summary") and v is not None}
+            name = type(event).__name__
+            if not self._changed(connection, transition, after, name, at=event.at, before=before.state, detail=detail):
                 raise StateError(f"{application_id} is not {before.state.value} any more")
             if before.cluster is not None and after.cluster is None:
                 self.sharing.charge(connection, before, event.at)
-            detail = {k: v for k, v in asdict(event).items() if k not in ("at", "summary") and v is not None}
-            self._keep_event(connection, after, type(event).__name__, at=event.at, before=before.state, detail=detail)
         return after, instructions
 
-    def _keep_event(
+    def _changed(
         self,
         connection: sa.Connection,
+        change: tuple[sa.Select[Any], Mapping[str, Any]],
         application: Application,
         event: str,
         *,
         at: datetime,
         before: State | None = None,
         detail: Mapping[str, Any] | None = None,
-    ) -> None:
-        connection.execute(
-            _events.insert(),
-            {
-                "application_id": application.id,
-                "at": at,
-                "event": event,
-                "from_state": before.value if before else None,
-                "to_state": application.state.value,
-                "detail": dict(detail or {}),
-            },
-        )
+    ) -> bool:
+        """Make the change of one row (of `changes.py`, with its parameters), keep its event and tell of it; False where
+        there was no such row to change."""
+        statement, parameters = change
+        happened = {
+            "at": at,
+            "event": event,
+            "from_state": before.value if before else None,
+            "to_state": application.state.value,
+            "detail": dict(detail or {}),
+        }
+        if not connection.execute(statement, {**parameters, **changes.happened(happened)}).all():
+            return False
         if application.state is not before:
             outbox.put(connection, self.owner, application, before=before, at=at)
-        _notify(connection, application.id)
+        return True
 
 
 def _notify(connection: sa.Connection, application_id: str) -> None:

@@ -7,7 +7,10 @@ from datetime import timedelta
 from penstock.engine.application import ApplicationSpec, Reason
 
 INFRASTRUCTURE = frozenset(
-    {"driver_lost", "killed", "unreachable", "lake_error", "catalog_error", "cluster_error", "state_error"}
+    {
+        *("driver_lost", "killed", "unreachable", "lake_error", "catalog_error", "cluster_error", "state_error"),
+        *("evicted", "preempted", "node_lost"),
+    }
 )
 """Codes of reasons that lie in what is around an application, not in itself: it would fail for its own again."""
 

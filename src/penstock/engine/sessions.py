@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -72,7 +72,7 @@ class Wanted:
             lake=self.lake,
             # Whoever works with a cluster for an hour looks at it; what the pages cost its start is not noticed.
             settings={"spark.ui.enabled": "true", **self.settings},
-            environment={connectserver.FILE_VARIABLE: f"{{private}}/{_FILE}"},
+            environment={connectserver.FILE_VARIABLE: f"{{published}}/{_FILE}"},
             tags=(TAG, *(tag for tag in self.tags if tag != TAG)),
             time_limit_seconds=self.time_limit_seconds,
             instance=self.instance,
@@ -82,7 +82,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Session:
-    """An application that serves a session. `port`: None before it listens, and after its end."""
+    """An application that serves a session. `port`, of the engine's machine: None before it can be reached there, and
+    after its end."""
 
     application: Application
     port: int | None
@@ -119,6 +120,13 @@ def is_session(spec: ApplicationSpec) -> bool:
     return connectserver.FILE_VARIABLE in spec.environment and _IDLE in spec.arguments
 
 
+def published_port(read: Callable[[str], str | None]) -> int | None:
+    """The port of its driver's loopback that a session listens on; None where it does not yet. `read` gives what is in
+    a private file of the driver's."""
+    content = read(_FILE)
+    return None if content is None else int(json.loads(content)["port"])
+
+
 class Applications(Protocol):
     """What sessions need of the engine."""
 
@@ -127,6 +135,7 @@ class Applications(Protocol):
         self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
     ) -> list[Application]: ...
     def private_file(self, application: Application, name: str) -> str | None: ...
+    def reached(self, application: Application, port: int) -> int | None: ...
 
 
 class AnySessions(ABC):
@@ -184,13 +193,15 @@ class Sessions(AnySessions):
     def address(self, session_id: str) -> str:
         session = self.get(session_id)
         published = self._published(session.application)
-        if published is None:
+        if published is None or session.address is None:
             raise _not_listening(session.application)
-        return f"sc://localhost:{published['port']}/;token={published['token']}"
+        return f"{session.address}/;token={published['token']}"
 
     def _session(self, application: Application) -> Session:
         published = self._published(application)
-        return Session(application, None if published is None else int(published["port"]))
+        if published is None:
+            return Session(application, None)
+        return Session(application, self._applications.reached(application, int(published["port"])))
 
     def _published(self, application: Application) -> Mapping[str, Any] | None:
         if application.state not in (State.STARTING, State.RUNNING):

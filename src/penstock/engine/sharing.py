@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
+from penstock.catalog.pooling import reading
 from penstock.clusters.base import Capacity
 from penstock.engine import fairness, schema
 from penstock.engine.admission import CORES_PER_CORE
@@ -23,6 +24,12 @@ _ADMISSION_LOCK = 7031_0002
 _table, _instances = schema.applications, schema.instances
 _SIZE = _table.c.spec["size"]
 
+_HELD = (
+    _instances.select()
+    .where(_instances.c.engine == sa.bindparam("engine"), _instances.c.name == sa.bindparam("name"))
+    .with_for_update(read=True, key_share=True)
+)
+
 BEFORE_LAUNCH = _table.c.state.in_([State.ACCEPTED.value, State.WAITING.value])
 ON_CLUSTER = _table.c.cluster.is_not(None)
 
@@ -32,30 +39,27 @@ class Sharing:
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
+        self._reading = reading(engine)
         self._owner = owner
 
     def instances(self) -> list[Instance]:
         """By name; the default one always."""
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             found = {row.name: _instance(row) for row in connection.execute(self._rows())}
         found.setdefault(DEFAULT_INSTANCE, Instance())
         return [found[name] for name in sorted(found)]
 
     def instance(self, name: str) -> Instance:
         """Raises `NotFound`."""
-        with self._engine.connect() as connection:
-            return self.instance_in(connection, name)
+        with self._reading.connect() as connection:
+            return self._found(connection, self._row(name), name)
 
-    def instance_in(self, connection: sa.Connection, name: str, *, locked: bool = False) -> Instance:
-        query = self._rows().where(_instances.c.name == name)
-        row = connection.execute(query.with_for_update() if locked else query).one_or_none()
-        if row is not None:
-            return _instance(row)
-        if name == DEFAULT_INSTANCE:
-            return Instance()
-        raise NotFound(
-            f"There is no instance “{name}”", fix="an administrator makes one; the default one needs no name"
-        )
+    def held(self, connection: sa.Connection, name: str) -> Instance:
+        """The instance, which stays until the end of the transaction; any number may hold it at once.
+
+        Raises `NotFound`.
+        """
+        return self._found(connection, _HELD, name, {"engine": self._owner, "name": name})
 
     def put(self, instance: Instance) -> Instance:
         """Make it, or change its weight and quota to these; what it used stays, and the attributes it has."""
@@ -74,7 +78,7 @@ class Sharing:
             if name == DEFAULT_INSTANCE:
                 made = insert(_instances).values(engine=self._owner, name=name)
                 connection.execute(made.on_conflict_do_nothing())
-            changed = change(self.instance_in(connection, name, locked=True))
+            changed = change(self._locked(connection, name))
             mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
             connection.execute(_instances.update().where(mine).values(**_values(changed)))
         return changed
@@ -84,7 +88,7 @@ class Sharing:
         if name == DEFAULT_INSTANCE:
             raise Conflict("The default instance stays", why="who names no instance has it", fix="put quotas on it")
         with self._engine.begin() as connection:
-            self.instance_in(connection, name, locked=True)
+            self._locked(connection, name)
             alive = connection.execute(
                 sa.select(sa.func.count()).where(
                     _table.c.engine == self._owner,
@@ -102,7 +106,7 @@ class Sharing:
 
     def use(self) -> dict[str, Use]:
         """What each instance has now; those without anything are left out."""
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             holding = self._holding(connection)
             rows = connection.execute(
                 sa.select(_table.c.instance, sa.func.count().label("waiting"))
@@ -124,8 +128,12 @@ class Sharing:
                 why=reason.message,
                 fix="ask for less, or have the instance's quota raised",
             )
-        most = instance.quota.waiting
-        if most is not None and self._waiting_in(connection, instance.name) > most:
+        if (most := instance.quota.waiting) is None:
+            return
+        # One after the other, or many at once would each see the last free place.
+        queue = sa.func.hashtextextended(f"queue of {self._owner} {instance.name}", 0)
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(queue)))
+        if self._waiting_in(connection, instance.name) > most:
             raise QuotaExceeded(
                 f"The queue of the instance {instance.name} is full",
                 why=f"{most} applications may wait in it",
@@ -164,6 +172,7 @@ class Sharing:
             _table.c.priority,
             _table.c.submitted_at,
             _table.c.not_before,
+            _table.c.dispatched,
             _SIZE.label("size"),
         ).where(_table.c.engine == self._owner, BEFORE_LAUNCH, _table.c.cluster.is_(None), attended)
         if not everybody:
@@ -187,8 +196,10 @@ class Sharing:
         """Its instance has used the cluster until now; called in the transaction that gives the promise back."""
         name = application.spec.instance
         mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
-        connection.execute(insert(_instances).values(engine=self._owner, name=name).on_conflict_do_nothing())
-        row = connection.execute(_instances.select().where(mine).with_for_update()).one()
+        query = _instances.select().where(mine).with_for_update()
+        if (row := connection.execute(query).one_or_none()) is None:
+            connection.execute(insert(_instances).values(engine=self._owner, name=name).on_conflict_do_nothing())
+            row = connection.execute(query).one()
         used = Used(row.core_seconds, row.byte_seconds, row.used_at).plus(
             application.spec.size, since=application.admitted_at or at, at=at
         )
@@ -198,10 +209,29 @@ class Sharing:
             .values(core_seconds=used.core_seconds, byte_seconds=used.byte_seconds, used_at=used.at)
         )
 
+    def _locked(self, connection: sa.Connection, name: str) -> Instance:
+        """Nobody else changes it, or submits to it, until the end of the transaction."""
+        return self._found(connection, self._row(name).with_for_update(), name)
+
+    def _found(
+        self, connection: sa.Connection, query: sa.Select[Any], name: str, given: Mapping[str, str] | None = None
+    ) -> Instance:
+        row = connection.execute(query, given).one_or_none()
+        if row is not None:
+            return _instance(row)
+        if name == DEFAULT_INSTANCE:
+            return Instance()
+        raise NotFound(
+            f"There is no instance “{name}”", fix="an administrator makes one; the default one needs no name"
+        )
+
     def _waiting_in(self, connection: sa.Connection, name: str) -> int:
         return connection.execute(
             sa.select(sa.func.count()).where(_table.c.engine == self._owner, _table.c.instance == name, BEFORE_LAUNCH)
         ).scalar_one()
+
+    def _row(self, name: str) -> sa.Select[Any]:
+        return self._rows().where(_instances.c.name == name)
 
     def _rows(self) -> sa.Select[Any]:
         return _instances.select().where(_instances.c.engine == self._owner)
@@ -231,4 +261,12 @@ def _instance(row: sa.Row[Any]) -> Instance:
 
 
 def _waiter(row: sa.Row[Any]) -> Waiter:
-    return Waiter(row.id, row.instance, ClusterSize.from_json(row.size), row.submitted_at, row.priority, row.not_before)
+    return Waiter(
+        row.id,
+        row.instance,
+        ClusterSize.from_json(row.size),
+        row.submitted_at,
+        row.priority,
+        row.not_before,
+        dispatched=row.dispatched,
+    )

@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.clusters import base
 from penstock.clusters.base import ClusterBackend, Observation
-from penstock.engine import admission, lifecycle, watching
+from penstock.engine import admission, lifecycle, retrying, watching
 from penstock.engine.application import Application, Cost, Reason, State
 from penstock.engine.claims import Claim
 from penstock.engine.lifecycle import Event, Instruction
@@ -27,6 +27,7 @@ from penstock.engine.rows import now
 from penstock.errors import PenstockError
 
 OnChange = Callable[[Application, "Observation | None"], None]
+Beside = Callable[[Application, Callable[[PenstockError], None]], contextlib.AbstractContextManager[object]]
 
 GRACE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
@@ -44,6 +45,8 @@ class Supervisor:
     `price` tells what this attempt's cluster cost until then.
 
     `check` is called beside the starting cluster, so that it costs no time: what it raises ends the application.
+    `beside` is entered when the cluster was launched, or found running, and left when its processes are gone; what it
+    is given ends the application with that reason.
     `restore` is called when the database went away; it returns when it is back, or raises.
 
     `stop` and `insist` may be called from a signal handler or another thread.
@@ -58,6 +61,7 @@ class Supervisor:
         keep: Callable[[Application, Path], Mapping[str, Any]],
         price: Callable[[Application, datetime], Cost | None] = lambda *_: None,
         check: Callable[[Application], None] = lambda _: None,
+        beside: Beside = lambda *_: contextlib.nullcontext(),
         restore: Callable[[], object] = lambda: None,
         grace_seconds: float = GRACE_SECONDS,
         cores_per_core: float = admission.CORES_PER_CORE,
@@ -68,6 +72,8 @@ class Supervisor:
         self._keep = keep
         self._price = price
         self._check = check
+        self._beside = beside
+        self._entered: contextlib.ExitStack | None = None
         self._restore = restore
         self._grace = grace_seconds
         self._cores_per_core = cores_per_core
@@ -90,13 +96,16 @@ class Supervisor:
         other second. With the final state it is called while the cluster's own files are still there. What it raises
         ends the supervision, not the application. Raises `StateError` where somebody else looks after it.
         """
-        for _ in range(_DATABASE_ATTEMPTS):
-            # The cluster goes on meanwhile, and everything that was done is done: this is a resumption like any.
-            with contextlib.suppress(*CONNECTION_LOST):
-                return self._run(application_id, on_change)
-            time.sleep(_DATABASE_PAUSE_SECONDS)
-            self._restore()
-        return self._run(application_id, on_change)
+        try:
+            for _ in range(_DATABASE_ATTEMPTS):
+                # The cluster goes on meanwhile, and everything that was done is done: this is a resumption like any.
+                with contextlib.suppress(*CONNECTION_LOST):
+                    return self._run(application_id, on_change)
+                time.sleep(_DATABASE_PAUSE_SECONDS)
+                self._restore()
+            return self._run(application_id, on_change)
+        finally:
+            self._leave()
 
     def _run(self, application_id: str, on_change: OnChange) -> Application:
         with self._records.claim(application_id, wait_seconds=_CLAIM_SECONDS) as claim:
@@ -114,6 +123,8 @@ class Supervisor:
                 else:
                     application, more = self._watch(application, claim, on_change)
                 due.extend(more)
+                if application.attempt != before.attempt:
+                    self._forget_failure()
                 if application.state is not before.state or application.state is State.WAITING:
                     on_change(application, None)
             return application
@@ -124,6 +135,7 @@ class Supervisor:
             return self._launch(application)
         if isinstance(instruction, lifecycle.Stop):
             self._stop_cluster(handle)
+            self._leave()
             exit_code = self._backend.observe(handle).exit_code
             return lifecycle.Stopped(now(), exit_code)
         if isinstance(instruction, lifecycle.Keep):
@@ -140,6 +152,21 @@ class Supervisor:
             return lifecycle.Refused(now(), _as_reason(error))
         threading.Thread(target=self._check_beside, args=[application], daemon=True).start()
         return lifecycle.Launched(now())
+
+    def _forget_failure(self) -> None:
+        """What ended one attempt is no reason to end the next; a user's stop is."""
+        if self._end_request is not None and self._end_request.code in retrying.INFRASTRUCTURE:
+            self._end_request = None
+
+    def _enter(self, application: Application) -> None:
+        if self._entered is None:
+            self._entered = contextlib.ExitStack()
+            self._entered.enter_context(self._beside(application, lambda error: self.stop(_as_reason(error))))
+
+    def _leave(self) -> None:
+        if self._entered is not None:
+            self._entered.close()
+            self._entered = None
 
     def _check_beside(self, application: Application) -> None:
         try:
@@ -175,6 +202,7 @@ class Supervisor:
         self, application: Application, claim: Claim, on_change: OnChange
     ) -> tuple[Application, tuple[Instruction, ...]]:
         handle = self._handle(application)
+        self._enter(application)
         seen = self._backend.observe(handle)
         event = watching.event_of(
             application,

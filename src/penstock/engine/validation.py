@@ -18,7 +18,7 @@ from penstock.engine.application import ApplicationSpec
 from penstock.engine.webaddress import checked_url
 from penstock.errors import InvalidInput, NotFound
 
-_REMOTE = re.compile(r"(s3a|https?)://")
+_REMOTE = re.compile(r"(s3a|hdfs|https?)://")
 _SECRET_NAME = re.compile(r"(?i)(secret|password|passwd|token|private_?key|access_?key)")
 _KEY = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,254}")
 _MOST_PRIORITY = 100

@@ -14,6 +14,7 @@ from penstock.engine.lifecycle import (
     DriverEnded,
     EndRequested,
     Event,
+    Hindered,
 )
 
 
@@ -32,14 +33,18 @@ def event_of(
     `errors` is the end of the driver's standard error, looked at when it failed.
     """
     if seen.phase is Phase.ENDED:
-        reason = diagnosis.of_failure(seen.exit_code, errors) if seen.exit_code else None
+        reason = seen.reason or diagnosis.of_failure(seen.exit_code, errors) if seen.exit_code else None
         return DriverEnded(at, seen.exit_code, reason)
     if seen.phase is Phase.LOST:
-        return DriverEnded(at, None, Reason(DRIVER_LOST, f"the cluster was lost: {seen.detail}", "run it again"))
-    if reason := end_request or _limit_reached(application, seen, at - launched_at):
+        lost = Reason(DRIVER_LOST, f"the cluster was lost: {seen.detail}", "run it again")
+        return DriverEnded(at, None, seen.reason or lost)
+    given_up = seen.reason if seen.hopeless else None
+    if reason := end_request or given_up or _limit_reached(application, seen, at - launched_at):
         return EndRequested(at, reason)
     if seen.phase is Phase.RUNNING and application.state is State.STARTING:
         return ContextStarted(at, seen.spark_application_id)
+    if seen.reason != application.reason:
+        return Hindered(at, seen.reason)
     return None
 
 

@@ -13,7 +13,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ from penstock.engine.rows import now
 from penstock.engine.webaddress import Reach
 from penstock.engine.webcall import post
 from penstock.errors import InvalidInput, PenstockError, StateError
-from penstock.home import Home, write_atomically
+from penstock.home import Home, write_once
 
 KEY_FILE = "webhooks.key"
 """In the state directory: `whsec_` and base64, for receivers to check signatures with."""
@@ -61,14 +60,7 @@ def signing_secret(home: Home) -> bytes:
     file = home.root / KEY_FILE
     if not file.exists():
         made = _PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
-        fresh = file.with_suffix(f".{secrets.token_hex(4)}")
-        write_atomically(fresh, made + "\n")
-        try:
-            os.link(fresh, file)  # of two processes at once, one wins and both read the same
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
+        write_once(file, made + "\n")
     try:
         found = base64.b64decode(file.read_text(encoding="ascii").strip().removeprefix(_PREFIX), validate=True)
     except (ValueError, binascii.Error) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -115,8 +115,9 @@ def _by_grant(request: Request) -> Caller:
     )
 
 
-def _needs(scope: Scope) -> Callable[[Caller], Caller]:
-    def check(caller: Annotated[Caller, Depends(authenticated)]) -> Caller:
+def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
+    # On the event loop, as it asks nobody: a thread would have to be waited for.
+    async def check(caller: Annotated[Caller, Depends(authenticated)]) -> Caller:
         if not caller.may_anywhere(scope):
             raise _forbidden(caller.name, scope, "")
         return caller

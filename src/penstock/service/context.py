@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from penstock.engine.engine import Engine
+from penstock.engine.retention import Retention
 from penstock.engine.rows import now
 from penstock.home import Home
 from penstock.service.browsergrants import BrowserGrants
@@ -16,6 +17,7 @@ from penstock.service.feed import Feed
 from penstock.service.happenings import Happenings
 from penstock.service.metrics import Counts, Metrics
 from penstock.service.news import News
+from penstock.service.ourpaths import OurPaths
 from penstock.service.tails import Tails
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Service:
     home: Home
     engine: Engine
     tokens: TokenStore
+    retention: Retention = field(default_factory=Retention)
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -36,6 +39,7 @@ class Service:
         self.news = News(self.engine.get, closing=self.closing)
         self.metrics = Metrics(self._counts)
         self.feed = Feed(Happenings(self), closing=self.closing.is_set)
+        self.paths = OurPaths(self.home)
         self.browser_grants = BrowserGrants(self.tokens.get, now)
 
     def tell(self, application_id: str) -> None:
@@ -60,11 +64,12 @@ class _Logs:
         self.piece = engine.piece
         self._engine = engine
 
-    def complete(self, application_id: str) -> bool:
-        return self._engine.get(application_id).state.final
+    def complete(self, application_id: str, attempt: int | None) -> bool:
+        found = self._engine.get(application_id)
+        return found.state.final or (attempt is not None and attempt < found.attempt)
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 

@@ -34,7 +34,8 @@ class Happenings:
             seen = self._service.engine.observe(found)
             if seen is not None and seen.progress is not None:
                 more = {"id": found.id, "cost": views.cost(self._service, found)}
-                yield Event("progress", found.spec.instance, {**seen.progress, **more})
+                shown = self._service.paths.hidden_in(dict(seen.progress))
+                yield Event("progress", found.spec.instance, {**shown, **more})
 
     def queue(self, instances: Instances) -> Mapping[str, Any]:
         seen = views.queue(self._service, lambda name: instances is None or name in instances)

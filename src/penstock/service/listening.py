@@ -71,7 +71,7 @@ def bound(listening: Listening) -> socket.socket:
     """The listening socket. Raises `MissingRequirement` where the port is taken, or the address is none of ours."""
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     try:
-        return socket.create_server((listening.host, listening.port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((listening.host, listening.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         raise MissingRequirement(
@@ -81,3 +81,7 @@ def bound(listening: Listening) -> socket.socket:
             if taken
             else "--host 127.0.0.1 for this machine only",
         ) from error
+    # Accepted connections have it, too. asyncio sets it only where a socket names its protocol, which these do not; an
+    # answer in two pieces would wait 40 ms for the client to acknowledge the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

@@ -16,6 +16,7 @@ from penstock import errors
 from penstock.engine.records import CONNECTION_LOST
 from penstock.errors import PenstockError
 from penstock.service import journal
+from penstock.service.ourpaths import OurPaths
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -96,13 +97,19 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http_error)
 
 
+def outside(request: Request, error: PenstockError) -> PenstockError:
+    """The error as it is told to who is elsewhere."""
+    paths: OurPaths = request.app.state.service.paths
+    return paths.outside(error)
+
+
 def _request_id(request: Request) -> str:
     return str(getattr(request.state, "request_id", ""))
 
 
 async def _on_penstock_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, PenstockError)  # noqa: S101  registered for no other
-    return problem(error, status_of(error), request_id=_request_id(request))
+    return problem(outside(request, error), status_of(error), request_id=_request_id(request))
 
 
 async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:

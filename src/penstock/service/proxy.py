@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
@@ -32,6 +32,7 @@ _FROM_SPARK = (
     "etag",
     "last-modified",
 )
+_KEY = "x-penstock-key"
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
@@ -44,6 +45,8 @@ class Upstream:
     host: str
     port: int
     prefix: str
+    key: str | None = field(default=None, repr=False)
+    """What it demands of those who ask."""
 
 
 def content_policy(origin: str, prefix: str) -> str:
@@ -119,6 +122,7 @@ class Proxy:
             **_chosen(request.headers, _TO_SPARK),
             # What Spark's pages put before their links.
             "x-forwarded-context": upstream.prefix,
+            **({} if upstream.key is None else {_KEY: upstream.key}),
         }
         try:
             answer = await self._client.send(

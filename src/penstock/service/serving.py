@@ -17,7 +17,9 @@ import uvicorn
 from penstock.catalog.database import Database
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.engine import Engine
+from penstock.engine.housekeeping import Housekeeping
 from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.retention import Retention, checked
 from penstock.engine.webhooks import Webhooks
 from penstock.home import Home, write_atomically
 from penstock.service import journal
@@ -34,14 +36,15 @@ _HEAD_BYTES = 32 << 10
 _HEAR_SECONDS = 1.0
 
 
-def serve(home: Home, listening: Listening, *, log_level: str) -> None:
+def serve(home: Home, listening: Listening, *, log_level: str, retention: Retention | None = None) -> None:
     """Until SIGTERM or SIGINT. Raises `InvalidInput` where it would be unsafe, before anything listens."""
+    kept = checked(retention or Retention())
     home.create()
     tokens = TokenStore(Database(home).engine())
     refuse_unsafe(listening, has_tokens=bool(tokens.list()))
     made = _ensure_first_token(home, tokens)
     journal.open_journal(log_level)
-    service = Service(home, Engine(home), tokens)
+    service = Service(home, Engine(home), tokens, kept)
     beside = partial(_beside, webhooks=service.engine.webhooks())
     config = uvicorn.Config(
         create_app(service, journal=journal.request, beside=beside),
@@ -82,10 +85,12 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def _beside(service: Service, webhooks: Webhooks) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
+    housekeeping = Housekeeping(service.engine, service.retention)
     workers = [
         threading.Thread(target=_hear, args=[service, loop], name="news", daemon=True),
         threading.Thread(target=Dispatcher(service.engine).run, args=[service.closing], name="dispatcher", daemon=True),
         threading.Thread(target=webhooks.run, args=[service.closing], name="webhooks", daemon=True),
+        threading.Thread(target=housekeeping.run, args=[service.closing], name="housekeeping", daemon=True),
     ]
     for worker in workers:
         worker.start()

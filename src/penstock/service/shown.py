@@ -106,6 +106,22 @@ class History(BaseModel):
     items: list[Happened]
 
 
+class Delivery(BaseModel):
+    """One notice of one change of state to one webhook."""
+
+    id: int
+    url: str
+    state: State = Field(description="That it tells of.")
+    tries: int
+    due_at: datetime | None = Field(description="Of the next try; null once it was delivered, or given up.")
+    delivered_at: datetime | None
+    problem: str | None = Field(description="Why the last try did not succeed.")
+
+
+class Deliveries(BaseModel):
+    items: list[Delivery]
+
+
 class Quota(BaseModel):
     """The most at once; null for no bound."""
 
@@ -150,9 +166,13 @@ class Amount(BaseModel):
     memory_bytes: int
 
 
+class Capacity(Amount):
+    promisable_cores: int = Field(description="Each may be promised more than once: drivers are idle most of the time.")
+
+
 class Queue(BaseModel):
     items: list[Waiting]
-    capacity: Amount
+    capacity: Capacity
     used: Use
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from typing import Any, Protocol
 
 from anyio import CapacityLimiter, to_thread
@@ -22,17 +23,17 @@ _LOOK_SECONDS = 0.25
 _ASK_STATE_SECONDS = 1.0
 _READERS_AT_ONCE = 8
 
-Key = tuple[str, str]
-"""Application id and the log's name."""
+Key = tuple[str, str, int | None]
+"""Application id, the log's name, and of which attempt; None for a log that has the attempt in its name."""
 
 
 class Source(Protocol):
     """Where logs are. Both methods may block, and are called by several threads."""
 
-    def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+    def piece(self, application_id: str, name: str, start: int, at_most: int, *, attempt: int | None) -> bytes:
         """The bytes from `start` that are there now; empty at the end. Raises `NotFound` where there is no such log."""
 
-    def complete(self, application_id: str) -> bool:
+    def complete(self, application_id: str, attempt: int | None) -> bool:
         """Whether nothing will be added any more."""
 
 
@@ -51,18 +52,18 @@ class Tails:
         """How many logs are looked at now."""
         return len(self._tails)
 
-    async def read(self, application_id: str, name: str, start: int = 0) -> AsyncIterator[bytes]:
+    async def read(self, key: Key, start: int = 0) -> AsyncIterator[bytes]:
         """From byte `start` to the end of what is there now."""
-        while piece := await self._piece((application_id, name), start):
+        while piece := await self._piece(key, start):
             yield piece
             start += len(piece)
 
-    async def follow(self, application_id: str, name: str, start: int = 0) -> AsyncIterator[bytes]:
-        """From byte `start` until the application has ended.
+    async def follow(self, key: Key, start: int = 0) -> AsyncIterator[bytes]:
+        """From byte `start` until the application, or its attempt, has ended.
 
         Raises `ServiceError` where the service does before: the end of an answer must not pass for that of the log.
         """
-        key, at_end = (application_id, name), False
+        at_end = False
         while not self._closing():
             tail = self._tails.get(key)
             if at_end or (tail is not None and tail.end <= start):
@@ -124,10 +125,13 @@ class Tails:
             tail.finish()
 
     async def _piece(self, key: Key, start: int) -> bytes:
-        return await to_thread.run_sync(self._source.piece, *key, start, PIECE_BYTES, limiter=self._threads)
+        application_id, name, attempt = key
+        look = partial(self._source.piece, application_id, name, start, PIECE_BYTES, attempt=attempt)
+        return await to_thread.run_sync(look, limiter=self._threads)
 
     async def _complete(self, key: Key) -> bool:
-        return await to_thread.run_sync(self._source.complete, key[0], limiter=self._threads)
+        application_id, _, attempt = key
+        return await to_thread.run_sync(self._source.complete, application_id, attempt, limiter=self._threads)
 
 
 class _Tail:

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from penstock.catalog.pooling import reading
 from penstock.engine import schema
 from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound
@@ -18,6 +19,7 @@ from penstock.service.tokens import Token
 _USE_TOLD_EVERY = timedelta(minutes=1)
 _LONGEST_NAME = 100
 _table = schema.tokens
+_BY_ID = _table.select().where(_table.c.id == sa.bindparam("id"))
 
 
 class TokenStore:
@@ -25,6 +27,7 @@ class TokenStore:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+        self._reading = reading(engine)
         schema.ensure(engine)
 
     def authenticate(self, text: str) -> Caller:
@@ -67,7 +70,7 @@ class TokenStore:
 
     def list(self) -> list[Token]:
         """The newest first, expired ones too."""
-        with self._engine.connect() as connection:
+        with self._reading.connect() as connection:
             return [_token(row) for row in connection.execute(_table.select().order_by(_table.c.created_at.desc()))]
 
     def get(self, token_id: str) -> Token:
@@ -88,8 +91,8 @@ class TokenStore:
         return token
 
     def _find(self, token_id: str) -> Token | None:
-        with self._engine.connect() as connection:
-            row = connection.execute(_table.select().where(_table.c.id == token_id)).one_or_none()
+        with self._reading.connect() as connection:
+            row = connection.execute(_BY_ID, {"id": token_id}).one_or_none()
         return _token(row) if row is not None else None
 
     def _change(self, token_id: str, **values: Any) -> None:

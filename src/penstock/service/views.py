@@ -8,23 +8,38 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine import admission
 from penstock.engine.application import Application, State
+from penstock.engine.artefacts import PLACE
 
 if TYPE_CHECKING:
     from penstock.service.context import Service
 
+_PLACES = (PLACE, "artefacts_problem")
 _QUEUED = (State.ACCEPTED, State.WAITING)
 
 
 def application(service: Service, found: Application) -> dict[str, Any]:
     """`progress` and `ui` are null unless it runs; `cost` is that of its clusters until now."""
     seen = service.engine.observe(found)
+    known = found.to_json()
+    hidden = service.paths.hidden_in
     return {
-        **found.to_json(),
+        **known,
+        "reason": hidden(known["reason"]),
+        "attempts": hidden(known["attempts"]),
+        "summary": _outside(service, known["summary"]),
         "cost": cost(service, found),
         "priority": found.spec.priority,
-        "progress": dict(seen.progress) if seen is not None and seen.progress is not None else None,
-        "ui": f"/v1/applications/{found.id}/ui/" if seen is not None and seen.ui_url else None,
+        "progress": hidden(dict(seen.progress)) if seen is not None and seen.progress is not None else None,
+        "ui": f"/v1/applications/{found.id}/ui/" if found.can_be_watched else None,
     }
+
+
+def _outside(service: Service, summary: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Where artefacts are that could not be brought to the lake, and why, names directories."""
+    if not summary:
+        return summary
+    named = {name: service.paths.hidden(str(summary[name])) for name in _PLACES if name in summary}
+    return {**summary, **named}
 
 
 def cost(service: Service, found: Application) -> dict[str, Any] | None:
@@ -40,6 +55,7 @@ def queue(service: Service, sees: Callable[[str], bool], instance: str | None = 
         # What was admitted between the two looks waits no more.
         if (found := waiting.get(place.id)) is None or not sees(place.instance):
             continue
+        promised = admission.promised(found.spec.size)
         items.append(
             {
                 "id": place.id,
@@ -49,14 +65,19 @@ def queue(service: Service, sees: Callable[[str], bool], instance: str | None = 
                 "position": place.position,
                 "submitted_at": found.submitted_at.isoformat(),
                 "reason": asdict(place.reason) if place.reason else None,
-                **asdict(admission.promised(found.spec.size)),
+                "cores": promised.cores,
+                "memory_bytes": promised.memory_bytes,
             }
         )
     capacity = service.engine.capacity()
     used = service.engine.uses().values()
     return {
         "items": items,
-        "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},
+        "capacity": {
+            "cores": capacity.cores,
+            "promisable_cores": int(capacity.cores * admission.CORES_PER_CORE),
+            "memory_bytes": capacity.memory_bytes,
+        },
         "used": {
             "cores": sum(use.cores for use in used),
             "memory_bytes": sum(use.memory_bytes for use in used),

@@ -2,7 +2,6 @@
 
 import { heap } from "./format.js";
 
-const SPARK_UI = "spark.ui.enabled";
 const SIZE = /^\d+[kmgt]?b?$/i;
 
 /** From the form's texts; what is left empty is left out, and so the service's default. */
@@ -17,7 +16,7 @@ export function requestOf(text) {
   const tags = (text.tags ?? "").split(/[\s,]+/).filter(Boolean);
   if (tags.length) body.tags = tags;
   for (const name of ["settings", "environment"]) {
-    const found = { ...pairs(text[name], name), ...(name === "settings" && text.spark_ui && { [SPARK_UI]: "true" }) };
+    const found = pairs(text[name], name);
     if (Object.keys(found).length) body[name] = found;
   }
   if (Number(text.priority)) body.priority = Number(text.priority);

@@ -54,7 +54,8 @@ function stage({ id, name, tasks, done, running, failed }) {
     "li",
     {},
     h("span", { class: "id" }, `Stage ${id}`),
-    h("span", { class: "what", title: name }, name),
+    // Python says where it was called with the file's whole path.
+    h("span", { class: "what", title: name }, name.replace(/ at \S+\//, " at ")),
     meter(done, tasks, `tasks of stage ${id}`),
     h(
       "span",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from dataclasses import replace
 
+from penstock.engine import keylakes
 from penstock.errors import InvalidInput, LakeError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake
@@ -44,7 +44,9 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None) -> Lake:
             why=refusal.why,
             fix="give keys that may read and write its bucket, or none: it has its own",
         ) from None
-    return lakes.add(replace(lake, name=_name(lake, keys), kind="external"), keys)
+    # Whoever brings keys means them: the role is the lake's own user's to take.
+    theirs = replace(lake, name=keylakes.name_for(lake.name, keys), kind="external", sts=None)
+    return lakes.add(theirs, keys)
 
 
 def _same(one: Credentials, other: Credentials) -> bool:
@@ -56,9 +58,3 @@ def _same(one: Credentials, other: Credentials) -> bool:
             (one.session_token, other.session_token),
         )
     )
-
-
-def _name(lake: Lake, keys: Credentials) -> str:
-    """One for each pair of keys, so that a pair given again needs no second place; it tells nothing of them."""
-    digest = hashlib.sha256("\0".join([keys.access_key, keys.secret_key, keys.session_token or ""]).encode())
-    return f"{lake.name[:46]}.{digest.hexdigest()[:16]}"

@@ -29,7 +29,7 @@ class DialectRoute(APIRoute):
             try:
                 return await handle(_as_json(request))
             except PenstockError as error:
-                return _answer(request, error, problems.status_of(error))
+                return _answer(request, problems.outside(request, error), problems.status_of(error))
             except RequestValidationError as invalid:
                 return _answer(request, *problems.of_validation(invalid))
 

@@ -37,7 +37,7 @@ class _Both(_Times):
     state: State
     spark_application_id: str | None = None
     spark_application_name: str
-    spark_ui: str | None = Field(None, description="While it runs, where `spark.ui.enabled` is true.")
+    spark_ui: str | None = Field(None, description="While it runs: Spark's own pages.")
     submission_time: datetime
 
 

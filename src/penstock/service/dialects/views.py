@@ -79,17 +79,13 @@ def _of_both(application: Application, spark_ui: str) -> dict[str, str]:
             {
                 "spark_application_id": application.spark_application_id,
                 "spark_application_name": application.spec.name,
-                "spark_ui": spark_ui if _has_ui(application) else None,
+                "spark_ui": spark_ui if application.can_be_watched else None,
                 "submission_time": moment(application.submitted_at),
             }
         ),
         "state": states.word(application.state),
         **_times(application),
     }
-
-
-def _has_ui(application: Application) -> bool:
-    return application.state is State.RUNNING and application.spec.settings.get("spark.ui.enabled") == "true"
 
 
 def _times(application: Application) -> dict[str, str]:

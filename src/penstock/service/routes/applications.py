@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import JSONResponse
 
 from penstock.engine import paging
 from penstock.engine.application import Application, State
-from penstock.service import shown, views
+from penstock.service import shown, shownplaces, views
 from penstock.service.access import Caller, Reader, Scope, Submitter
 from penstock.service.context import ServiceOf
 from penstock.service.models import ApplicationBody, Name
@@ -29,20 +31,20 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+After = Annotated[datetime | None, Query(description="This moment included.")]
+Before = Annotated[datetime | None, Query(description="This moment excluded.")]
+
 
 @router.post("", status_code=202, summary="Submit an application", responses={202: {"model": shown.Submitted}})
 def create(
-    body: ApplicationBody,
-    service: ServiceOf,
-    caller: Submitter,
-    response: Response,
-    idempotency_key: IdempotencyKey = None,
-) -> dict[str, Any]:
+    body: ApplicationBody, service: ServiceOf, caller: Submitter, idempotency_key: IdempotencyKey = None
+) -> JSONResponse:
     """It waits for room and starts by itself; `warnings` tell what in its settings likely is not what was meant."""
     spec = body.spec(service.engine.usual_size(), idempotency_key=checked_key(idempotency_key))
     accepted = submit(service, caller, spec)
-    response.headers["Location"] = f"{router.prefix}/{accepted.id}"
-    return {**views.application(service, accepted), "warnings": list(service.engine.warnings(spec))}
+    told = {**views.application(service, accepted), "warnings": list(service.engine.warnings(spec))}
+    # Made here: an answer that is left to FastAPI waits for a thread once more.
+    return JSONResponse(told, 202, headers={"Location": f"{router.prefix}/{accepted.id}"})
 
 
 @router.get("", summary="List applications, page by page", responses={200: {"model": shown.Applications}})
@@ -55,8 +57,12 @@ def page(
     instance: Annotated[list[Name] | None, Query(description="Of one of these instances.")] = None,
     name: Annotated[Name | None, Query(description="Of exactly this name.")] = None,
     search: Annotated[Name | None, Query(description="With this in their name or id, in any case.")] = None,
-    submitted_after: Annotated[datetime | None, Query(description="This moment included.")] = None,
-    submitted_before: Annotated[datetime | None, Query(description="This moment excluded.")] = None,
+    submitted_after: After = None,
+    submitted_before: Before = None,
+    started_after: After = None,
+    started_before: Before = None,
+    ended_after: After = None,
+    ended_before: Before = None,
     sort: Annotated[str, Query(description="submitted_at, started_at, ended_at or name; - before it: descending.")] = (
         "-submitted_at"
     ),
@@ -75,6 +81,8 @@ def page(
             name=name,
             search=search,
             submitted=paging.Interval(_utc(submitted_after), _utc(submitted_before)),
+            started=paging.Interval(_utc(started_after), _utc(started_before)),
+            ended=paging.Interval(_utc(ended_after), _utc(ended_before)),
             sort=sort,
             limit=limit,
             page=page,
@@ -96,10 +104,30 @@ def show(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, A
 )
 def events(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     found = visible(service, caller, application_id)
-    return {"items": [{**event, "at": event["at"].isoformat()} for event in service.engine.events(found.id)]}
+    hidden = service.paths.hidden_in
+    return {
+        "items": [
+            {**event, "at": event["at"].isoformat(), "detail": hidden(event["detail"])}
+            for event in service.engine.events(found.id)
+        ]
+    }
 
 
-@router.get("/{application_id}/metrics", summary="Its progress while it runs, its summary and cost once it has ended")
+@router.get(
+    "/{application_id}/deliveries",
+    summary="What its webhooks were told, and are still to be told",
+    responses={200: {"model": shown.Deliveries}},
+)
+def deliveries(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    found = visible(service, caller, application_id)
+    return {"items": [_told(delivery) for delivery in service.engine.deliveries(found.id)]}
+
+
+@router.get(
+    "/{application_id}/metrics",
+    summary="Its progress while it runs, its summary and cost once it has ended",
+    responses={200: {"model": shownplaces.Metrics}},
+)
 def metrics(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     known = views.application(service, visible(service, caller, application_id))
     return {name: known[name] for name in ("id", "state", "progress", "summary", "cost")}
@@ -139,6 +167,11 @@ async def wait(
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
     ended = await service.news.ended(found.id, timeout)
     return await to_thread.run_sync(views.application, service, ended)
+
+
+def _told(delivery: Mapping[str, Any]) -> dict[str, Any]:
+    moments = {name: delivery[name].isoformat() if delivery[name] else None for name in ("due_at", "delivered_at")}
+    return {**delivery, **moments}
 
 
 def _seen_by(caller: Caller, wanted: list[str] | None) -> set[str] | None:

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from penstock.service import shownplaces
 from penstock.service.access import Administrator, Scope
 from penstock.service.context import ServiceOf
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
 
-@router.get("", summary="Who did what, the newest first")
+@router.get("", summary="Who did what, the newest first", responses={200: {"model": shownplaces.AuditPage}})
 def page(
     service: ServiceOf,
     caller: Administrator,

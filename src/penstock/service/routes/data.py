@@ -9,10 +9,10 @@ from fastapi import APIRouter, Path, Query
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.engine import cachetools
-from penstock.lake.embedded import EmbeddedLake
-from penstock.lake.registry import Lakes
+from penstock.lake import local
+from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.profiles import catalogue
-from penstock.service import preview
+from penstock.service import preview, shownplaces
 from penstock.service.access import Reader
 from penstock.service.context import Service, ServiceOf
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1", tags=["data"])
 TableName = Annotated[str, Path(max_length=300, description="DATABASE.TABLE")]
 
 
-@router.get("/tables", summary="The catalog's tables")
+@router.get("/tables", summary="The catalog's tables", responses={200: {"model": shownplaces.Tables}})
 def tables(
     service: ServiceOf,
     _: Reader,
@@ -30,12 +30,14 @@ def tables(
     return {"items": [table.as_json() for table in _metastore(service).tables(pattern)]}
 
 
-@router.get("/tables/{name}", summary="One table: its columns and statistics")
+@router.get(
+    "/tables/{name}", summary="One table: its columns and statistics", responses={200: {"model": shownplaces.Table}}
+)
 def table(name: TableName, service: ServiceOf, _: Reader) -> dict[str, Any]:
     return _metastore(service).table(name).as_json()
 
 
-@router.get("/tables/{name}/preview", summary="Some rows of a table")
+@router.get("/tables/{name}/preview", summary="Some rows of a table", responses={200: {"model": shownplaces.Preview}})
 def preview_of(
     name: TableName,
     service: ServiceOf,
@@ -47,11 +49,11 @@ def preview_of(
     return preview.of(found, preview.opener(service.engine, service.home), rows=rows)
 
 
-@router.get("/lakes", summary="The object stores")
+@router.get("/lakes", summary="The object stores", responses={200: {"model": shownplaces.Lakes}})
 def lakes(service: ServiceOf, _: Reader) -> dict[str, Any]:
     registered = Lakes(service.home)
-    default = registered.default()
-    running = EmbeddedLake(service.home).status().ready
+    default, ours = registered.default(), local.stores(service.home)
+    running = {kind: ours[kind].ready() for kind in {lake.kind for lake in registered.all()} & ours.keys()}
     return {
         "items": [
             {
@@ -60,20 +62,24 @@ def lakes(service: ServiceOf, _: Reader) -> dict[str, Any]:
                 "endpoints": list(lake.endpoints),
                 "bucket": lake.bucket,
                 "kind": lake.kind,
-                "embedded": lake.kind == "embedded",
-                "running": running if lake.kind == "embedded" else None,
+                "embedded": lake.kind == EMBEDDED,
+                "running": running.get(lake.kind),
             }
             for lake in registered.all()
         ]
     }
 
 
-@router.get("/profiles", summary="The workload profiles")
+@router.get("/profiles", summary="The workload profiles", responses={200: {"model": shownplaces.Profiles}})
 def profiles(_: Reader) -> dict[str, Any]:
     return {"items": [{"name": name, "summary": catalogue.summary_of(name)} for name in catalogue.names()]}
 
 
-@router.get("/cache", summary="The page cache of this machine, and what it gave the last applications")
+@router.get(
+    "/cache",
+    summary="The page cache of this machine, and what it gave the last applications",
+    responses={200: {"model": shownplaces.Cache}},
+)
 def cache(service: ServiceOf, _: Reader) -> dict[str, Any]:
     return cachetools.status(service.home)
 

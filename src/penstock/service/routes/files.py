@@ -14,6 +14,8 @@ from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from fastapi import Path as InPath
 
+from penstock.engine import uploads
+from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound
 from penstock.service import shown
 from penstock.service.access import Submitter
@@ -21,9 +23,6 @@ from penstock.service.context import Service, ServiceOf
 from penstock.service.models import Name
 
 router = APIRouter(prefix="/v1/files", tags=["files"])
-
-UPLOADS = "penstock/uploads/"
-"""Below it in the lake."""
 
 MOST_BYTES = 2 << 30
 _SILENCE_SECONDS = 30.0
@@ -38,8 +37,9 @@ LakeName = Annotated[Name | None, Query(description="Which lake; the default one
     "/{digest}/{name}", summary="Where a file is that was uploaded before", responses={200: {"model": shown.Uploaded}}
 )
 def find(digest: Digest, name: FileName, service: ServiceOf, _: Submitter, lake: LakeName = None) -> dict[str, Any]:
-    key = _key(digest, name)
-    if not any(found.key == key for found in service.engine.store(lake).list(key)):
+    key = uploads.key(service.engine.uploads, digest, name)
+    found = (one for one in service.engine.store(lake).list(key) if one.key == key)
+    if not any(uploads.is_there(one, at=now(), kept=service.retention.unused) for one in found):
         raise NotFound(f"{name} was not uploaded", fix="PUT it to this address")
     return _told(service, lake, key)
 
@@ -59,7 +59,9 @@ def find(digest: Digest, name: FileName, service: ServiceOf, _: Submitter, lake:
 async def upload(
     digest: Digest, name: FileName, request: Request, service: ServiceOf, _: Submitter, lake: LakeName = None
 ) -> dict[str, Any]:
-    """Returns its `address`, to be named in a submission. Uploading it again changes nothing."""
+    """Returns its `address`, to be named in a submission. Uploading it again changes nothing.
+
+    What no application has named for some days is removed again."""
     directory = service.home.root / "service"
     directory.mkdir(mode=0o700, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=directory, prefix="upload-") as file:
@@ -79,7 +81,7 @@ async def upload(
                 fix="upload it again; sha256sum FILE tells its digest",
             )
         file.flush()
-        key = _key(digest, name)
+        key = uploads.key(service.engine.uploads, digest, name)
         await to_thread.run_sync(lambda: service.engine.store(lake).put(key, Path(file.name)))
     return await to_thread.run_sync(_told, service, lake, key)
 
@@ -99,10 +101,6 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes:
         raise InvalidInput(
             "The upload stopped", why=f"nothing came for {_SILENCE_SECONDS:.0f} s", fix="upload it again"
         ) from None
-
-
-def _key(digest: str, name: str) -> str:
-    return f"{UPLOADS}{digest}/{name}"
 
 
 def _told(service: Service, lake: str | None, key: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Annotated, Any
 
 from anyio import sleep, to_thread
@@ -10,6 +11,7 @@ from fastapi.responses import RedirectResponse, StreamingResponse
 
 from penstock.engine.history import History
 from penstock.lake.registry import Lakes
+from penstock.service import shownplaces
 from penstock.service.access import Reader, Scope, Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import Name
@@ -20,18 +22,26 @@ router = APIRouter(tags=["spark"], lifespan=closing_proxy)
 # Not below /v1/history: Spark's scripts take the first “history” of an address for their own.
 _PAGES = "/v1/spark-history"
 _ONE_APPLICATION = "history/"
-_NEW_LOG_TRIES = 8
+_NEW_LOG_SECONDS = 30.0
+_NEW_LOG_LOOK_SECONDS = 1.0
 
 LakeName = Annotated[Name | None, Query(description="Which lake; the default one if not given.")]
 
 
-@router.get("/v1/history", summary="Whether the history server runs")
+@router.get(
+    "/v1/history", summary="Whether the history server runs", responses={200: {"model": shownplaces.HistoryServer}}
+)
 def status(service: ServiceOf, caller: Reader, lake: LakeName = None) -> dict[str, Any]:
     caller.require(Scope.READ)
     return _shown(service, lake)
 
 
-@router.post("/v1/history", status_code=202, summary="Start the history server")
+@router.post(
+    "/v1/history",
+    status_code=202,
+    summary="Start the history server",
+    responses={202: {"model": shownplaces.HistoryServer}},
+)
 def start(service: ServiceOf, caller: Reader, lake: LakeName = None) -> dict[str, Any]:
     """Its pages start it as well. It ends by itself when nobody has looked for a while."""
     caller.require(Scope.READ)
@@ -39,7 +49,7 @@ def start(service: ServiceOf, caller: Reader, lake: LakeName = None) -> dict[str
     return _shown(service, lake)
 
 
-@router.delete("/v1/history", summary="End the history server")
+@router.delete("/v1/history", summary="End the history server", responses={200: {"model": shownplaces.HistoryServer}})
 def stop(service: ServiceOf, caller: Submitter, lake: LakeName = None) -> dict[str, Any]:
     """May be repeated. Nothing is lost by it."""
     caller.require(Scope.SUBMIT)
@@ -59,15 +69,15 @@ async def page(
     """`…/history/{spark_application_id}/` is one application. It shows those of all instances: that takes the scope
     read on all of them."""
     caller.require(Scope.READ)
-    for _ in range(_NEW_LOG_TRIES):
+    # The server looks for new logs every few seconds, and this may be the one of a moment ago.
+    until = monotonic() + (_NEW_LOG_SECONDS if path.startswith(_ONE_APPLICATION) else 0)
+    while True:
         answer = await proxy.show(request, await to_thread.run_sync(_upstream, service, lake))
-        if answer.status_code != 404 or not path.startswith(_ONE_APPLICATION):
-            break
-        # The server looks for new logs every few seconds, and this may be the one of a moment ago.
+        if answer.status_code != 404 or monotonic() >= until:
+            return answer
         if answer.background is not None:
             await answer.background()
-        await sleep(1)
-    return answer
+        await sleep(_NEW_LOG_LOOK_SECONDS)
 
 
 def _upstream(service: Service, lake: str) -> Upstream:

@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from penstock.lab import listing as runs
 from penstock.lab import records
+from penstock.service import shownplaces
 from penstock.service.access import Reader
 from penstock.service.context import ServiceOf
 
@@ -21,7 +22,7 @@ _CSP = (
 )
 
 
-@router.get("", summary="The lab's runs, the newest first")
+@router.get("", summary="The lab's runs, the newest first", responses={200: {"model": shownplaces.Runs}})
 def listing(service: ServiceOf, _: Reader) -> dict[str, Any]:
     return {"items": [{**run, "id": run["run"]} for run in reversed(runs.all_of(service.home))]}
 

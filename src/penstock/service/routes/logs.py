@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -10,9 +11,11 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 
 from penstock.engine.application import Application
-from penstock.engine.artefacts import checked_name
+from penstock.engine.artefacts import checked_name, is_of_attempt
+from penstock.errors import NotFound
+from penstock.service import shownplaces
 from penstock.service.access import Reader
-from penstock.service.context import Service, ServiceOf
+from penstock.service.context import ServiceOf
 from penstock.service.lastlines import MOST_LINES, last_lines
 from penstock.service.submission import visible
 from penstock.service.tails import PIECE_BYTES
@@ -22,13 +25,18 @@ router = APIRouter(prefix="/v1/applications/{application_id}/logs", tags=["logs"
 START_HEADER = "Penstock-Log-Start"
 """Which byte of the log the answer begins with: a broken stream goes on at that plus what was received."""
 
+ATTEMPT_HEADER = "Penstock-Log-Attempt"
+"""Whose log it is. Each attempt's begins anew."""
+
 _SCAN_BYTES = 1 << 20
 
 
-@router.get("", summary="The names of its logs")
+@router.get("", summary="Its logs, and how long they are", responses={200: {"model": shownplaces.Logs}})
 def names(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     found = visible(service, caller, application_id)
-    return {"items": [{"name": name, "bytes": None} for name in _names(service, found)]}
+    there = service.engine.artefacts(found.id)
+    names = sorted(there) if found.state.final else sorted(_usual(found) | there.keys())
+    return {"items": [{"name": name, "bytes": there.get(name)} for name in names]}
 
 
 @router.get(
@@ -45,22 +53,23 @@ async def read(
     caller: Reader,
     start: Annotated[int, Query(ge=0, le=1 << 53, description="Begin with this byte.")] = 0,
     tail: Annotated[int | None, Query(ge=0, le=MOST_LINES, description="Begin with so many last lines.")] = None,
-    follow: Annotated[bool, Query(description="Go on until the application has ended.")] = False,
+    follow: Annotated[bool, Query(description="Go on until the application, or this attempt, has ended.")] = False,
+    attempt: Annotated[int | None, Query(ge=1, le=1000, description="The present one if not given.")] = None,
 ) -> StreamingResponse:
-    """`tail` goes before `start`. A client that follows and loses its connection goes on with `start`: the header
-    Penstock-Log-Start tells where an answer began."""
+    """`tail` goes before `start`. Who follows and loses the connection goes on with `start` and `attempt`: the
+    headers Penstock-Log-Start and Penstock-Log-Attempt tell where an answer began. When an attempt is over and the
+    application is not, the next one's log begins anew, with byte 0 of `attempt` plus one."""
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
-    checked_name(name)
+    of = None if is_of_attempt(checked_name(name)) else _attempt(found, attempt)
+    look = partial(service.engine.piece, found.id, name, attempt=of)
     begun = b""
     if tail is not None:
         # In a log that grows, what comes after the last whole look is read by the stream.
-        begun, start = await to_thread.run_sync(
-            last_lines, lambda position: service.engine.piece(found.id, name, position, _SCAN_BYTES), tail
-        )
+        begun, start = await to_thread.run_sync(last_lines, lambda position: look(position, _SCAN_BYTES), tail)
     # Also where there is nothing to read yet: what is not there at all is told before the answer begins.
     position = start + len(begun)
-    first = await to_thread.run_sync(service.engine.piece, found.id, name, position, PIECE_BYTES)
-    rest = (service.tails.follow if follow else service.tails.read)(found.id, name, position + len(first))
+    first = await to_thread.run_sync(look, position, PIECE_BYTES)
+    rest = (service.tails.follow if follow else service.tails.read)((found.id, name, of), position + len(first))
 
     async def content() -> AsyncIterator[bytes]:
         if begun + first:
@@ -68,13 +77,23 @@ async def read(
         async for piece in rest:
             yield piece
 
-    return StreamingResponse(
-        content(), media_type="text/plain; charset=utf-8", headers={START_HEADER: str(start), "X-Accel-Buffering": "no"}
-    )
+    headers = {START_HEADER: str(start), "X-Accel-Buffering": "no"}
+    if of is not None:
+        headers[ATTEMPT_HEADER] = str(of)
+    return StreamingResponse(content(), media_type="text/plain; charset=utf-8", headers=headers)
 
 
-def _names(service: Service, application: Application) -> list[str]:
-    if application.state.final:
-        return sorted(service.engine.artefacts(application.id)) if application.summary is not None else []
+def _usual(application: Application) -> set[str]:
+    """Those its processes write, whether there is something in them already or not."""
     executors = range(1, application.spec.size.executors + 1)
-    return ["driver.err", "driver.log", "driver.out", *(f"executor-{number}.log" for number in executors)]
+    return {"driver.err", "driver.log", "driver.out", *(f"executor-{number}.log" for number in executors)}
+
+
+def _attempt(application: Application, asked: int | None) -> int:
+    if asked is not None and asked > application.attempt:
+        raise NotFound(
+            f"{application.id} has no attempt {asked}",
+            why=f"it is at its attempt {application.attempt}",
+            fix="leave it out",
+        )
+    return asked or application.attempt

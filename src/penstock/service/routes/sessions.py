@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 from penstock.clusters import machine
 from penstock.engine.sessions import Session, Sessions
 from penstock.errors import NotFound
+from penstock.service import shownplaces
 from penstock.service.access import Caller, Reader, Scope, Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import SessionBody
@@ -17,7 +18,7 @@ from penstock.service.submission import submit, visible
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
-@router.post("", status_code=202, summary="Start a session")
+@router.post("", status_code=202, summary="Start a session", responses={202: {"model": shownplaces.Session}})
 def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: Response) -> dict[str, Any]:
     """A session is an application, too: it waits for room, and `/v1/applications/{id}` has its logs and its end.
 
@@ -29,7 +30,7 @@ def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: R
     return Sessions(service.engine).get(accepted.id).to_json()
 
 
-@router.get("", summary="List sessions, the newest first")
+@router.get("", summary="List sessions, the newest first", responses={200: {"model": shownplaces.Sessions}})
 def listing(
     service: ServiceOf,
     caller: Reader,
@@ -40,12 +41,16 @@ def listing(
     return {"items": [session.to_json() for session in found if caller.sees(session.application.spec.instance)]}
 
 
-@router.get("/{session_id}", summary="One session")
+@router.get("/{session_id}", summary="One session", responses={200: {"model": shownplaces.Session}})
 def show(session_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     return _visible(service, caller, session_id, Scope.READ).to_json()
 
 
-@router.get("/{session_id}/address", summary="Where a Spark Connect client reaches it, token included")
+@router.get(
+    "/{session_id}/address",
+    summary="Where a Spark Connect client reaches it, token included",
+    responses={200: {"model": shownplaces.SessionAddress}},
+)
 def address(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str, str]:
     """Whoever has the address runs code on the cluster, so it takes what starting one takes.
 
@@ -55,7 +60,7 @@ def address(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str,
     return {"address": Sessions(service.engine).address(found.id)}
 
 
-@router.post("/{session_id}/stop", status_code=202, summary="End it")
+@router.post("/{session_id}/stop", status_code=202, summary="End it", responses={202: {"model": shownplaces.Session}})
 def stop(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str, Any]:
     """Returns at once, and may be repeated."""
     found = _visible(service, caller, session_id, Scope.SUBMIT)

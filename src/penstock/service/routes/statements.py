@@ -7,18 +7,18 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from penstock.engine import statements
+from penstock.engine import statements, uploads
 from penstock.engine.application import Application
 from penstock.errors import NotFound
+from penstock.service import shownplaces
 from penstock.service.access import Reader
 from penstock.service.context import Service, ServiceOf
-from penstock.service.routes.files import UPLOADS
 from penstock.service.submission import visible
 
 router = APIRouter(prefix="/v1/applications/{application_id}", tags=["sql"])
 
 
-@router.get("/results", summary="What its SQL statements answered")
+@router.get("/results", summary="What its SQL statements answered", responses={200: {"model": shownplaces.Results}})
 def results(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     """One item for each statement that was begun, in order: `statement`, and `columns`, `rows`, `truncated` or `error`.
     Empty until there is something."""
@@ -30,10 +30,10 @@ def results(application_id: str, service: ServiceOf, caller: Reader) -> dict[str
     return {"items": [json.loads(line) for line in lines]}
 
 
-@router.get("/statements", summary="The SQL statements it ran")
+@router.get("/statements", summary="The SQL statements it ran", responses={200: {"model": shownplaces.Statements}})
 def text(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     found = visible(service, caller, application_id)
-    return {"statements": _read(service, found, "--statements-file", below=UPLOADS).decode()}
+    return {"statements": _read(service, found, "--statements-file", below=uploads.ROOT).decode()}
 
 
 def _read(service: Service, application: Application, option: str, *, below: str) -> bytes:

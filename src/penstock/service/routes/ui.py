@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from urllib.parse import urlsplit
 
-from anyio import to_thread
+from anyio import sleep, to_thread
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, StreamingResponse
 
 from penstock.engine.application import Application, State
-from penstock.errors import Forbidden, NotFound
+from penstock.errors import Forbidden, NotFound, StateError
 from penstock.service.access import Caller, Reader, Scope
 from penstock.service.context import Service, ServiceOf
 from penstock.service.proxy import ProxyOf, Upstream, closing_proxy
@@ -17,6 +18,8 @@ from penstock.service.submission import visible
 
 router = APIRouter(prefix="/v1/applications/{application_id}/ui", tags=["spark"], lifespan=closing_proxy)
 
+_OPENING_SECONDS = 20.0
+_LOOK_SECONDS = 0.1
 _ENDING_WORK = "kill"
 """In the addresses by which Spark's pages end jobs and stages, with GET. Looked for anywhere in them: to Spark's server
 `kill;x` is the same."""
@@ -31,13 +34,17 @@ def without_slash(application_id: str, _: Reader) -> RedirectResponse:
 async def page(
     application_id: str, path: str, request: Request, *, service: ServiceOf, caller: Reader, proxy: ProxyOf
 ) -> StreamingResponse:
-    """While the application runs, and where `spark.ui.enabled` is true. Ending a job or a stage there takes the scope
-    submit. What it was like remains in the history server: `/v1/spark-history/{lake}/`."""
+    """While the application runs; the first look opens them, which takes a second or two. Ending a job or a stage there
+    takes the scope submit. What it was like remains in the history server: `/v1/spark-history/{lake}/`."""
     ending = _ENDING_WORK in path.lower()
     if ending and "authorization" not in request.headers:
         _require_own_page(request, application_id)
     scope = Scope.SUBMIT if ending else Scope.READ
-    upstream = await to_thread.run_sync(_upstream, service, caller, application_id, scope)
+    deadline = monotonic() + _OPENING_SECONDS
+    while (upstream := await to_thread.run_sync(_upstream, service, caller, application_id, scope)) is None:
+        if monotonic() >= deadline:
+            raise StateError("Spark's pages are not open yet", why="the driver is busy", fix="try again in a moment")
+        await sleep(_LOOK_SECONDS)
     return await proxy.show(request, upstream)
 
 
@@ -57,12 +64,13 @@ def _root(application_id: str) -> str:
     return f"/v1/applications/{application_id}/ui"
 
 
-def _upstream(service: Service, caller: Caller, application_id: str, scope: Scope) -> Upstream:
+def _upstream(service: Service, caller: Caller, application_id: str, scope: Scope) -> Upstream | None:
+    """None where its driver is just opening them."""
     found = visible(service, caller, application_id, scope)
-    address = service.engine.web_interface(found)
-    if address is None:
+    if not found.can_be_watched:
         raise _none(found)
-    return Upstream(*address, prefix=_root(application_id))
+    pages = service.engine.web_interface(found)
+    return None if pages is None else Upstream(pages.host, pages.port, _root(application_id), pages.key)
 
 
 def _none(application: Application) -> NotFound:
@@ -72,5 +80,5 @@ def _none(application: Application) -> NotFound:
     elif application.state is not State.RUNNING:
         why, fix = f"it is {application.state.value}", "look again when it runs"
     else:
-        why, fix = "its setting spark.ui.enabled is false", "submit it with spark.ui.enabled=true"
+        why, fix = "its setting spark.ui.enabled is false", "submit it without that setting"
     return NotFound(f"{application.id} has no web interface", why=why, fix=fix)

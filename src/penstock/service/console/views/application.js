@@ -7,6 +7,7 @@ import { attempt, badge, button, confirm, figures, head, ticking, trouble } from
 import { effort } from "../effort.js";
 import { requested } from "../requested.js";
 import { Throughput } from "../throughput.js";
+import { deliveries } from "../webhooks.js";
 import { timeline } from "../timeline.js";
 import logs from "./logs.js";
 
@@ -15,7 +16,9 @@ const TABS = { overview: "Overview", logs: "Logs", events: "Events", request: "R
 export default async function application(view, { signal, keys, go, may, live }, id, tab = "overview", ...rest) {
   let item = await get(`v1/applications/${id}`, {}, signal);
   document.title = `${item.spec.name} · Penstock`;
-  let happened = (await get(`v1/applications/${item.id}/events`, {}, signal)).items;
+  const part = async (name) => (await get(`v1/applications/${item.id}/${name}`, {}, signal)).items;
+  const telling = async () => (item.spec.webhooks.length ? part("deliveries") : []);
+  let [happened, told] = await Promise.all([part("events"), telling()]);
   const throughput = new Throughput();
   const top = h("div");
   const body = h("div", { class: "tab", role: "tabpanel" });
@@ -95,14 +98,13 @@ export default async function application(view, { signal, keys, go, may, live },
   const draw =
     {
       overview: () => fill(body, overview(item, happened, throughput, live.progress.get(item.id) ?? item.progress)),
-      events: () => fill(body, history(happened)),
+      events: () => fill(body, history(happened), deliveries(told)),
       request: () => fill(body, requested(item)),
     }[tab] ?? (() => {});
 
   const reload = async () => {
-    const path = `v1/applications/${item.id}`;
-    const [changed, events] = await Promise.all([get(path, {}, signal), get(`${path}/events`, {}, signal)]);
-    [item, happened] = [changed, events.items];
+    const changed = get(`v1/applications/${item.id}`, {}, signal);
+    [item, happened, told] = await Promise.all([changed, part("events"), telling()]);
     drawTop();
     draw();
   };
@@ -156,8 +158,8 @@ function overview(item, happened, throughput, progress) {
       ["Time", format.duration(format.took(item)), ran === null ? null : `${format.duration(ran)} of it running`],
       [
         "Cluster",
-        format.shape(spec.size),
-        `driver: ${format.plural(spec.size.driver.cores, "core")}, ${format.heap(spec.size.driver.memory_bytes)}`,
+        `${spec.size.executors} × ${format.plural(spec.size.executor.cores, "core")}`,
+        `${format.heap(spec.size.executor.memory_bytes)} each; driver: ${format.plural(spec.size.driver.cores, "core")}, ${format.heap(spec.size.driver.memory_bytes)}`,
       ],
       running
         ? [
@@ -246,8 +248,9 @@ function history(happened) {
 
 /** What an event brought with it; the backend's handle of the cluster says nothing to people. */
 function detail(value) {
-  const { cluster: _, reason, ...more } = value ?? {};
+  const { cluster: _, reason, cost, ...more } = value ?? {};
   if (reason) return reason.message;
+  if (cost) more.cost = format.money(cost);
   const written = (item) => (typeof item === "object" ? JSON.stringify(item) : item);
   return Object.entries(more)
     .map(([key, item]) => `${key.replaceAll("_", " ")}: ${written(item)}`)

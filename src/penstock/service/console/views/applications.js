@@ -180,10 +180,10 @@ export default async function applications(view, { signal, keys, go, may, live, 
 
   function drawOverview(queue) {
     const { capacity, used } = queue;
-    const of = (kind, name, shown) => [
+    const of = (kind, most, name, shown) => [
       name,
       shown(used[kind]),
-      h("span", {}, `of ${shown(capacity[kind])}`, meter(used[kind], capacity[kind], `${name} in use`)),
+      h("span", {}, `of ${shown(most)}`, meter(used[kind], most, `${name} in use`)),
     ];
     fill(
       overview,
@@ -194,8 +194,8 @@ export default async function applications(view, { signal, keys, go, may, live, 
           format.count(used.waiting ?? queue.items.length),
           queue.items.length ? h("a", { href: "#/queue" }, "see the queue") : "nobody waits",
         ],
-        of("cores", "Cores promised", format.count),
-        of("memory_bytes", "Memory promised", format.size),
+        of("cores", capacity.promisable_cores, "Cores promised", format.count),
+        of("memory_bytes", capacity.memory_bytes, "Memory promised", format.size),
       ),
     );
   }

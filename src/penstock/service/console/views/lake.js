@@ -57,7 +57,7 @@ function card(one) {
     facts([
       ["Bucket", h("code", {}, one.bucket)],
       [endpoints.length > 1 ? "Gateways" : "Gateway", endpoints.map((address) => h("div", {}, h("code", {}, address)))],
-      ["Kind", one.embedded ? "embedded, on this machine" : "a store of your own"],
+      ["Kind", one.running === null ? "a store of your own" : `${one.kind}, on this machine`],
       ["State", one.running === false ? "not started" : one.running ? "running" : null],
     ]),
   );

@@ -8,6 +8,8 @@ import { attempt, button, nothing, trouble } from "../parts.js";
 const TAIL = 2000;
 const MOST_LINES = 20000;
 const RETRY_MS = 2000;
+// Beside them lie event logs and summaries, which nobody reads line by line.
+const LOG = /\.(log|out|err)$/;
 const FIRST = ["driver.out", "driver.err", "driver.log"];
 
 export default async function logs(view, { signal, keys, go }, item, chosen = null) {
@@ -15,6 +17,7 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
   const { items } = await get(`v1/applications/${item.id}/logs`, {}, signal);
   const names = items
     .map(({ name }) => name)
+    .filter((name) => LOG.test(name))
     .sort((a, b) => order(a).localeCompare(order(b), undefined, { numeric: true }));
   if (!names.length)
     return fill(
@@ -122,20 +125,27 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
   read(item.id, name, { follow: !ended, signal, add }).catch((error) => signal.aborted || fill(view, trouble(error)));
 }
 
-/** Feeds `add` with the end of the text and, following, with what comes; goes on after a break where it was. */
+/**
+ * Feeds `add` with the end of the text and, following, with what comes; goes on after a break where it was, and after
+ * an attempt's end with the next attempt's log.
+ */
 async function read(id, name, { follow, signal, add }) {
   let start = null;
+  let attempt = null;
   for (;;) {
     try {
-      const query = start === null ? { tail: TAIL, follow } : { start, follow };
+      const query = start === null ? { tail: TAIL, follow } : { start, attempt, follow };
       const answer = await request("GET", `v1/applications/${id}/logs/${path(name)}`, { query, signal });
       start ??= Number(answer.headers.get("Penstock-Log-Start") ?? 0);
+      attempt = Number(answer.headers.get("Penstock-Log-Attempt") ?? 0) || null;
       const encoder = new TextEncoder();
       for await (const text of texts(answer)) {
         start += encoder.encode(text).length;
         add(text);
       }
-      return;
+      if (!follow || attempt === null || attempt >= (await get(`v1/applications/${id}`, {}, signal)).attempt) return;
+      [start, attempt] = [0, attempt + 1];
+      add(`\n── attempt ${attempt} ──\n`);
     } catch (error) {
       if (signal.aborted || error.status || !follow) throw error;
       await new Promise((done) => setTimeout(done, RETRY_MS));

@@ -27,14 +27,14 @@ export default async function queue(view, { signal, keys, go, live }) {
     empty,
   );
   function draw({ items, capacity, used }) {
-    const bar = (kind, shown) =>
-      h("span", {}, `of ${shown(capacity[kind])} promised`, meter(used[kind], capacity[kind], "in use"));
+    const bar = (kind, most, shown) =>
+      h("span", {}, `of ${shown(most)} promised`, meter(used[kind], most, "in use"));
     fill(
       overview,
       figures(
         ["Waiting", format.count(items.length)],
-        ["Cores", format.count(used.cores), bar("cores", format.count)],
-        ["Memory", format.size(used.memory_bytes), bar("memory_bytes", format.size)],
+        ["Cores", format.count(used.cores), bar("cores", capacity.promisable_cores, format.count)],
+        ["Memory", format.size(used.memory_bytes), bar("memory_bytes", capacity.memory_bytes, format.size)],
       ),
     );
     keyed(body, items, (item) => item.id, row);

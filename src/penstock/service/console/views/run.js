@@ -3,7 +3,7 @@
 import { get, post, upload } from "../api.js";
 import { h, fill } from "../dom.js";
 import * as format from "../format.js";
-import { button, check, choice, copyButton, field, head, meter, toast, trouble } from "../parts.js";
+import { button, choice, copyButton, field, head, meter, toast, trouble } from "../parts.js";
 import { Mistake, commandOf, requestOf, textOf, textOfSize } from "../submission.js";
 
 const UNITS = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
@@ -134,7 +134,6 @@ export default async function run(view, { signal, keys, go, self, query }) {
               "where the cluster was lost, not where the program failed",
             ),
           ),
-          check("spark_ui", "on", "Spark UI while it runs", "stages, plans and storage, a little slower", false),
           h(
             "details",
             {

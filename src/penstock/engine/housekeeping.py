@@ -1,0 +1,104 @@
+"""Removes, now and then, what nobody needs any more: old rows of the records, uploads, lakes made for keys.
+
+One thread of a service, beside the dispatcher: a store that is slow, or away, delays nobody. Whatever it does may be
+done by several services at once, and again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+
+from penstock.engine import keylakes, uploads
+from penstock.engine.engine import Engine
+from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.retention import Pruned, Retention
+from penstock.engine.rows import now
+from penstock.errors import PenstockError
+from penstock.lake import local
+from penstock.lake.registry import Lakes
+
+_FIRST_SECONDS = 300.0
+"""After the start, which has enough to do."""
+
+_EVERY_SECONDS = 3600.0
+
+_log = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    def __init__(self, engine: Engine, retention: Retention) -> None:
+        self._engine = engine
+        self._retention = retention
+        self._seen_unused: set[str] = set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set."""
+        pause = _FIRST_SECONDS
+        while not stop.wait(pause):
+            pause = _EVERY_SECONDS
+            for work in (self.prune, self.sweep_uploads, self.sweep_lakes):
+                _done_if_possible(work)
+
+    def prune(self) -> Pruned:
+        pruned = self._engine.prune(self._retention)
+        if pruned != Pruned():
+            _log.info("old records were removed: %s", pruned)
+        return pruned
+
+    def sweep_uploads(self) -> list[str]:
+        """Remove the uploads of this engine that no application names; tells their keys. A lake that does not answer is
+        left for the next time."""
+        named = self._engine.mentioned(uploads.pattern(self._engine.uploads))
+        swept = []
+        for lake in Lakes(self._engine.home).all():
+            store = local.store_of(self._engine.home, lake)
+            # None is started for it, and one that was made for keys has the same objects as its original.
+            if keylakes.original(lake.name) or (store is not None and not store.ready()):
+                continue
+            try:
+                swept += self._sweep(lake.name, named)
+            except PenstockError as error:
+                _log.warning("the uploads in %s, until the next time: %s", lake.name, error)
+        return swept
+
+    def _sweep(self, lake: str, named: set[str]) -> list[str]:
+        store = self._engine.store(lake)
+        unused = uploads.unused(store.list(self._engine.uploads), named, at=now(), kept=self._retention.unused)
+        if unused:
+            store.delete(*unused)
+            _log.info("%d uploads that no application uses were removed from %s", len(unused), lake)
+        return unused
+
+    def sweep_lakes(self) -> list[str]:
+        """Forget lakes that were made for keys, and the keys, where no application has used them for a while and no
+        instance refers to them; tells their names. What they opened stays, and is open to its own lake's keys.
+
+        Only what was unused already at the last look: somebody may be about to submit with these keys.
+        """
+        at = now()
+        used = self._engine.lakes_in_use(at - self._retention.unused)
+        homes = json.dumps([dict(instance.attributes) for instance in self._engine.instances()])
+        lakes = Lakes(self._engine.home)
+        unused = {
+            lake.name
+            for lake in lakes.all()
+            if keylakes.original(lake.name) and lake.name not in used and f'"{lake.name}"' not in homes
+        }
+        swept = sorted(unused & self._seen_unused)
+        for name in swept:
+            lakes.remove(name)
+            _log.info("the lake %s and its keys were forgotten: nobody used it", name)
+        self._seen_unused = unused
+        return swept
+
+
+def _done_if_possible(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except (*CONNECTION_LOST, PenstockError, OSError) as error:
+        _log.warning("housekeeping, until the next time: %s", error)
+    except Exception:
+        _log.exception("housekeeping, until the next time")  # a defect; the rest is still to be done
