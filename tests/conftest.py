@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from penstock.home import Home
 
+if TYPE_CHECKING:
+    from penstock.lake.ceph.cluster import Ceph
+
 # A busy machine is no defect: a test that takes 300 ms once says nothing about the code.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # Where servers run, a failure is seen to be one before it is called one: docs/why.md. The summary names it.
+        if item.get_closest_marker("integration"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+    if os.geteuid() != 0:
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason="needs root"))
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +47,25 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     list(installation.down())
     # The rest of the home is pytest's to remove; what is in memory is not below it.
     pagecache.remove(machine.page_cache(home))
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
+    """A Ceph with six OSDs and two gateways in a home of its own, one for the whole session: making it takes a while.
+
+    Whoever ends a daemon of it starts it again.
+    """
+    from penstock.lake.ceph import packages
+    from penstock.lake.ceph.cluster import Ceph
+
+    if lacking := packages.missing():
+        pytest.skip(f"Ceph is not installed: there is no {', '.join(lacking)}")
+    ceph = Ceph(Home(tmp_path_factory.mktemp("Ceph für “Tests” #1")))
+    try:
+        ceph.up()
+        yield ceph
+    finally:
+        ceph.wipe()
 
 
 @pytest.fixture(scope="session")

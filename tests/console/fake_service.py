@@ -94,6 +94,8 @@ class FakeService:
             return problem(404, f"There is no application {parts[0]}", "", "penstock apps lists them")
         if parts[1:] == ["events"]:
             return {"items": world.events(item)}
+        if parts[1:] == ["deliveries"]:
+            return {"items": world.deliveries(item)}
         if parts[1:] == ["logs"]:
             return {
                 "items": [

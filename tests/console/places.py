@@ -104,13 +104,13 @@ def queue() -> dict[str, Any]:
                 "memory_bytes": 34 * GIB,
             }
         ],
-        "capacity": {"cores": 16, "memory_bytes": 64 * GIB},
+        "capacity": {"cores": 16, "promisable_cores": 32, "memory_bytes": 64 * GIB},
         "used": {"cores": 13, "memory_bytes": 36 * GIB},
     }
 
 
 def caller() -> dict[str, Any]:
-    capacity = queue()["capacity"]
+    capacity = {name: queue()["capacity"][name] for name in ("cores", "memory_bytes")}
     return {
         "name": "ada",
         "instances": None,
@@ -136,6 +136,7 @@ def answers() -> dict[str, Any]:
                 "default": True,
                 "endpoints": ["http://127.0.0.1:8333"],
                 "bucket": "lake",
+                "kind": "embedded",
                 "embedded": True,
                 "running": True,
             }
@@ -143,12 +144,11 @@ def answers() -> dict[str, Any]:
         "tokens": [token("ada", "read", "submit", "administer"), token("nightly", "read", "submit")],
         "audit": [
             {
-                "id": n,
                 "at": ago(60 * n),
                 "actor": "ada",
-                "action": "application.submit",
+                "action": "POST /v1/applications",
                 "subject": f"20261121-2210{n:02d}",
-                "outcome": "ok",
+                "outcome": "done",
             }
             for n in range(1, 6)
         ],

@@ -93,7 +93,7 @@ def test_a_submission_says_what_was_filled_in_and_cannot_happen_twice(page: Page
     }
     for name, value in values.items():
         page.evaluate(f"(document.querySelector('[name={name}]').value = {value!r}, 0)")
-    page.evaluate("document.querySelector('[name=spark_ui]').click()")
+    page.evaluate("document.querySelector('.run-form').dispatchEvent(new Event('input', { bubbles: true }))")
     shows(page, "--executor-memory 8g")
     page.evaluate(
         "(document.querySelector('.run-form').requestSubmit(), document.querySelector('.run-form').requestSubmit())"
@@ -108,7 +108,7 @@ def test_a_submission_says_what_was_filled_in_and_cannot_happen_twice(page: Page
         "profile": "default",
         "instance": "default",
         "size": {"executors": 2, "executor": {"memory": "8g"}},
-        "settings": {"spark.sql.ansi.enabled": "true", "spark.ui.enabled": "true"},
+        "settings": {"spark.sql.ansi.enabled": "true"},
         "time_limit_seconds": 7200,
         "tags": ["nightly", "etl"],
     }

@@ -146,7 +146,13 @@ def applications() -> list[dict[str, Any]]:
             2, "feature-store-refresh", "waiting", age=31, reason=waits, spec={"instance": "science", "size": size(4)}
         ),
         application(3, "sessionize-clicks", "starting", age=3.4, spec={"tags": ["hourly"], "instance": "pipelines"}),
-        application(4, "tpcds-q72", "finished", age=1320, spec={"tags": ["lab"], "profile": "tpcds"}),
+        application(
+            4,
+            "tpcds-q72",
+            "finished",
+            age=1320,
+            spec={"tags": ["lab"], "profile": "tpcds", "webhooks": ["https://hooks.example.org/penstock"]},
+        ),
         application(
             5,
             "churn-model",
@@ -176,6 +182,18 @@ def applications() -> list[dict[str, Any]]:
             application(n, f"daily-report-{n}", "finished", age=80_000 + 86_400 * (n - 9), spec={"tags": ["daily"]})
             for n in range(9, 40)
         ),
+    ]
+
+
+def deliveries(item: dict[str, Any]) -> list[dict[str, Any]]:
+    start = datetime.fromisoformat(item["submitted_at"])
+    at = [(start + timedelta(seconds=after)).isoformat() for after in (0.3, 3600)]
+    told = {"tries": 1, "due_at": None, "delivered_at": at[0], "problem": None}
+    late = {"tries": 5, "due_at": at[1], "delivered_at": None, "problem": "it answered 503"}
+    return [
+        {"id": number, "url": url, "state": state, **outcome}
+        for url in item["spec"]["webhooks"]
+        for number, (state, outcome) in enumerate((("accepted", told), ("finished", late)))
     ]
 
 

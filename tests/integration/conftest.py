@@ -1,4 +1,4 @@
-"""What the tests of the service share: one that runs, and the Pythons of the clients that use it."""
+"""What integration tests share: records, a service that runs, and the Pythons of the clients that use it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,35 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from penstock.catalog.database import Database
+from penstock.engine.records import Records
 from penstock.home import Home
 from penstock.processes import free_ports
+
+
+@pytest.fixture
+def database(records_home: Home) -> Iterator[sa.Engine]:
+    engine = Database(records_home).engine()
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def records(database: sa.Engine) -> Iterator[Records]:
+    """Of an engine of its own, which nobody else's applications belong to."""
+    owner = f"test:{uuid.uuid4()}"
+    yield Records(database, owner)
+    with database.begin() as connection:
+        connection.execute(sa.text("DELETE FROM applications WHERE engine = :owner"), {"owner": owner})
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Processes that look after applications: one is ready when it is needed, and none is left when nobody needs it."""
+"""Processes that look after applications: forked by one that is ready, and none is left when nobody needs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,15 +25,15 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def waiting(home: Home) -> list[int]:
-    """Processes of this home that wait for an id."""
+def ready(home: Home) -> list[int]:
+    """The processes of this home that fork others, and those they forked."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[1:5] == [b"-m", b"penstock.engine.background", str(home.root).encode(), b"-"]:
+        if words[1:4] == [b"-m", b"penstock.engine.forkserver", str(home.root).encode()]:
             found.append(int(path.parent.name))
     return found
 
@@ -43,37 +43,45 @@ def complaints(home: Home) -> str:
     return log.read_text(encoding="utf-8") if log.exists() else ""
 
 
-def test_what_is_given_to_the_spare_is_looked_after_and_another_one_is_ready(records_home: Home) -> None:
+@pytest.fixture
+def attendants(records_home: Home) -> Iterator[Attendants]:
     attendants = Attendants(records_home)
-    attendants.keep_spare()
-    (first,) = waiting(records_home)
-    attendants.start("app-unknown-1")
-    until(lambda: "app-unknown-1: There is no application" in complaints(records_home))
-    until(lambda: waiting(records_home) != [] and first not in waiting(records_home))
+    attendants.keep_ready()
+    until(lambda: ready(records_home) != [])  # a process that was just made has no arguments for a moment
+    yield attendants
     attendants.close()
-    until(lambda: waiting(records_home) == [])
+    until(lambda: ready(records_home) == [])
 
 
-def test_a_spare_that_was_killed_costs_nobody_an_attendant(records_home: Home) -> None:
-    attendants = Attendants(records_home)
-    attendants.keep_spare()
-    (spare,) = waiting(records_home)
-    os.kill(spare, signal.SIGKILL)
-    until(lambda: waiting(records_home) == [])
-    attendants.start("app-unknown-2")
-    until(lambda: "app-unknown-2: There is no application" in complaints(records_home))
-    attendants.close()
+def test_each_application_has_a_process_of_its_own(records_home: Home, attendants: Attendants) -> None:
+    (forking,) = ready(records_home)
+    for name in ("app-unknown-1", "app-unknown-2"):
+        attendants.start(name)
+    for name in ("app-unknown-1", "app-unknown-2"):
+        until(lambda name=name: f"{name}: There is no application" in complaints(records_home))  # type: ignore[misc]
+    until(lambda: ready(records_home) == [forking])
 
 
-def test_a_spare_does_not_outlive_who_kept_it(tmp_path: Path) -> None:
+def test_nobody_is_without_an_attendant_where_what_forks_them_was_killed(
+    records_home: Home, attendants: Attendants
+) -> None:
+    (killed,) = ready(records_home)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: not ready(records_home))
+    attendants.start("app-unknown-3")
+    until(lambda: "app-unknown-3: There is no application" in complaints(records_home))
+    until(lambda: ready(records_home) not in ([], [killed]))
+
+
+def test_what_is_kept_ready_does_not_outlive_who_kept_it(tmp_path: Path) -> None:
     home = Home(tmp_path)
     code = (
         "import sys, time; from pathlib import Path; from penstock.home import Home\n"
         "from penstock.engine.attendants import Attendants\n"
-        "Attendants(Home(Path(sys.argv[1]))).keep_spare(); time.sleep(60)"
+        "Attendants(Home(Path(sys.argv[1]))).keep_ready(); time.sleep(60)"
     )
     keeper = subprocess.Popen([sys.executable, "-c", code, str(home.root)])
-    until(lambda: waiting(home) != [])
+    until(lambda: ready(home) != [])
     keeper.kill()
     keeper.wait()
-    until(lambda: waiting(home) == [])
+    until(lambda: ready(home) == [])

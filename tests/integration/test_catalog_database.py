@@ -294,8 +294,11 @@ def test_root_s_database_starts_from_programs_only_root_can_reach(
         shutil.rmtree(shared)
 
 
-def external(database: Database, monkeypatch: pytest.MonkeyPatch, user: str, password: str) -> Database:
-    url = f"postgresql://{user}:{password}@127.0.0.1:{database.up().port}/postgres"
+def external(
+    database: Database, monkeypatch: pytest.MonkeyPatch, user: str, password: str, up: bool = True
+) -> Database:
+    port = (database.up() if up else database._url(RECORDS)).port
+    url = f"postgresql://{user}:{password}@127.0.0.1:{port}/postgres"
     monkeypatch.setenv("PENSTOCK_DATABASE_URL", url)
     return Database(Home(Path("/nonexistent")))
 
@@ -325,6 +328,27 @@ def test_a_login_that_may_not_make_databases_is_told_what_the_administrator_type
     assert "CREATE DATABASE metastore OWNER plain" in raised.value.fix
 
 
+def test_applications_have_a_login_of_their_own_on_such_a_server_that_cannot_read_the_records(
+    home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = database.up()
+    with server_of(home).connect() as connection:
+        connection.execute(b"CREATE ROLE \"the lake's\" LOGIN PASSWORD 'their own'")
+        for name in (METASTORE, RECORDS):
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    login = f"postgresql://the%20lake%27s:their%20own@127.0.0.1:{url.port}/"
+    monkeypatch.setenv("PENSTOCK_CATALOG_DATABASE_URL", login)
+    named = external(database, monkeypatch, url.user, url.password, up=False)
+    assert named.up().user == url.user
+    applications = named.url(METASTORE)
+    assert (applications.user, applications.password) == ("the lake's", "their own")
+    with psycopg.connect(applications.libpq(), password=applications.password) as connection:
+        connection.execute("CREATE TABLE theirs (id int)")
+    records = applications.at(RECORDS)
+    with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+        psycopg.connect(records.libpq(), password=records.password)
+
+
 def test_an_unreachable_server_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_DATABASE_URL", f"postgresql://me:hunter2@127.0.0.1:{free_ports(1)[0]}/x")
     named = Database(Home(Path("/nonexistent")))
@@ -339,8 +363,8 @@ def test_an_engine_kept_across_a_restart_goes_on_working(home: Home, database: D
     with engine.connect() as connection:
         connection.execute(text("SELECT 1"))
     database.down()
-    with pytest.raises(OperationalError):
-        engine.connect()
+    with pytest.raises(OperationalError), engine.connect() as connection:
+        connection.execute(text("SELECT 1"))
     Database(home).up()
     with engine.connect() as connection:
         assert connection.execute(text("SELECT 1")).scalar() == 1

@@ -15,7 +15,9 @@ from tests.load.pretended import PretendingEngine, specification
 from penstock.catalog.database import Database
 from penstock.engine import backup, schema
 from penstock.engine.application import State
+from penstock.engine.auditing import Audit
 from penstock.engine.instances import Instance, Quota
+from penstock.engine.rows import now
 from penstock.errors import Conflict, InvalidInput
 from penstock.home import Home
 
@@ -51,7 +53,7 @@ def filled(engine: Elsewhere) -> None:
             specification(engine.home, number, instance="v", arguments=("ß\t\\N",), webhooks=("https://a.example/",))
         )
     engine.request_stop(application.id)
-    engine.audit("token:a", "test", detail={"x": 1})
+    engine.audit([Audit(now(), "token:a", "test", detail={"x": 1})])
 
 
 def known(engine: Elsewhere) -> object:
@@ -76,7 +78,7 @@ def test_what_comes_back_elsewhere_is_what_was_there_and_goes_on(
     second.restore(file)
     assert known(second) == known(first)
     later = second.enqueue(specification(second.home, 9, instance="v"))
-    second.audit("token:a", "later")
+    second.audit([Audit(now(), "token:a", "later")])
     assert [event["event"] for event in second.events(later.id)] == ["Submitted"]
     with pytest.raises(sa.exc.DBAPIError, match="final"), second._opened.database.begin() as connection:
         connection.execute(sa.text("UPDATE applications SET state = 'running' WHERE state = 'stopped'"))

@@ -23,6 +23,7 @@ from penstock.catalog.database import Database
 from penstock.clusters.base import Capacity, Handle, Observation, Phase
 from penstock.engine import admission, retrying
 from penstock.engine.application import Application, State
+from penstock.engine.auditing import Audit
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.instances import Instance, Quota, Use
 from penstock.engine.paging import Interval, Query
@@ -255,8 +256,8 @@ def test_filters_go_together(home: Home, engine: PretendingEngine) -> None:
 
 
 def test_the_audit_can_only_be_added_to(records_home: Home, engine: PretendingEngine) -> None:
-    engine.audit("token:a", "application.submit", subject="app-1", instance="default", detail={"name": "x"})
-    engine.audit("token:b", "application.stop", subject="app-1", outcome="refused", address="127.0.0.1")
+    submitted = Audit(now(), "token:a", "application.submit", subject="app-1", detail={"name": "x"})
+    engine.audit([submitted, replace(submitted, actor="token:b", action="application.stop", outcome="refused")])
     page = engine.audit_page(limit=1)
     assert [(entry.actor, entry.outcome) for entry in page.items] == [("token:b", "refused")]
     assert [entry.actor for entry in engine.audit_page(before=page.next).items] == ["token:a"]

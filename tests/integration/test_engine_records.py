@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -11,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from penstock.catalog.database import Database
 from penstock.clusters.base import Capacity
 from penstock.engine import lifecycle
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
@@ -21,29 +18,12 @@ from penstock.engine.migrations import HEAD
 from penstock.engine.records import Records
 from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound, StateError
-from penstock.home import Home
 
 pytestmark = pytest.mark.integration
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 HANDLE = {"backend": "pretended"}
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
-
-
-@pytest.fixture
-def database(records_home: Home) -> Iterator[sa.Engine]:
-    engine = Database(records_home).engine("penstock")
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def records(database: sa.Engine) -> Iterator[Records]:
-    """Of an engine of its own, which nobody else's applications belong to."""
-    owner = f"test:{uuid.uuid4()}"
-    yield Records(database, owner)
-    with database.begin() as connection:
-        connection.execute(sa.text("DELETE FROM applications WHERE engine = :owner"), {"owner": owner})
 
 
 def submitted(records: Records, **more: object) -> Application:

@@ -163,7 +163,7 @@ def test_a_port_lost_between_choosing_and_starting_is_chosen_anew(
         stranger.listen()
         lost = stranger.getsockname()[1]
         embedded.directory.mkdir(parents=True)
-        monkeypatch.setattr("penstock.lake.embedded._free", lambda _: True)
+        monkeypatch.setattr("penstock.lake.embedded.is_free", lambda _: True)
         ports = dict.fromkeys(
             ("master", "master_grpc", "volume", "volume_grpc", "filer", "filer_grpc", "s3", "s3_grpc")
         )

@@ -1,16 +1,18 @@
-"""Tasks run where their pages are: executors under three names of this machine, as if they were three machines."""
+"""Tasks run where their pages are: executors under three names of this machine, as if they were three machines, or by
+their nodes' names, as if they were three pods of a Kubernetes."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
-from penstock.clusters import plan
+from penstock.clusters import driverpages, plan
 from penstock.clusters.base import Launch
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
@@ -19,11 +21,13 @@ from penstock.home import Home
 from penstock.lake import settings as lake_settings
 from penstock.lake.credentials import resolve
 from penstock.lake.objects import open_store
+from penstock.processes import until
 
 pytestmark = pytest.mark.integration
 
 # All of 127.0.0.0/8 is this machine.
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+NODES = dict(zip(HOSTS, ("worker-a", "worker-b", "worker-c"), strict=True))
 FILES = 40
 
 # Spark may list a table before its executors are there; the application waits for them first.
@@ -48,22 +52,25 @@ def table(shared_home: Home) -> str:
     return f"{lake.root}/test-locality"
 
 
-def test_tasks_run_on_the_hosts_that_their_files_prefer(shared_home: Home, table: str, tmp_path: Path) -> None:
-    reads = [task for task in _tasks(_run(shared_home, table, tmp_path)) if _bytes_read(task)]
+@pytest.mark.parametrize(("nodes", "places"), [({}, set(HOSTS)), (NODES, set(NODES.values()))], ids=["hosts", "nodes"])
+def test_tasks_run_on_the_hosts_that_their_files_prefer(
+    shared_home: Home, table: str, tmp_path: Path, nodes: Mapping[str, str], places: set[str]
+) -> None:
+    reads = [task for task in _tasks(_run(shared_home, table, tmp_path, nodes)) if _bytes_read(task)]
     localities = Counter(task["Task Info"]["Locality"] for task in reads)
     local = localities["NODE_LOCAL"] + localities["PROCESS_LOCAL"]
     print(f"{local} of {len(reads)} tasks ran where their file's pages are wanted: {dict(localities)}")
     assert len(reads) == 2 * FILES
-    # By chance it would be two of three; the rest is what Spark moves rather than let a core wait.
+    # By chance it would be two of three hosts; the rest is what Spark moves rather than let a core wait.
     assert local >= 0.9 * len(reads)
-    assert {task["Task Info"]["Host"] for task in reads} == set(HOSTS)
+    assert {task["Task Info"]["Host"] for task in reads} == places
 
 
 def _bytes_read(task: dict[str, Any]) -> int:
     return int(task["Task Metrics"]["Input Metrics"]["Bytes Read"])
 
 
-def _run(home: Home, table: str, directory: Path) -> Path:
+def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> Path:
     lake = Installation(home).lake_up()
     for part in ("cluster", "private", "scratch", "artefacts/events"):
         (directory / part).mkdir(parents=True)
@@ -79,6 +86,7 @@ def _run(home: Home, table: str, directory: Path) -> Path:
             "spark.eventLog.compress": "false",
             # A file is a task.
             "spark.sql.files.openCostInBytes": "128m",
+            **({"spark.storage.replication.topologyMapper": "io.penstock.cluster.NodeTopology"} if nodes else {}),
         },
         environment=lake_settings.ENVIRONMENT,
     )
@@ -91,34 +99,57 @@ def _run(home: Home, table: str, directory: Path) -> Path:
     (directory / "private" / "python").chmod(0o700)
     (directory / "private" / "spark.conf").write_text(as_properties(settings))
     processes = plan.processes(directory, launch, settings, archives=home.cache)
-    environment = processes["environment"]
-    with (directory / "executors.log").open("wb") as log:
-        executors = []
-        for number, host in enumerate(HOSTS, 1):
-            command = list(processes["executor"])
-            command[command.index("--executor-id") + 1] = str(number)
-            executors.append(
-                subprocess.Popen([*command, "--host", host], env=environment, stdout=log, stderr=log, cwd=directory)
-            )
+    # Where an executor in a pod looks for the secret before it has asked the driver for its settings.
+    environment = {**processes["environment"], "_SPARK_AUTH_SECRET": settings["spark.authenticate.secret"]}
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=directory))
+        return started[-1]
+
+    with (directory / "said.log").open("wb") as log:
         try:
-            driver = subprocess.run(
-                processes["driver"],
-                check=False,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=180,
-                cwd=directory,
-            )
+            driver = start(processes["driver"], log)
+            if nodes:
+                assert until(lambda: driverpages.endpoint(directory / "cluster") is not None, 120)
+            for number, host in enumerate(HOSTS, 1):
+                start(_executor(directory, list(processes["executor"]), number, host, nodes.get(host)), log)
+            assert driver.wait(timeout=180) == 0, "\n".join(_last_words(directory))
         finally:
-            for executor in executors:
-                executor.terminate()
-                executor.wait(timeout=30)
-    driver_log = directory / "artefacts" / "driver.log"
-    assert driver.returncode == 0, driver.stderr[-3000:] + (
-        driver_log.read_text()[-3000:] if driver_log.exists() else ""
-    )
+            for process in started:
+                process.kill()
+                process.wait(timeout=30)
     return directory / "artefacts" / "events"
+
+
+def _executor(directory: Path, command: list[str], number: int, host: str, node: str | None) -> list[str]:
+    """As a cluster of this machine starts it; or as a pod does, on that node."""
+    if node is None:
+        command[command.index("--executor-id") + 1] = str(number)
+        return [*command, "--host", host]
+    (directory / "cluster" / "nodes").mkdir(exist_ok=True)
+    (directory / "cluster" / "nodes" / host).write_text(node)
+    found = driverpages.endpoint(directory / "cluster")
+    assert found is not None
+    return [
+        *command[: command.index("io.penstock.cluster.ExecutorLauncher")],
+        "-Dspark.authenticate=true",
+        "org.apache.spark.penstock.NodeExecutor",
+        *("--node", node),
+        *("--driver-url", found.driver_url),
+        *("--executor-id", str(number)),
+        *("--bind-address", host),
+        *("--hostname", host),
+        *("--cores", "1"),
+        *("--app-id", found.spark_application_id),
+        *("--resourceProfileId", "0"),
+    ]
+
+
+def _last_words(directory: Path) -> Iterator[str]:
+    for log in (directory / "said.log", directory / "artefacts" / "driver.log"):
+        if log.exists():
+            yield log.read_text()[-3000:]
 
 
 def _tasks(events: Path) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ import uvicorn
 from tests.lab.browser import Browser
 from tests.unit.service.fakes import Stage
 
+from penstock.clusters.base import WebInterface
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.processes import free_ports
 from penstock.service.access import Scope
@@ -113,7 +114,7 @@ def test_a_malicious_page_gets_its_own_data_and_nothing_else(tmp_path: Path) -> 
         for _ in range(2):
             application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", SIZE, "a"))
             stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
-            stage.engine.interfaces[application.id] = ("127.0.0.1", driver)
+            stage.engine.interfaces[application.id] = WebInterface("127.0.0.1", driver)
         root = "/v1/applications/app-1/ui/"
         with serving(stage) as url, Browser.started(tmp_path / "profile") as browser:
             header = stage.client(Scope.ADMINISTER).headers["authorization"]

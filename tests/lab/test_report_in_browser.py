@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit" / "lab"))
 
 import lab_runs
+import store_runs
 from browser import Browser, Page
 from test_reports import run as tpcds_run
 from test_reports import starts_run
@@ -40,6 +41,7 @@ PAGES: dict[str, Callable[[], list[Run]]] = {
         lab_runs.dfsio(arm="cache", faster=1.4),
         lab_runs.dfsio(arm="far"),
     ],
+    "stores": store_runs.eight,
     "sizes": lambda: [
         lab_runs.terasort(seconds=12 / n, size=lab_runs.size(n), arm=f"{n} executors") for n in (1, 2, 4)
     ],

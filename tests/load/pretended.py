@@ -11,9 +11,19 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.clusters.base import READ_AT_ONCE, Capacity, ClusterBackend, Handle, Launch, Observation, Phase
+from penstock.clusters.base import (
+    READ_AT_ONCE,
+    Capacity,
+    ClusterBackend,
+    Handle,
+    Launch,
+    Observation,
+    Phase,
+    WebInterface,
+)
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize
 from penstock.engine.attendants import Attendants
 from penstock.engine.engine import Engine
@@ -71,10 +81,16 @@ class PretendedBackend(ClusterBackend):
     def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
         return b""
 
+    def sizes(self, handle: Handle) -> Mapping[str, int]:
+        return {}
+
     def private_file(self, handle: Handle, name: str) -> str | None:
         return None
 
-    def web_interface(self, handle: Handle) -> tuple[str, int] | None:
+    def replace_private_file(self, handle: Handle, name: str, content: str) -> None:
+        pass
+
+    def web_interface(self, handle: Handle) -> WebInterface | None:
         return None
 
     def stop(self, handle: Handle, *, grace_seconds: float) -> None:
@@ -104,7 +120,7 @@ class Threads(Attendants):
     def start(self, application_id: str) -> None:
         threading.Thread(target=self._look_after, args=[application_id], daemon=True).start()
 
-    def keep_spare(self) -> None:
+    def keep_ready(self) -> None:
         pass
 
     def _look_after(self, application_id: str) -> None:

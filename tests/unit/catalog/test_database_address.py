@@ -64,3 +64,10 @@ def test_an_unusable_url_is_refused_without_repeating_it(text: str) -> None:
         DatabaseUrl.parse(text)
     assert "hunter2" not in str(refused.value)
     assert refused.value.fix
+
+
+def test_what_cannot_be_read_is_named_by_its_variable() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        DatabaseUrl.parse("mysql://me:hunter2@db.example/x", variable="PENSTOCK_CATALOG_DATABASE_URL")
+    assert "PENSTOCK_CATALOG_DATABASE_URL" in raised.value.problem
+    assert "hunter2" not in str(raised.value)

@@ -34,3 +34,7 @@ def test_no_application_makes_or_changes_metastore_tables() -> None:
 def test_only_the_embedded_server_is_spoken_to_without_tls() -> None:
     assert "sslmode=disable" in settings("secret")["javax.jdo.option.ConnectionURL"]
     assert "sslmode" not in settings("secret", loopback=False)["javax.jdo.option.ConnectionURL"]
+
+
+def test_the_pool_is_one_that_hive_knows_beside_datanucleus() -> None:
+    assert settings("secret")["datanucleus.connectionPoolingType"].lower() in {"bonecp", "dbcp", "hikaricp", "none"}

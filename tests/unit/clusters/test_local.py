@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import socket
+import stat
 import subprocess
 from collections import namedtuple
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from penstock.clusters import keeper
-from penstock.clusters.base import Launch, Phase
+from penstock.clusters.base import Launch, Phase, WebInterface
 from penstock.clusters.local import LocalBackend
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.errors import MissingRequirement
@@ -33,7 +34,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def recorded(home: Home, **status: object) -> None:
-    (home.application("app-1") / "cluster").mkdir(parents=True)
+    (home.application("app-1") / "cluster").mkdir(parents=True, exist_ok=True)
     known = {"lost_executors": 0, "executors_failed": False, "ended": False, "driver": None, "executors": {}}
     write_json(home.application("app-1") / "cluster" / "status.json", {**known, **status})
 
@@ -67,10 +68,10 @@ def test_exit_codes_are_those_of_a_shell() -> None:
     assert keeper.exit_code(9) == 137
 
 
-def interface(home: Home, port: int, driver: ProcessId) -> tuple[str, int] | None:
-    """What the backend says of a driver that claims its web interface to be on `port`."""
+def interface(home: Home, port: int | None, driver: ProcessId) -> WebInterface | None:
+    """What the backend says of a driver that claims its web interface to be on `port`, or none to be open."""
     recorded(home, keeper={"pid": 1, "started": 1}, driver=driver.as_json())
-    told = f"spark://driver\napp-spark\nhttp://127.0.0.1:{port}\n"
+    told = f"spark://driver\napp-spark\n{f'http://127.0.0.1:{port}' if port else ''}\n"
     (home.application("app-1") / "cluster" / "endpoint").write_text(told, encoding="utf-8")
     return LocalBackend(home).web_interface(LocalBackend(home).handle("app-1"))
 
@@ -79,7 +80,22 @@ def test_the_web_interface_is_where_the_driver_itself_listens(home: Home) -> Non
     me = ProcessId.of(os.getpid())
     assert me is not None
     with socket.create_server(("127.0.0.1", 0)) as mine:
-        assert interface(home, mine.getsockname()[1], me) == ("127.0.0.1", mine.getsockname()[1])
+        assert interface(home, mine.getsockname()[1], me) == WebInterface("127.0.0.1", mine.getsockname()[1])
+
+
+def test_a_driver_without_web_interface_is_asked_for_one_with_the_same_key_by_all(home: Home) -> None:
+    me = ProcessId.of(os.getpid())
+    assert me is not None
+    assert interface(home, None, me) is None
+    wanted = home.application("app-1") / "cluster" / "ui.wanted"
+    key = wanted.read_text(encoding="ascii")
+    assert stat.S_IMODE(wanted.stat().st_mode) == 0o600
+    assert interface(home, None, me) is None
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        opened = interface(home, mine.getsockname()[1], me)
+    assert opened is not None
+    assert opened.key == key
+    assert key not in repr(opened)
 
 
 def test_a_driver_cannot_pass_another_process_s_port_off_as_its_web_interface(home: Home) -> None:

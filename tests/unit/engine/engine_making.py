@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from penstock.engine import lifecycle
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.engine.lifecycle import Event, Step
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)
 GIB = 1 << 30
@@ -29,3 +34,31 @@ def application(state: State = State.ACCEPTED, **more: Any) -> Application:
 
 def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
+
+
+class Memory:
+    """One application's records, in memory."""
+
+    def __init__(self, kept: Application) -> None:
+        self.kept = kept
+
+    def get(self, _: str) -> Application:
+        return self.kept
+
+    def apply(self, _: str, event: Event) -> Step:
+        self.kept, more = lifecycle.step(self.kept, event)
+        return self.kept, more
+
+    def admit(self, application_id: str, admitted: Event, **_: Any) -> Step:
+        self.kept = replace(self.kept, not_before=None)
+        return self.apply(application_id, admitted)
+
+    def requested_end(self, _: str) -> None:
+        return None
+
+    @contextlib.contextmanager
+    def claim(self, *_: Any, **__: Any) -> Iterator[Any]:
+        class Claim:
+            wait = wait_for_any = staticmethod(lambda _: False)
+
+        yield Claim()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.artefacts import EVENTS, key, name_of
+from penstock.engine.artefacts import EVENTS, Archive, keep_artefacts, key, name_of, of_attempt
+from penstock.errors import NotFound
+from penstock.home import Home
+from penstock.lake.base import Lake, ObjectInfo, ObjectStore
 
 ID = "app-20261121-rsprnsjxn"
 _part = st.text("abcz019._-", min_size=1, max_size=12)
@@ -30,7 +38,62 @@ def test_a_name_is_found_again_in_what_the_lake_lists(part: str, attempt: int | 
     assert name_of(ID, key(ID, name)) == name
 
 
+class Kept:
+    """What of a store an archive asks, and who keeps."""
+
+    def __init__(self, content: Mapping[str, bytes]) -> None:
+        self.content = content
+
+    def get(self, place: str, *, start: int = 0, length: int | None = None) -> bytes:
+        if place not in self.content:
+            raise NotFound(f"There is no object {place}")
+        return self.content[place][start : None if length is None else start + length]
+
+    def put(self, place: str, content: bytes | Path) -> None:
+        self.content = {**self.content, place: content.read_bytes() if isinstance(content, Path) else content}
+
+    def delete(self, place: str) -> None:
+        self.content = {name: what for name, what in self.content.items() if name != place}
+
+    def list(self, root: str) -> Iterator[ObjectInfo]:
+        at = datetime.now(timezone.utc)
+        return (ObjectInfo(place, len(what), at, "") for place, what in self.content.items() if place.startswith(root))
+
+
+def archive(store: Kept, tmp_path: Path) -> Archive:
+    return Archive(Home(tmp_path), ID, {}, lambda: cast(ObjectStore, store))
+
+
+def test_what_an_older_release_kept_with_its_application_is_listed_and_loaded(tmp_path: Path) -> None:
+    older = Kept({f"penstock/applications/{ID}/events/penstock-17.zstd": b"0123"})
+    found = archive(older, tmp_path)
+    assert found.sizes() == {"events/penstock-17.zstd": 4}
+    assert found.load("events/penstock-17.zstd", start=1, length=2) == b"12"
+    with pytest.raises(NotFound):
+        found.load("events/another")
+
+
+def test_what_there_is_has_its_length_wherever_it_lies(tmp_path: Path) -> None:
+    store = Kept({f"penstock/applications/{ID}/driver.log": b"abc", f"{EVENTS}{ID}~2~x": b"1"})
+    assert archive(store, tmp_path).sizes() == {"attempts/2/events/x": 1, "driver.log": 3}
+
+
 def test_no_name_leads_to_another_application_s_event_log() -> None:
     other = key("app-20261121-other", "events/penstock-17.zstd")
     for name in (other, f"events/../{other}", "events/app-20261121-other~penstock-17.zstd"):
         assert key(ID, name) != other
+
+
+def test_what_a_cluster_kept_itself_is_set_aside_for_the_next_attempt(tmp_path: Path) -> None:
+    before = {key(ID, name): name.encode() for name in ("driver.log", "events/spark-1", "attempts/1/driver.log")}
+    store = Kept(before)
+    (tmp_path / "summary.json").write_text("{}")
+    lake = Lake("l", ("http://here",), "bucket", "environment")
+    opened = (lake, cast(ObjectStore, store))
+    keep_artefacts(lambda: opened, Home(tmp_path / "home"), ID, tmp_path, within=of_attempt(2))
+    assert {name_of(ID, place) for place in store.content} == {
+        "attempts/1/driver.log",
+        "attempts/2/driver.log",
+        "attempts/2/events/spark-1",
+        "attempts/2/summary.json",
+    }

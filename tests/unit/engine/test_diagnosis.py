@@ -19,6 +19,11 @@ from penstock.engine.diagnosis import of_failure
         ("java.lang.ClassNotFoundException: org.x.Y\n\tat z", "class_missing", "org.x.Y"),
         ("Caused by: java.io.IOException: No space left on device", "disk_full", "disk"),
         ("java.lang.OutOfMemoryError: Java heap space", "out_of_memory", "Java heap space"),
+        (
+            "[TABLE_OR_VIEW_NOT_FOUND] The table or view `sales`.`orders` cannot be found. SQLSTATE: 42P01",
+            "table_missing",
+            "no table or view sales.orders",
+        ),
         ("Status Code: 403, Request ID: 1", "lake_refused", "refused"),
         ("com.x.NoSuchBucket: gone", "bucket_missing", "bucket"),
     ],

@@ -42,6 +42,9 @@ class Applications:
             if set(tags) <= set(application.spec.tags) and (not states or application.state in states)
         ]
 
+    def reached(self, application: Application, port: int) -> int | None:
+        return port
+
     def private_file(self, application: Application, name: str) -> str | None:
         return self.private.get(application.id) if name == "session.json" else None
 

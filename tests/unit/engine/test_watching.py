@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine_making import after, application, spec
 
 from penstock.clusters.base import Observation, Phase
 from penstock.engine.application import Reason, State
-from penstock.engine.lifecycle import ContextStarted, DriverEnded, EndRequested
+from penstock.engine.lifecycle import ContextStarted, DriverEnded, EndRequested, Hindered
 from penstock.engine.watching import event_of
 
 STOP = Reason("stopped_by_user", "asked")
@@ -55,3 +57,27 @@ def test_the_context_is_noticed_once() -> None:
     up = Observation(Phase.RUNNING, spark_application_id="s-1")
     assert seen(up, application=application(State.STARTING)) == ContextStarted(after(10), "s-1")
     assert seen(up) is None
+
+
+NO_ROOM = Reason("unschedulable", "no node takes its pod", "wait")
+
+
+def test_what_stands_in_the_way_is_told_once_and_taken_back() -> None:
+    starting = application(State.STARTING)
+    assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=starting) == Hindered(after(10), NO_ROOM)
+    told = replace(starting, reason=NO_ROOM)
+    assert seen(Observation(Phase.STARTING, reason=NO_ROOM), application=told) is None
+    assert seen(Observation(Phase.STARTING), application=told) == Hindered(after(10), None)
+
+
+def test_what_waiting_will_not_mend_ends_it_with_that_reason() -> None:
+    hopeless = Observation(Phase.STARTING, reason=NO_ROOM, hopeless=True)
+    assert seen(hopeless, application=application(State.STARTING)) == EndRequested(after(10), NO_ROOM)
+
+
+def test_how_the_backend_explains_an_end_comes_before_the_drivers_words() -> None:
+    killed = Reason("out_of_memory", "more than its limit", "--driver-memory")
+    event = seen(Observation(Phase.ENDED, exit_code=137, reason=killed), errors="ModuleNotFoundError: …")
+    assert event == DriverEnded(after(10), 137, killed)
+    evicted = Reason("evicted", "the node evicted it", "--retries")
+    assert seen(Observation(Phase.LOST, reason=evicted)) == DriverEnded(after(10), None, evicted)

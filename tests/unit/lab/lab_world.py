@@ -34,13 +34,18 @@ class Lab:
     engine: PretendingEngine = field(default_factory=lambda: PretendingEngine(lambda _: State.FINISHED))
     listener: Silent = field(default_factory=Silent)
     lake_kind: str = "s3"
+    endpoints: tuple[str, ...] = ("http://127.0.0.1:1",)
     done: list[At] = field(default_factory=list)
     failing: set[At] = field(default_factory=set)
+    unprepared: set[str] = field(default_factory=set)
+    """Letters whose data cannot be made."""
     wrong: set[At] = field(default_factory=set)
     interrupted: set[At] = field(default_factory=set)
     """Each once."""
     during: Callable[[], object] = lambda: None
     """What happens while a repetition goes on."""
+    during_session: Callable[[Session], object] = lambda _: None
+    """The same, told of the session."""
 
     def measure(self, letters: str, plan: Plan) -> list[Run]:
         return runner.measure(self.open_bench, self.arms(letters), plan, self.listener)
@@ -57,7 +62,7 @@ class Lab:
         return [Arm(letter, Noted(letter, bytes_needed), SIZE) for letter in letters]
 
     def open_bench(self, _: str | None) -> Bench:
-        lake = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind=self.lake_kind)
+        lake = Lake("test", self.endpoints, "bucket", "environment", kind=self.lake_kind)
         self.home.create()
         return Bench(self.home, lake, self.store, self.engine)  # type: ignore[arg-type]
 
@@ -78,6 +83,10 @@ class Noted(Suite):
     def needs_bytes(self) -> int:
         return self.bytes_needed
 
+    def prepare(self, session: Session) -> None:
+        if self.letter in self.lab.unprepared:
+            raise ClusterError("there is no data")
+
     def repetition(self, session: Session) -> None:
         assert session.repetition is not None
         at, lab = (self.letter, session.repetition), self.lab
@@ -85,6 +94,7 @@ class Noted(Suite):
         session.measure("work", elapsed_ms=len(lab.done))
         lab.store.put(f"{session.key('output')}/part-0", b"rows")
         lab.during()
+        lab.during_session(session)
         if at in lab.interrupted:
             lab.interrupted.remove(at)
             raise KeyboardInterrupt

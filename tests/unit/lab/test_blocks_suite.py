@@ -9,9 +9,13 @@ import pytest
 from lab_fakes import Silent
 
 from penstock.errors import InvalidInput, MissingRequirement
+from penstock.lab.fio import PATTERNS, points, samples
 from penstock.lab.records import Description, Recorder
 from penstock.lab.session import Session
-from penstock.lab.suites.blocks import PATTERNS, Blocks, points, samples
+from penstock.lab.suites.blocks import Blocks
+from penstock.lake.base import Lake
+from penstock.lake.ceph import blocks as rados
+from penstock.lake.ceph.blocks import Image
 
 READ = PATTERNS[3]
 REPORT = {
@@ -50,7 +54,54 @@ def test_the_bandwidth_log_becomes_points_by_the_second() -> None:
 
 
 def test_a_colon_in_the_path_does_not_divide_it() -> None:
-    assert "--directory=/data/a\\:b" in Blocks().arguments(READ, Path("/data/a:b"))
+    blocks, place = Blocks(), Path("/data/a:b")
+    assert "--directory=/data/a\\:b" in blocks.arguments(READ, blocks.files(place), place)
+
+
+def test_workers_share_a_device_by_parts_and_files_are_their_own() -> None:
+    blocks, place = Blocks(size_bytes=2 << 20, workers=3, depth=8), Path("/x")
+    shared = blocks.arguments(READ, blocks.in_store(Image(place, "pool", "image")), place)
+    assert {"--ioengine=rbd", "--pool=pool", "--rbdname=image", "--offset_increment=2097152"} <= set(shared)
+    assert not any(argument.startswith(("--direct", "--directory")) for argument in shared), "there is no kernel in it"
+    files = blocks.arguments(READ, blocks.files(place), place)
+    assert {"--ioengine=libaio", "--direct=1", "--filename_format=file-$jobnum"} <= set(files)
+
+
+def test_what_a_device_of_the_store_never_held_is_written_before_it_is_read() -> None:
+    blocks, place = Blocks(), Path("/x")
+    target = blocks.in_store(Image(place, "pool", "image"))
+    assert target.empty
+    assert not blocks.files(place).empty, "fio itself writes a file before it reads it"
+    filling = blocks.filling(target)
+    assert "--rw=write" in filling
+    assert "--time_based" not in filling, "all of it"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [({"device": "nbd"}, "no device nbd"), ({"device": "rbd", "directory": "/"}, "A directory has its own device")],
+)
+def test_a_device_that_cannot_be_is_refused(options: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        Blocks(**options).check_options()  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_a_kernel_without_rados_devices_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rados, "_KERNEL", tmp_path / "nowhere")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(MissingRequirement, match="no RADOS block devices") as refused:
+        Blocks(device="krbd").check_options()
+    assert "--device rbd" in refused.value.fix
+
+
+def test_a_lake_that_is_no_ceph_of_this_home_has_no_block_devices() -> None:
+    lake = Lake("far", ("http://127.0.0.1:1",), "bucket", "environment")
+    with pytest.raises(InvalidInput, match="no RADOS block devices"):
+        Blocks(device="rbd").check_lake(lake)
+    Blocks().check_lake(lake)
 
 
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.lab import analysis, devices
-from penstock.lab.proc import Disk
 from penstock.lab.records import Run
 from penstock.lab.report import make
 from penstock.lab.report.document import Document, Plot, Table
+from penstock.proc import Disk
 
 MB = 1_000_000
 

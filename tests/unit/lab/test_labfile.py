@@ -92,6 +92,47 @@ arms:
     assert wide.settings == {"spark.a": "1", "spark.b": "false"}
 
 
+def test_arms_can_be_lakes_and_how_many_of_their_gateways_are_used() -> None:
+    (experiment,) = read("workload: noted\nvary: {lake: [near, far], gateways: [1, 2]}")
+    assert [(arm.name, arm.lake, arm.gateways) for arm in experiment.arms] == [
+        ("near, gateways 1", "near", 1),
+        ("near, gateways 2", "near", 2),
+        ("far, gateways 1", "far", 1),
+        ("far, gateways 2", "far", 2),
+    ]
+
+
+def test_experiments_can_share_their_arms_or_have_their_own() -> None:
+    shared, own, varied = read("""
+arms: [{lake: near}, {lake: far, options: {letter: c}}]
+experiments:
+  - workload: noted
+    options: {letter: b}
+  - workload: noted
+    arms: [{lake: other}]
+  - workload: noted
+    vary: {lake: [third]}
+""")
+    assert [(arm.name, arm.lake, arm.suite) for arm in shared.arms] == [
+        ("near", "near", Noted("b")),
+        ("far, letter c", "far", Noted("c")),
+    ]
+    assert [arm.lake for arm in (*own.arms, *varied.arms)] == ["other", "third"]
+
+
+def test_a_variant_alone_is_one_of_each_workloads_own_profile() -> None:
+    (experiment,) = read("workload: noted\nvary: {profile: [+s3a-tuned, sql+s3a-tuned]}")
+    assert [arm.profile for arm in experiment.arms] == ["default+s3a-tuned", "sql+s3a-tuned"]
+
+
+def test_what_an_arm_shuffles_on_is_a_setting_of_its_applications() -> None:
+    (experiment,) = read("workload: noted\nvary: {scratch: [/mnt/nvme, krbd]}")
+    assert [(arm.name, arm.settings) for arm in experiment.arms] == [
+        ("scratch /mnt/nvme", {"spark.penstock.scratch.disk": "/mnt/nvme"}),
+        ("scratch krbd", {"spark.penstock.scratch.disk": "krbd"}),
+    ]
+
+
 def test_what_is_not_to_be_compared_is_measured_as_experiments_of_its_own() -> None:
     found = read("workload: noted\neach: {letter: [a, b]}\nvary: {launcher: [plain, penstock]}")
     assert [[arm.suite for arm in experiment.arms] for experiment in found] == [[Noted("a")] * 2, [Noted("b")] * 2]
@@ -147,11 +188,14 @@ def test_arms_are_the_product_of_what_varies_and_no_two_have_one_name(names: lis
         ("workload: noted\nwarmup: yes", "line 2: warmup is not a whole number of at least 0 but True", ""),
         ("workload: noted\ncaches: flush", "line 2: caches cannot be 'flush'", "keep, drop"),
         ("workload: noted\nlauncher: yarn", "line 2: launcher cannot be 'yarn'", "penstock, plain"),
+        ("workload: noted\nprofile: +s3a", "line 2: profile cannot be 's3a'", "s3a-tuned"),
+        ("workload: noted\nprofile: ''", "line 2: profile cannot be ''", "sql"),
         ("workload: noted\nprofile: sequel", "line 2: profile cannot be 'sequel'", "sql"),
         ("workload: noted\nvary: {launcher: [[plain]]}", "line 2: vary.launcher[0] cannot be", ""),
         ("workload: noted\nexecutor_memory: 4 gigs", "line 2: executor_memory is not a size", "4g"),
         ("workload: noted\nexecutor_memory: 4096", "line 2: executor_memory is not a size", "4g"),
         ("workload: noted\nexecutors: 1.5", "line 2: executors is not a whole number", ""),
+        ("workload: noted\ngateways: 0", "line 2: gateways is not a whole number of at least 1 but 0", ""),
         ("workload: noted\nlake: [a]", "line 2: lake is not a name", ""),
         ("workload: noted\nsettings:\n  sql.x: 1", "line 3: settings.sql.x is no setting of Spark", "spark."),
         ("workload: noted\nsettings: {spark.x: [1]}", "line 2: settings.spark.x is not one value", ""),

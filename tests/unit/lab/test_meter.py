@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from penstock import proc
 from penstock.home import Home
-from penstock.lab import meter, proc
-from penstock.lab.meter import Reading
+from penstock.lab import meter
+from penstock.lab.meter import Effort, Peaks, Reading
 from penstock.lake.base import Lake
 from penstock.processes import ProcessId
 
 DISK = proc.Disk("sda", read_bytes=1000, written_bytes=2000, busy_ms=100, queued_ms=300)
-START = Reading(10.0, 50.0, 20.0, {"store": 5.0, "catalog": 1.0}, DISK, 700)
+OSD_0, OSD_1, CATALOG = ("store", "osd.0"), ("store", "osd.1"), ("catalog", "postgres")
+DAEMONS = {OSD_0: Effort(5.0, 100, 1000), OSD_1: Effort(2.0, 0, 500), CATALOG: Effort(1.0)}
+START = Reading(10.0, 50.0, 20.0, DAEMONS, DISK, 700)
 FOREIGN = Lake("far", ("https://s3.example.com",), "bucket", "environment", kind="s3")
 BUSY_CHILD = """
 import os, sys, time
@@ -33,11 +36,18 @@ sys.stdin.read()
 
 def test_usage_is_the_difference_of_two_readings() -> None:
     disk = proc.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600, queued_ms=3300)
-    used = meter.between(START, Reading(12.0, 53.5, 21.0, {"store": 6.25, "catalog": 1.5}, disk, 1000))
+    daemons = {OSD_0: Effort(6.0, 400, 1600), OSD_1: Effort(2.25, 50, 500), CATALOG: Effort(1.5)}
+    used = meter.between(START, Reading(12.0, 53.5, 21.0, daemons, disk, 1000))
     assert used == {
         "elapsed_ms": 2000,
         "machine_core_seconds": 3.5,
         "store_core_seconds": 1.25,
+        "store_read_bytes": 350,
+        "store_written_bytes": 600,
+        "daemons": {
+            "osd.0": {"core_seconds": 1.0, "read_bytes": 300, "written_bytes": 600},
+            "osd.1": {"core_seconds": 0.25, "read_bytes": 50, "written_bytes": 0},
+        },
         "catalog_core_seconds": 0.5,
         "other_core_seconds": 0.75,
         "disk": "sda",
@@ -50,11 +60,28 @@ def test_usage_is_the_difference_of_two_readings() -> None:
     }
 
 
-def test_a_server_that_ended_in_between_is_left_out_rather_than_guessed() -> None:
-    used = meter.between(START, replace(START, seconds=12.0, servers={"catalog": 1.0}))
+def test_a_daemon_that_ended_in_between_leaves_the_sum_out_rather_than_guessed() -> None:
+    left = {name: effort for name, effort in DAEMONS.items() if name != OSD_0}
+    used = meter.between(START, replace(START, seconds=12.0, daemons=left))
     assert "store_core_seconds" not in used
     assert "other_core_seconds" not in used
+    assert list(used["daemons"]) == ["osd.1"], "what is known of the others is kept"
     assert used["catalog_core_seconds"] == 0
+
+
+def test_a_daemon_whose_traffic_nobody_may_read_has_processor_time_all_the_same() -> None:
+    daemons = {**DAEMONS, OSD_1: Effort(2.0)}
+    used = meter.between(replace(START, daemons=daemons), replace(START, seconds=12.0, daemons=daemons))
+    assert used["store_core_seconds"] == 0
+    assert "store_read_bytes" not in used
+
+
+def test_daemons_that_do_not_peak_at_once_need_less_together() -> None:
+    peaks = Peaks()
+    peaks.add({OSD_0: 10, OSD_1: 3})
+    peaks.add({OSD_0: 4, OSD_1: 5})
+    assert peaks.daemons == {OSD_0: 10, OSD_1: 5}
+    assert peaks.servers == {"store": 13}
 
 
 def test_a_device_is_never_busier_than_always() -> None:
@@ -126,7 +153,7 @@ def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     this = ProcessId.of(os.getpid())
-    monkeypatch.setattr(meter, "_servers", lambda *_: {"store": this})
+    monkeypatch.setattr(meter, "_daemons", lambda *_: {("store", "this"): this})
     monkeypatch.setattr(meter, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
     with meter.metering(Home(tmp_path), FOREIGN) as usage:
         before = proc.memory_bytes(proc.family(os.getpid(), proc.processes()))
@@ -134,6 +161,7 @@ def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
         time.sleep(0.3)
         del held
     assert usage.values["store_peak_memory_bytes"] >= before + (60 << 20)
+    assert usage.values["daemons"]["this"]["peak_memory_bytes"] >= before + (60 << 20)
 
 
 def test_the_block_may_fail_and_is_metered_all_the_same(tmp_path: Path) -> None:

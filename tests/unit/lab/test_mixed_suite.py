@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tpcds_world import World
 from penstock.clusters.base import Capacity
 from penstock.engine.application import State
 from penstock.errors import InvalidInput
+from penstock.lab import analysis
 from penstock.lab.report import make
 from penstock.lab.session import Session
 from penstock.lab.suites.enrichment import Enrichment
@@ -40,6 +42,12 @@ def test_each_part_is_measured_by_itself_and_then_with_the_others(world: World) 
         own = [(name, group) for name, group, of in measures if of == phase]
         assert sorted(own) == sorted((f"{name}, {phase}", group) for name, group in parts)
     assert [phase for *_, phase in measures] == ["alone"] * 4 + ["together"] * 4
+
+
+def test_what_the_enrichment_times_itself_is_counted_once(world: World) -> None:
+    run = world.measure(replace(SUITE, alone=False))
+    counted = {name for name, piece in analysis.measured(run).items() if not piece.apart}
+    assert counted == {"single user, together", "2 users, together", "enrichment, together"}
 
 
 def test_all_parts_are_at_work_at_the_same_time(world: World) -> None:

@@ -26,7 +26,7 @@ echo '{"Event":"SparkListenerApplicationStart"}' > "$events/app"
 echo "{\\"Event\\":\\"SparkListenerTaskStart\\",\\"Task Info\\":{\\"Launch Time\\":$last}}" >> "$events/app"
 sleep 0.3
 ls "$PWD" | grep left
-grep only plain.conf
+grep -e only -e interceptors plain.conf
 exit "$last"
 """
 """Stands for spark-submit: notes its last argument, is slow, shows what it finds in its directory and settings."""
@@ -45,14 +45,14 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainSpark:
     return PlainSpark(directory, LAKE)
 
 
-def submit(spark: PlainSpark, number: int) -> Ended:
+def submit(spark: PlainSpark, number: int, **settings: str) -> Ended:
     return spark.submit(
         master="local",
         size=SIZE,
         jar=Path("x.jar"),
         main_class="X",
         arguments=[str(number)],
-        settings={"spark.only": f"only-{number}"},
+        settings={"spark.only": f"only-{number}", **settings},
         seen=lambda _: None,
     )
 
@@ -63,9 +63,17 @@ def test_submissions_at_once_see_nothing_of_each_other(spark: PlainSpark) -> Non
     for number, one in enumerate(ended):
         shown = one.output.splitlines()
         assert shown[0] == f"left-{number}"
-        assert len(shown) == 2
-        assert f"only-{number}" in shown[1]
+        assert [line for line in shown if "only" in line] == [f"spark.only=only-{number}"]
         assert (one.exit_code, one.first_task_ms) == (number, number)
+
+
+def test_s3a_signs_empty_objects_as_ceph_takes_them_beside_what_an_experiment_intercepts(spark: PlainSpark) -> None:
+    setting = "spark.hadoop.fs.s3a.audit.execution.interceptors"
+    for own, expected in (
+        ({}, "io.penstock.fs.EmptyBodies"),
+        ({setting: "io.penstock.workloads.RoundTrip"}, "io.penstock.workloads.RoundTrip,io.penstock.fs.EmptyBodies"),
+    ):
+        assert f"{setting}={expected}" in submit(spark, 0, **own).output.splitlines()
 
 
 def test_nothing_is_left_of_a_submission(spark: PlainSpark) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from lab_world import Lab
 
-from penstock.errors import InvalidInput, MissingRequirement
+from penstock.errors import InvalidInput, LakeError, MissingRequirement
 from penstock.lab import caches, runner
 from penstock.lab.runner import Plan
+from penstock.lake import plane
+from penstock.lake.ceph import blocks
+from penstock.lake.plane import StoreFacts
 
 
 def test_arms_are_measured_in_turns_and_each_is_first_equally_often(lab: Lab) -> None:
@@ -40,10 +47,100 @@ def test_a_repetition_that_failed_is_recorded_as_failed_and_the_others_go_on(lab
     assert run.outcome == "failed"
 
 
+def test_an_arm_whose_data_cannot_be_made_has_failed_and_the_others_are_measured(lab: Lab) -> None:
+    lab.unprepared = {"a"}
+    (first, second), (third,) = lab.measure_all("ab", "c", plan=Plan(repetitions=2))
+    assert [run.outcome for run in (first, second, third)] == ["failed", "ok", "ok"]
+    assert [(sample["status"], sample["error"]) for sample in first.of_kind("repetition")] == [
+        ("failed", "there is no data")
+    ] * 2
+    assert lab.done == [("b", 1), ("b", 2), ("c", 1), ("c", 2)]
+    assert "a is not measured. there is no data" in lab.listener.notes
+
+
+def test_a_lake_that_takes_no_copy_of_the_record_ends_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise LakeError("the lake is away")
+
+    lab.during = lambda: monkeypatch.setattr(lab.store, "put", away)
+    (run,) = lab.measure("a", Plan())
+    assert run.outcome == "ok"
+    assert any("not copied into the lake" in note for note in lab.listener.notes)
+
+
 def test_a_wrong_result_makes_the_run_wrong_even_where_something_else_failed(lab: Lab) -> None:
     lab.failing, lab.wrong = {("a", 1)}, {("a", 2)}
     (run,) = lab.measure("a", Plan(repetitions=2))
     assert run.outcome == "wrong"
+
+
+def test_an_arm_uses_as_many_of_its_lakes_gateways_as_it_says(lab: Lab) -> None:
+    lab.endpoints = ("http://127.0.0.1:1", "http://127.0.0.1:2")
+    one, both = (replace(arm, gateways=many) for arm, many in zip(lab.arms("ab"), (1, None), strict=True))
+    runs = runner.measure(lab.open_bench, [one, both], Plan(), lab.listener)
+    assert [run.description.lake["endpoints"] for run in runs] == [["http://127.0.0.1:1"], list(lab.endpoints)]
+    bench = lab.open_bench(None)
+    assert bench.through(1).gateway_settings() == {
+        "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:1",
+        "spark.hadoop.fs.s3a.penstock.endpoints": "http://127.0.0.1:1",
+    }
+    assert bench.through(None).gateway_settings() == {}, "the engine names all of them itself"
+
+
+def test_more_gateways_than_a_lake_has_are_refused_before_anything_is_recorded(lab: Lab) -> None:
+    with pytest.raises(InvalidInput, match="no 3 gateways"):
+        runner.measure(lab.open_bench, [replace(lab.arms("a")[0], gateways=3)], Plan(), lab.listener)
+    assert not (lab.home.root / "lab").exists()
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "bucket", "refused"),
+    [
+        (("http://127.0.0.1:2",), "bucket", True),
+        (("http://127.0.0.1:2",), "other", False),
+        (("http://127.0.0.1:2", "http://127.0.0.1:1"), "bucket", False),
+    ],
+)
+def test_stores_whose_buckets_have_one_name_would_share_the_page_cache(
+    lab: Lab, endpoints: tuple[str, ...], bucket: str, refused: bool
+) -> None:
+    near = lab.open_bench(None)
+    far = replace(near, lake=replace(near.lake, name="far", endpoints=endpoints, bucket=bucket))
+    arms = [replace(arm, lake=lake) for arm, lake in zip(lab.arms("ab"), ("test", "far"), strict=True)]
+    with pytest.raises(InvalidInput, match="both have a bucket") if refused else nullcontext():
+        runner.measure(lambda name: far if name == "far" else near, arms, Plan(), lab.listener)
+    assert bool(lab.done) is not refused
+
+
+def test_a_place_to_shuffle_in_that_is_not_there_is_refused_before_anything_is_recorded(lab: Lab) -> None:
+    arm = replace(lab.arms("a")[0], settings={"spark.penstock.scratch.disk": "/nowhere"})
+    with pytest.raises(MissingRequirement, match="no directory /nowhere"):
+        runner.measure(lab.open_bench, [arm], Plan(), lab.listener)
+    assert lab.done == []
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("s3", "no block devices to shuffle on"), ("ceph", "This kernel has no")])
+def test_shuffling_on_a_block_device_is_refused_with_the_reason_where_there_is_none(
+    lab: Lab, kind: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_KERNEL", tmp_path / "nowhere")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    lab.lake_kind = kind
+    arm = replace(lab.arms("a")[0], settings={"spark.penstock.scratch.disk": "krbd"})
+    with pytest.raises(MissingRequirement, match=reason):
+        runner.measure(lab.open_bench, [arm], Plan(), lab.listener)
+    assert lab.done == []
+
+
+def test_an_interrupted_arm_goes_on_with_the_gateways_it_began_with(lab: Lab) -> None:
+    lab.endpoints = ("http://127.0.0.1:1", "http://127.0.0.1:2")
+    lab.interrupted = {("a", 1)}
+    with pytest.raises(KeyboardInterrupt):
+        runner.measure(lab.open_bench, [replace(lab.arms("a")[0], gateways=1)], Plan(), lab.listener)
+    seen: list[int | None] = []
+    lab.during_session = lambda session: seen.append(session.bench.gateways)
+    lab.resume()
+    assert seen == [1]
 
 
 def test_each_repetition_says_what_it_used_of_the_machine(lab: Lab) -> None:
@@ -73,6 +170,16 @@ def test_a_disk_too_small_is_refused_before_the_work_starts(lab: Lab) -> None:
     with pytest.raises(MissingRequirement, match=r"needs about 1\S* "):
         runner.measure(lab.open_bench, lab.arms("a", bytes_needed=1 << 60), Plan(), lab.listener)
     assert lab.done == []
+
+
+@pytest.mark.parametrize(("times", "needed"), [(3.0, "3.0 PiB"), (1.5, "1.5 PiB"), (None, "1.0 PiB")])
+def test_data_needs_as_much_disk_as_its_store_keeps_it(
+    lab: Lab, times: float | None, needed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.lake_kind = "ceph"
+    monkeypatch.setattr(plane, "facts", lambda *_: StoreFacts("Ceph", raw_factor=times))
+    with pytest.raises(MissingRequirement, match=f"needs about {needed}"):
+        runner.measure(lab.open_bench, lab.arms("a", bytes_needed=1 << 50), Plan(), lab.listener)
 
 
 def test_caches_are_dropped_before_every_repetition_where_the_plan_says_so(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lab_fakes import Silent
-from tpcds_world import SIZE, World
+from tpcds_world import LAKE, SIZE, World
 
 from penstock.errors import InvalidInput
 from penstock.lab import roundtrip, runner
@@ -57,14 +57,21 @@ def test_a_catalog_that_lost_its_tables_gets_them_back(world: World) -> None:
 def test_another_object_size_is_another_data_set_beside_the_first() -> None:
     small, large = tpcdsdata.DataSet(1), tpcdsdata.DataSet(1, 128 << 20)
     assert (small.prefix, large.prefix) == ("tpcds/sf1", "tpcds/sf1_128m")
-    assert small.database != large.database
+    assert small.database(LAKE) != large.database(LAKE)
 
 
 def test_another_layout_is_another_data_set_and_so_is_every_object_size_below_a_megabyte() -> None:
     sizes = [tpcdsdata.DataSet(1, size) for size in (32 << 20, 256 << 10, 64 << 10, 100_000)]
     assert [data.name for data in sizes] == ["sf1", "sf1_256k", "sf1_64k", "sf1_100000b"]
-    layouts = [tpcdsdata.DataSet(1, 256 << 10, layout=layout).database for layout in LAYOUTS]
+    layouts = [tpcdsdata.DataSet(1, 256 << 10, layout=layout).database(LAKE) for layout in LAYOUTS]
     assert layouts == ["tpcds_sf1_256k", "tpcds_sf1_256k_by_day", "tpcds_sf1_256k_by_range"]
+
+
+def test_lakes_that_share_a_catalog_have_databases_of_their_own() -> None:
+    names = ("embedded", "ceph", "ceph-ec", "ceph_ec", "Ceph", "ceph.ec")
+    databases = [tpcdsdata.DataSet(0.1).database(replace(LAKE, name=name)) for name in names]
+    assert databases[:3] == ["tpcds_sf0p1", "tpcds_sf0p1_ceph", "tpcds_sf0p1_ceph_ec"]
+    assert len(set(databases)) == len(names)
 
 
 def test_data_is_used_in_the_layout_that_was_asked_for(world: World) -> None:

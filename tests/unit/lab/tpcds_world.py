@@ -23,7 +23,7 @@ from penstock.lab.suites.base import Suite
 from penstock.lake.base import Lake
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
-LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment")
+LAKE = Lake("embedded", ("http://127.0.0.1:1",), "bucket", "environment")
 TEXTS = {
     "q1": "SELECT count(*) AS n FROM item",
     "q2": "SELECT max(i_price) AS most FROM item",

@@ -1,13 +1,16 @@
+from __future__ import annotations
+
 import json
 from pathlib import Path
 
 import pytest
+from tiny_sts import TinySts, serving
 from typer.testing import CliRunner, Result
 
 from penstock.cli.lake import app
 from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.home import Home
-from penstock.lake.base import Credentials
+from penstock.lake.base import Credentials, Sts
 from penstock.lake.registry import Lakes
 
 ADD = ["add", "sales", "--endpoint", "http://a.example:9000", "--endpoint", "http://b.example:9000", "--bucket", "data"]
@@ -119,3 +122,64 @@ def test_get_replaces_no_file_unasked(home: Home, tmp_path: Path) -> None:
     kept.write_text("mine")
     assert "--force" in refused(run("get", "some/key", str(kept)), InvalidInput).fix
     assert kept.read_text() == "mine"
+
+
+ROLE = "arn:aws:iam:::role/penstock"
+
+
+def test_a_role_is_asked_for_at_the_first_endpoint_unless_another_is_named(home: Home) -> None:
+    given = {"given": "AKID\ns3cret\n"}
+    added = run(*ADD, "--credentials-from-stdin", "--no-check", "--role-arn", ROLE, **given)
+    assert "credentials of their own" in added.output
+    assert Lakes(home).get("sales").sts == Sts("http://a.example:9000", ROLE, 3600)
+    run(*ADD, "--credentials-from-stdin", "--no-check", "--sts-endpoint", "http://sts:1", **given)
+    assert Lakes(home).get("sales").sts == Sts("http://sts:1", None, 3600)
+    run(*ADD, "--credentials-from-stdin", "--no-check", **given)
+    assert Lakes(home).get("sales").sts is None
+
+
+@pytest.mark.parametrize(("refusal", "many"), [(None, True), ((403, "AccessDenied"), False)])
+def test_a_lake_that_is_tried_is_known_to_delete_many_objects_at_once_or_not(
+    home: Home, refusal: tuple[int, str] | None, many: bool
+) -> None:
+    with serving(TinySts(refuses_deletes=refusal)) as store:
+        added = ("add", "sales", "--endpoint", store.url, "--bucket", "data", "--credentials-from-stdin")
+        result = run(*added, "--role-arn", ROLE, given="AKID\ns3cret\n")
+    assert result.exit_code == 0, result.output
+    assert Lakes(home).get("sales").sts == Sts(store.url, ROLE, 3600, deletes_many=many)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--role-arn", "penstock"], "cannot be a role"),
+        (["--role-arn", "arn:aws:iam::1:user/me"], "cannot be a role"),
+        (["--role-arn", f"{ROLE}\nx"], "cannot be a role"),
+        (["--role-arn", ROLE, "--session-seconds", "5"], "cannot be valid for 5 s"),
+        (["--role-arn", ROLE, "--session-seconds", "100000"], "cannot be valid for 100000 s"),
+        (["--role-arn", ROLE, "--sts-endpoint", "ftp://x"], "ftp://x"),
+        (["--ca-file", "/nowhere/ca.pem"], "gives no certificates"),
+    ],
+)
+def test_what_cannot_be_a_role_a_time_or_an_authority_is_refused(home: Home, options: list[str], problem: str) -> None:
+    result = run(*ADD, "--credentials-from-stdin", "--no-check", *options, given="AKID\ns3cret\n")
+    assert problem in refused(result, InvalidInput).problem
+    assert Lakes(home).all() == []
+
+
+def test_a_store_that_does_not_issue_what_it_should_is_not_added(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.lake.check.require_reachable", lambda *_: None)
+    dead = "http://127.0.0.1:1"
+    options = ["add", "sales", "--endpoint", dead, "--bucket", "data", "--sts-endpoint", dead]
+    assert "cannot be reached" in refused(run(*options, "--credentials-from-stdin", given="A\nB\n"), LakeError).problem
+    assert Lakes(home).all() == []
+
+
+def test_show_tells_how_a_lake_is_reached_and_what_applications_get(home: Home) -> None:
+    run(*ADD, "--credentials-from-stdin", "--no-check", "--virtual-host", "--role-arn", ROLE, given="AKID\ns3cret\n")
+    shown = run("show").output
+    for words in ("http://b.example:9000", "in the host's name", "region us-east-1", "the public ones", ROLE, "3600 s"):
+        assert words in shown
+    assert "s3cret" not in shown
+    assert json.loads(run("show", "sales", "--json").output)["sts"]["role_arn"] == ROLE
+    refused(run("show", "other"), NotFound)

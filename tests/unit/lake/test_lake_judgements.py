@@ -14,7 +14,8 @@ from penstock.lake.judgements import (
     judge_ranges,
     judge_round_trip,
 )
-from penstock.lake.probes import Answer, Conditional, Multipart, Race, RoundTrip, Staleness, _skew
+from penstock.lake.observations import Answer, Conditional, Multipart, Race, RoundTrip, Staleness
+from penstock.lake.probes import _skew
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from starlette.testclient import TestClient
 
-from penstock.clusters.base import Capacity, Observation
+from penstock.clusters.base import Capacity, Observation, WebInterface
 from penstock.engine import instances
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Cost, ProcessSize, Reason, State
-from penstock.engine.auditing import AuditPage
+from penstock.engine.auditing import Audit, AuditPage
 from penstock.engine.engine import Engine
 from penstock.engine.fairness import Place
 from penstock.engine.instances import Instance, Use
@@ -43,7 +43,9 @@ class FakeEngine:
     seen: Observation | None = None
     private: dict[str, str] = field(default_factory=dict)
     """By application: its one private file, whatever its name."""
-    interfaces: dict[str, tuple[str, int]] = field(default_factory=dict)
+    interfaces: dict[str, WebInterface] = field(default_factory=dict)
+
+    uploads = "penstock/uploads/ours/"
 
     def enqueue(self, spec: ApplicationSpec) -> Application:
         self.instance(spec.instance)
@@ -83,6 +85,20 @@ class FakeEngine:
         at = self.get(application_id).submitted_at
         return [{"at": at, "event": "Submitted", "from_state": None, "to_state": "accepted", "detail": {}}]
 
+    def deliveries(self, application_id: str) -> list[Mapping[str, Any]]:
+        return [
+            {
+                "id": number,
+                "url": url,
+                "state": "accepted",
+                "tries": 2,
+                "due_at": BEGAN + timedelta(seconds=10),
+                "delivered_at": None,
+                "problem": "it answered 500",
+            }
+            for number, url in enumerate(self.get(application_id).spec.webhooks)
+        ]
+
     def request_stop(self, application_id: str) -> Application:
         found = self.get(application_id)
         if not found.state.final:
@@ -97,21 +113,26 @@ class FakeEngine:
     def observe(self, application: Application) -> Observation | None:
         return None if application.state.final else self.seen
 
+    def reached(self, application: Application, port: int) -> int | None:
+        return port
+
     def private_file(self, application: Application, name: str) -> str | None:
         return self.private.get(application.id)
 
-    def web_interface(self, application: Application) -> tuple[str, int] | None:
+    def web_interface(self, application: Application) -> WebInterface | None:
         return self.interfaces.get(application.id)
 
-    def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+    def piece(self, application_id: str, name: str, start: int, at_most: int, *, attempt: int | None = None) -> bytes:
+        if attempt is not None and attempt < self.get(application_id).attempt:
+            name = f"attempts/{attempt}/{name}"
         if (application_id, name) not in self.logs:
             if self.get(application_id).state.final:
                 raise NotFound(f"{application_id} has no {name}")
             return b""
         return self.logs[application_id, name][start : start + at_most]
 
-    def artefacts(self, application_id: str) -> list[str]:
-        return [name for owner, name in self.logs if owner == application_id]
+    def artefacts(self, application_id: str) -> Mapping[str, int]:
+        return {name: len(content) for (owner, name), content in self.logs.items() if owner == application_id}
 
     def usual_size(self) -> ClusterSize:
         return ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(4, 2 << 30), 1)
@@ -154,8 +175,8 @@ class FakeEngine:
         ]
         return [place for place in places if instance in (None, place.instance)]
 
-    def audit(self, actor: str, action: str, **more: Any) -> None:
-        self.audited.append((actor, action, more["subject"], more["outcome"]))
+    def audit(self, entries: Iterable[Audit]) -> None:
+        self.audited += [(entry.actor, entry.action, entry.subject, entry.outcome) for entry in entries]
 
     def audit_page(self, **_: Any) -> AuditPage:
         return AuditPage([])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,22 @@ def test_errors_are_the_engines_own_classes(stage: Stage) -> None:
     assert refused.value.fix
 
 
+def test_a_log_is_followed_from_one_attempt_to_the_next(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(stage)
+    accepted = client.submit("s3a://lake/a.py")
+    stage.engine.applications[accepted.id] = replace(accepted, attempt=2)
+    asked = []
+
+    def follow(_: str, *, start: int = 0, tail: int | None = None, attempt: int | None = None) -> Any:
+        asked.append((start, tail, attempt))
+        yield b"of %d\n" % (attempt or 1)
+        return attempt or 1
+
+    monkeypatch.setattr(client._connection, "follow", follow)
+    assert b"".join(client.follow(accepted.id, start=3)) == b"of 1\nof 2\n"
+    assert asked == [(3, None, None), (0, None, 2)]
+
+
 def test_a_log_is_followed_to_the_end(stage: Stage) -> None:
     client = client_of(stage)
     accepted = client.submit("s3a://lake/pi.py")
@@ -86,11 +103,12 @@ def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
         asked.append(dict(request.url.params))
         content = log[start : start + 3]
         whole = start + 3 >= len(log)
-        return httpx.Response(200, headers={"Penstock-Log-Start": str(start)}, stream=Breaking(content, whole=whole))
+        headers = {"Penstock-Log-Start": str(start), "Penstock-Log-Attempt": "2"}
+        return httpx.Response(200, headers=headers, stream=Breaking(content, whole=whole))
 
     followed = Connection(httpx.Client(base_url="http://x", transport=httpx.MockTransport(answer)), "http://x")
     assert b"".join(followed.follow("/log", start=0, tail=8)) == log[2:]
-    assert [found.get("start") for found in asked] == [None, "5", "8"]
+    assert [(found.get("start"), found.get("attempt")) for found in asked] == [(None, None), ("5", "2"), ("8", "2")]
 
 
 def test_a_submission_without_an_answer_is_repeated_with_the_same_key(monkeypatch: pytest.MonkeyPatch) -> None:

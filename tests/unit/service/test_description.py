@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from tests.unit.service.fakes import Stage
+from tests.unit.service.fakes import BEGAN, Stage
 
-from penstock.service import shown
+from penstock.catalog.tables import Column, Table
+from penstock.engine.application import Application, ClusterSize, ProcessSize, State
+from penstock.engine.auditing import Audit
+from penstock.engine.sessions import Session, Wanted
+from penstock.lake.base import Lake
+from penstock.lake.registry import Lakes
+from penstock.service import shown, shownplaces
 from penstock.service.access import Scope
+
+HOOK = "https://hooks.example/1"
+SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
+TABLE = Table("a", "b", "managed", "parquet", "s3a://lake/b", None, 1, 2, (Column("c", "int"),))
+SESSION = Session(Application("app-1", Wanted(SIZE).specification(), State.ACCEPTED, submitted_at=BEGAN), None)
 
 
 @pytest.fixture
@@ -58,16 +70,40 @@ def test_every_reference_leads_somewhere(described: dict[str, Any]) -> None:
         ("/v1/applications", shown.Applications),
         ("/v1/applications/app-1", shown.Application),
         ("/v1/applications/app-1/events", shown.History),
+        ("/v1/applications/app-1/deliveries", shown.Deliveries),
         ("/v1/instances", shown.Instances),
         ("/v1/queue", shown.Queue),
         ("/v1/tokens", shown.Tokens),
         ("/v1/self", shown.Caller),
+        ("/v1/applications/app-1/logs", shownplaces.Logs),
+        ("/v1/applications/app-1/metrics", shownplaces.Metrics),
+        ("/v1/lakes", shownplaces.Lakes),
+        ("/v1/profiles", shownplaces.Profiles),
+        ("/v1/cache", shownplaces.Cache),
+        ("/v1/history", shownplaces.HistoryServer),
     ],
 )
 def test_answers_are_as_described_to_the_last_field(stage: Stage, address: str, model: Any) -> None:
     client = stage.client(Scope.ADMINISTER)
-    client.post("/v1/applications", json={"application": "s3a://lake/pi.py", "priority": 3, "tags": ["a"]})
+    client.post(
+        "/v1/applications", json={"application": "s3a://lake/pi.py", "priority": 3, "tags": ["a"], "webhooks": [HOOK]}
+    )
+    Lakes(stage.service.home).add(Lake("archive", ("http://store:1",), "archive", "environment"))
     body = client.get(address).json()
+    read = model.model_validate(body).model_dump(mode="json")
+    assert shape(read) == shape(body)
+
+
+@pytest.mark.parametrize(
+    ("told", "model"),
+    [
+        (TABLE.as_json(), shownplaces.Table),
+        (Audit(BEGAN, "ada", "POST /v1/applications").to_json(), shownplaces.Audit),
+        (SESSION.to_json(), shownplaces.Session),
+    ],
+)
+def test_what_the_engine_tells_is_described_to_the_last_field(told: Any, model: Any) -> None:
+    body = json.loads(json.dumps(told))
     read = model.model_validate(body).model_dump(mode="json")
     assert shape(read) == shape(body)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,13 @@ from penstock.service.routes import files
 CONTENT = b"print('hello')\n"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
 ADDRESS = f"/v1/files/{DIGEST}/job.py"
-KEY = f"penstock/uploads/{DIGEST}/job.py"
+KEY = f"penstock/uploads/ours/{DIGEST}/job.py"
 
 
 class Objects:
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
+        self.age = timedelta()
 
     def put(self, key: str, content: Path) -> None:
         self.kept[key] = content.read_bytes()
@@ -34,7 +35,9 @@ class Objects:
         return self.kept[key]
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return (ObjectInfo(key, 1, datetime.now(timezone.utc), "") for key in self.kept if key.startswith(prefix))
+        return (
+            ObjectInfo(key, 1, datetime.now(timezone.utc) - self.age, "") for key in self.kept if key.startswith(prefix)
+        )
 
 
 @pytest.fixture
@@ -52,6 +55,13 @@ def test_a_file_is_stored_under_its_hash_and_found_again(stage: Stage, objects: 
     assert (put.status_code, put.json()) == (201, {"address": f"s3a://bucket/{KEY}"})
     assert client.get(ADDRESS).json() == put.json()
     assert objects.kept == {KEY: CONTENT}
+
+
+def test_a_file_that_may_soon_be_swept_is_brought_again(stage: Stage, objects: Objects) -> None:
+    client = stage.client(Scope.SUBMIT)
+    client.put(ADDRESS, content=CONTENT)
+    objects.age = stage.service.retention.unused - timedelta(hours=23)
+    assert client.get(ADDRESS).status_code == 404
 
 
 def test_what_is_not_what_its_address_says_is_not_kept(stage: Stage, objects: Objects) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ def test_the_address_is_as_a_client_writes_it() -> None:
 def test_a_port_that_is_taken_is_said_so() -> None:
     with bound(Listening(port=0)) as listener, pytest.raises(MissingRequirement, match="is taken"):
         bound(Listening(port=listener.getsockname()[1]))
+
+
+def test_an_answer_in_pieces_does_not_wait_for_the_client_to_acknowledge_the_first() -> None:
+    with bound(Listening(port=0)) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from tests.unit.service.fakes import Stage
 
 from penstock.clusters.base import Observation, Phase
-from penstock.engine.application import State
+from penstock.engine.application import Reason, State
+from penstock.engine.paging import Interval, Page, Query
+from penstock.errors import MissingRequirement
 from penstock.service.access import Scope
 
 BODY: dict[str, Any] = {"application": "s3a://lake/jobs/pi.py"}
@@ -149,9 +154,29 @@ def test_run_again_it_is_a_new_one(stage: Stage) -> None:
     assert (again["id"], again["spec"]["arguments"]) == ("app-2", ["1"])
 
 
+def test_a_list_is_of_the_time_that_was_asked_for(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Query] = []
+    monkeypatch.setattr(stage.engine, "page", lambda query: asked.append(query) or Page([]))
+    noon, one = "2026-11-21T12:00:00", "2026-11-21T13:00:00Z"
+    stage.client().get("/v1/applications", params={"submitted_after": noon, "ended_after": noon, "ended_before": one})
+    at = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+    assert asked[0].submitted == Interval(at, None)
+    assert asked[0].ended == Interval(at, at + timedelta(hours=1))
+    assert asked[0].started == Interval()
+
+
+def test_what_webhooks_were_told_is_shown_to_who_sees_the_application(stage: Stage) -> None:
+    submit(stage, webhooks=["https://hooks.example/1"])
+    (told,) = stage.client(Scope.READ).get("/v1/applications/app-1/deliveries").json()["items"]
+    assert (told["url"], told["tries"], told["problem"]) == ("https://hooks.example/1", 2, "it answered 500")
+    assert (told["due_at"], told["delivered_at"]) == ("2026-11-21T12:00:10+00:00", None)
+    assert stage.client(Scope.READ, "another").get("/v1/applications/app-1/deliveries").status_code == 404
+
+
 def test_progress_and_the_live_interface_are_shown_while_it_runs(stage: Stage) -> None:
     submit(stage)
     stage.engine.seen = Observation(Phase.RUNNING, ui_url="http://127.0.0.1:4040", progress={"tasks_done": 3})
+    stage.engine.applications["app-1"] = replace(stage.engine.get("app-1"), state=State.RUNNING)
     shown = stage.client().get("/v1/applications/app-1").json()
     assert (shown["progress"], shown["ui"]) == ({"tasks_done": 3}, "/v1/applications/app-1/ui/")
     assert "4040" not in str(shown)
@@ -251,3 +276,60 @@ def test_metrics_count_routes_and_never_addresses(stage: Stage) -> None:
     )
     assert "none-1" not in text
     assert 'penstock_applications{instance="default",state="running"} 2.0' in text
+
+
+def test_each_attempts_log_begins_anew_and_says_whose_it_is(stage: Stage) -> None:
+    submit(stage)
+    accepted = stage.engine.applications["app-1"]
+    stage.engine.applications["app-1"] = replace(accepted, attempt=2, state=State.RUNNING)
+    stage.engine.logs["app-1", "attempts/1/driver.log"] = b"first one\n"
+    stage.engine.logs["app-1", "driver.log"] = b"second\n"
+    log, client = "/v1/applications/app-1/logs/driver.log", stage.client()
+    # Who had seven bytes of the first attempt's gets the rest of that one, however long the next one's is by now.
+    broken_off = client.get(log, params={"start": 6, "attempt": 1, "follow": True})
+    assert (broken_off.text, broken_off.headers["Penstock-Log-Attempt"]) == ("one\n", "1")
+    now = client.get(log)
+    assert (now.text, now.headers["Penstock-Log-Attempt"]) == ("second\n", "2")
+    named = client.get("/v1/applications/app-1/logs/attempts/1/driver.log")
+    assert (named.text, named.headers.get("Penstock-Log-Attempt")) == ("first one\n", None)
+    assert client.get(log, params={"attempt": 3}).status_code == 404
+
+
+def test_logs_are_listed_with_their_lengths_those_nobody_has_written_to_yet_without(stage: Stage) -> None:
+    submit(stage)
+    stage.engine.logs["app-1", "driver.log"] = b"one\n"
+    listed = {item["name"]: item["bytes"] for item in stage.client().get("/v1/applications/app-1/logs").json()["items"]}
+    assert listed == {"driver.err": None, "driver.log": 4, "driver.out": None, "executor-1.log": None}
+    stage.engine.end("app-1")
+    assert stage.client().get("/v1/applications/app-1/logs").json()["items"] == [{"name": "driver.log", "bytes": 4}]
+
+
+def test_where_things_are_on_the_services_machine_is_not_told(stage: Stage) -> None:
+    submit(stage)
+    place = f"{stage.engine.home.root}/applications/app-1"
+    reason = Reason("missing_requirement", f"{place} cannot be used", f"ls -l '{place}'")
+    failed = replace(stage.engine.applications["app-1"], state=State.FAILED, reason=reason)
+    stage.engine.applications["app-1"] = replace(failed, summary={"artefacts": f"file://{place}", "task_ms": 1})
+    shown = stage.client().get("/v1/applications/app-1").json()
+    assert shown["reason"]["fix"] == "ls -l '$PENSTOCK_HOME/applications/app-1'"
+    assert shown["summary"] == {"artefacts": "file://$PENSTOCK_HOME/applications/app-1", "task_ms": 1}
+    assert str(stage.engine.home.root) not in stage.client().get("/v1/applications").text
+
+
+def test_errors_do_not_tell_it_either(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = stage.engine.home.root
+
+    def full(_: object) -> None:
+        raise MissingRequirement(
+            "The disk is full",
+            why=f"No space left: {home}/database",
+            fix=f"df -h '{home.parent}'; {sys.prefix}/bin/pip",
+        )
+
+    monkeypatch.setattr(stage.engine, "enqueue", full)
+    for address in ("/v1/applications", "/v3/analytics_engines/default/spark_applications"):
+        body = {"application_details": BODY} if "v3" in address else BODY
+        told = stage.client().post(address, json=body)
+        assert (told.json()["why"], told.status_code) == ("No space left: $PENSTOCK_HOME/database", 503), told.text
+        assert told.json()["fix"] == "df -h '$PENSTOCK_HOME/..'; PYTHON/bin/pip"
+        assert str(home.parent) not in told.text

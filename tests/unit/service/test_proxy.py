@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import cast
 
 import httpx
@@ -13,7 +14,9 @@ from fastapi.responses import StreamingResponse
 from starlette.testclient import TestClient
 
 from penstock.errors import InvalidInput
+from penstock.home import Home
 from penstock.service import problems
+from penstock.service.ourpaths import OurPaths
 from penstock.service.proxy import Proxy, Upstream, content_policy, location, origin_of, path_below
 
 PREFIX = "/v1/applications/app-1/ui"
@@ -42,6 +45,7 @@ def answered(status: int = 200, *, headers: dict[str, str] | None = None, body: 
 def showing(spark: Callable[[httpx.Request], httpx.Response]) -> TestClient:
     """A service that shows the pages `spark` answers with."""
     app = FastAPI()
+    app.state.service = SimpleNamespace(paths=OurPaths(Home.default()))
     problems.install(app)
     proxy = Proxy(httpx.MockTransport(spark))
 

@@ -10,12 +10,15 @@ import httpx
 import pytest
 from tests.unit.service.fakes import Stage
 
+from penstock.clusters.base import WebInterface
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.engine.history import History
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service.access import Scope
 from penstock.service.proxy import Proxy
+from penstock.service.routes import history as history_routes
+from penstock.service.routes import ui
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 
@@ -54,7 +57,7 @@ def running(stage: Stage, *, interface: bool = True) -> str:
     application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", SIZE, "a", lake="embedded"))
     stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
     if interface:
-        stage.engine.interfaces[application.id] = ("127.0.0.1", 40404)
+        stage.engine.interfaces[application.id] = WebInterface("127.0.0.1", 40404, key="k3y")
     return application.id
 
 
@@ -66,6 +69,29 @@ def test_who_sees_an_application_sees_its_pages(stage: Stage, spark: Spark) -> N
     assert stage.client(Scope.READ, "another").get(path).status_code == 404
     assert stage.client(None).get(path).status_code == 401
     assert len(spark.asked) == 1
+
+
+def test_pages_that_are_opened_by_the_first_look_are_waited_for(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    application_id = running(stage)
+    looks = iter([None, None, stage.engine.interfaces[application_id]])
+    monkeypatch.setattr(stage.engine, "web_interface", lambda _: next(looks))
+    assert stage.client(Scope.READ).get(f"/v1/applications/{application_id}/ui/").status_code == 200
+    assert next(looks, None) is None
+
+
+def test_the_driver_s_key_is_for_the_driver_alone(stage: Stage, spark: Spark) -> None:
+    answer = stage.client(Scope.READ).get(f"/v1/applications/{running(stage)}/ui/jobs/")
+    assert spark.asked[0].headers["x-penstock-key"] == "k3y"
+    assert "k3y" not in answer.text + str(answer.headers)
+
+
+def test_pages_of_a_driver_that_does_not_open_them_are_not_waited_for_without_end(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ui, "_OPENING_SECONDS", 0.1)
+    answer = stage.client(Scope.READ).get(f"/v1/applications/{running(stage, interface=False)}/ui/")
+    assert answer.status_code == 409
+    assert answer.json()["fix"] == "try again in a moment"
 
 
 def test_ending_a_job_from_its_page_takes_the_right_to_submit(stage: Stage, spark: Spark) -> None:
@@ -101,10 +127,15 @@ def test_a_browser_ends_a_job_only_from_the_application_s_own_page(
     assert browser.get(f"{root}jobs/job/kill/?id=1", headers=headers).status_code == status
 
 
-def test_an_application_without_pages_says_how_to_have_them(stage: Stage) -> None:
-    answer = stage.client(Scope.READ).get(f"/v1/applications/{running(stage, interface=False)}/ui/")
+def test_an_application_that_wants_no_pages_has_none(stage: Stage) -> None:
+    application_id = running(stage)
+    known = stage.engine.get(application_id)
+    spec = replace(known.spec, settings={"spark.ui.enabled": "false"})
+    stage.engine.applications[application_id] = replace(known, spec=spec)
+    answer = stage.client(Scope.READ).get(f"/v1/applications/{application_id}/ui/")
     assert answer.status_code == 404
-    assert "spark.ui.enabled=true" in answer.json()["fix"]
+    assert "spark.ui.enabled" in answer.json()["why"]
+    assert stage.client(Scope.READ).get(f"/v1/applications/{application_id}").json()["ui"] is None
 
 
 def test_of_an_application_that_has_ended_the_history_is_named(stage: Stage) -> None:
@@ -136,6 +167,18 @@ def test_the_history_of_all_instances_takes_the_right_to_read_all(stage: Stage, 
 def test_the_log_of_a_moment_ago_is_waited_for(stage: Stage, spark: Spark) -> None:
     spark.unknown = 1
     assert stage.client(Scope.READ).get("/v1/spark-history/lake/history/penstock-1-2/").status_code == 200
+    assert len(spark.asked) == 2
+
+
+@pytest.mark.usefixtures("history")
+def test_a_log_that_does_not_come_is_told_by_the_server_s_own_page(
+    stage: Stage, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_routes, "monotonic", iter((0.0, 29.0, 31.0)).__next__)
+    monkeypatch.setattr(history_routes, "_NEW_LOG_LOOK_SECONDS", 0.0)
+    spark.unknown = 1_000_000
+    answer = stage.client(Scope.READ).get("/v1/spark-history/lake/history/penstock-1-2/")
+    assert (answer.status_code, answer.text) == (404, "<p>a page of Spark's</p>")
     assert len(spark.asked) == 2
 
 

@@ -12,6 +12,8 @@ from penstock.errors import LakeError, ServiceError
 from penstock.service import tails
 from penstock.service.tails import PIECE_BYTES, Tails
 
+KEY = ("a", "driver.log", 1)
+
 
 class GrowingLog:
     """A log in memory; counts how often it is read."""
@@ -22,13 +24,13 @@ class GrowingLog:
         self.reads = 0
         self.problem: Exception | None = None
 
-    def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+    def piece(self, application_id: str, name: str, start: int, at_most: int, *, attempt: int | None) -> bytes:
         self.reads += 1
         if self.problem is not None:
             raise self.problem
         return self.content[start : start + at_most]
 
-    def complete(self, application_id: str) -> bool:
+    def complete(self, application_id: str, attempt: int | None) -> bool:
         return self.ended
 
 
@@ -54,7 +56,7 @@ def test_what_is_there_is_read_in_bounded_pieces() -> None:
     log = GrowingLog(bytes(range(256)) * 2000)
 
     async def work() -> list[bytes]:
-        return [piece async for piece in Tails(log, closing=never).read("a", "driver.log", 7)]
+        return [piece async for piece in Tails(log, closing=never).read(KEY, 7)]
 
     pieces = run(work())
     assert b"".join(pieces) == log.content[7:]
@@ -67,7 +69,7 @@ def test_followers_who_begin_anywhere_get_every_byte_once() -> None:
 
     async def work() -> list[bytes]:
         followed = Tails(log, closing=never)
-        readers = [asyncio.ensure_future(collected(followed.follow("a", "driver.log", start))) for start in begins]
+        readers = [asyncio.ensure_future(collected(followed.follow(KEY, start))) for start in begins]
         for number in range(50):
             log.content += b"line %d\n" % number
             await asyncio.sleep(0.002)
@@ -86,13 +88,13 @@ def test_a_follower_far_behind_the_window_still_gets_all() -> None:
 
         async def slowly() -> bytes:
             got = b""
-            async for piece in followed.follow("a", "driver.log"):
+            async for piece in followed.follow(KEY):
                 got += piece
                 await asyncio.sleep(0.03)
             return got
 
         quick, slow = (
-            asyncio.ensure_future(collected(followed.follow("a", "driver.log"))),
+            asyncio.ensure_future(collected(followed.follow(KEY))),
             asyncio.ensure_future(slowly()),
         )
         for number in range(20):
@@ -109,7 +111,7 @@ def test_two_hundred_followers_of_one_log_read_it_hardly_more_often_than_one() -
     async def followed_by(number: int) -> int:
         log = GrowingLog(b"begin\n")
         followed = Tails(log, closing=never)
-        readers = [asyncio.ensure_future(collected(followed.follow("a", "driver.log"))) for _ in range(number)]
+        readers = [asyncio.ensure_future(collected(followed.follow(KEY))) for _ in range(number)]
         await asyncio.sleep(0.2)
         begun = log.reads
         for _ in range(10):
@@ -131,7 +133,7 @@ def test_a_log_nobody_follows_any_more_is_not_looked_at() -> None:
 
     async def work() -> tuple[int, int]:
         followed = Tails(log, closing=never)
-        reader = asyncio.ensure_future(collected(followed.follow("a", "driver.log")))
+        reader = asyncio.ensure_future(collected(followed.follow(KEY)))
         await asyncio.sleep(0.1)
         during = followed.open
         reader.cancel()
@@ -146,7 +148,7 @@ def test_followers_are_let_go_when_the_service_ends_and_can_tell_it_from_the_log
 
     async def work() -> None:
         followed = Tails(log, closing=lambda: bool(closing))
-        reader = asyncio.ensure_future(collected(followed.follow("a", "driver.log")))
+        reader = asyncio.ensure_future(collected(followed.follow(KEY)))
         await asyncio.sleep(0.05)
         closing.append(True)
         await reader
@@ -159,7 +161,7 @@ def test_a_lake_that_fails_breaks_the_stream_rather_than_to_pass_for_its_end() -
     log = GrowingLog(b"so far")
 
     async def work() -> None:
-        reader = asyncio.ensure_future(collected(Tails(log, closing=never).follow("a", "driver.log")))
+        reader = asyncio.ensure_future(collected(Tails(log, closing=never).follow(KEY)))
         await asyncio.sleep(0.1)
         log.problem = LakeError("The lake is away")
         await reader
@@ -170,14 +172,14 @@ def test_a_lake_that_fails_breaks_the_stream_rather_than_to_pass_for_its_end() -
 
 def test_a_log_that_never_rests_is_looked_at_no_more_often() -> None:
     class Restless(GrowingLog):
-        def piece(self, application_id: str, name: str, start: int, at_most: int) -> bytes:
+        def piece(self, application_id: str, name: str, start: int, at_most: int, *, attempt: int | None) -> bytes:
             self.content += b"."
             return super().piece(application_id, name, start, at_most)
 
     log = Restless()
 
     async def work() -> int:
-        reader = asyncio.ensure_future(collected(Tails(log, closing=never).follow("a", "driver.log")))
+        reader = asyncio.ensure_future(collected(Tails(log, closing=never).follow(KEY)))
         await asyncio.sleep(0.5)
         reads = log.reads
         reader.cancel()

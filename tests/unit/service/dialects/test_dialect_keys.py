@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import InvalidInput, LakeError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.base import Credentials, Lake, Sts
 from penstock.lake.registry import Lakes
 from penstock.service.dialects import keys
 
@@ -53,6 +54,13 @@ def test_other_keys_that_open_it_are_kept_once_in_the_private_file_only(
     holding = [path for path in home.root.rglob("*") if path.is_file() and GIVEN.secret_key in path.read_text("utf-8")]
     assert [(path.name, path.stat().st_mode & 0o777) for path in holding] == [("credentials", 0o600)]
     assert GIVEN.secret_key not in found[0].name
+
+
+def test_who_brings_keys_is_given_no_others(home: Home, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "require_reachable", opened_by(OWN, GIVEN))
+    leasing = Lakes(home).add(replace(lake, sts=Sts(lake.endpoints[0], "arn:aws:iam:::role/penstock")), OWN)
+    assert keys.lake_opened_by(home, leasing, OWN).sts is not None
+    assert keys.lake_opened_by(home, leasing, GIVEN).sts is None
 
 
 def test_keys_that_do_not_open_it_are_refused_and_not_kept(

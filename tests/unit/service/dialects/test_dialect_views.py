@@ -72,14 +72,14 @@ def test_a_time_limit_is_known_from_the_start_of_the_cluster() -> None:
     assert "auto_termination_time" not in views.state(replace(running, state=State.FINISHED))
 
 
-def test_the_ui_is_named_while_it_is_there() -> None:
-    with_ui = replace(known(State.RUNNING).spec, settings={"spark.ui.enabled": "true"})
-    shown = [
-        views.whole(known(state, spec=with_ui), spark_version="4.1", spark_ui="http://h/ui/").get("spark_ui")
-        for state in (State.STARTING, State.RUNNING, State.FINISHED)
-    ]
-    assert shown == [None, "http://h/ui/", None]
-    assert "spark_ui" not in views.whole(known(State.RUNNING), spark_version="4.1", spark_ui="http://h/ui/")
+def test_the_ui_is_named_while_it_is_to_be_had() -> None:
+    def shown(application: Application) -> str | None:
+        return views.whole(application, spark_version="4.1", spark_ui="http://h/ui/").get("spark_ui")
+
+    states = (State.STARTING, State.RUNNING, State.FINISHED)
+    assert [shown(known(state)) for state in states] == [None, "http://h/ui/", None]
+    without = replace(known(State.RUNNING).spec, settings={"spark.ui.enabled": "false"})
+    assert shown(known(State.RUNNING, spec=without)) is None
 
 
 def test_what_runs_reads_as_a_body_that_would_run_it_again() -> None:

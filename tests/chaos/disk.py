@@ -1,0 +1,45 @@
+"""A small disk that can be filled: a file system in memory where a home keeps its applications (needs root)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+_FILLER = "filler"
+
+
+class SmallDisk:
+    def __init__(self, directory: Path, *, megabytes: int) -> None:
+        self.directory = directory
+        self._megabytes = megabytes
+
+    def __enter__(self) -> SmallDisk:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        options = f"size={self._megabytes}m,mode=0700"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "penstock-chaos", self.directory], check=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", self.directory], check=True)
+
+    @contextlib.contextmanager
+    def filled(self, *, but: int) -> Iterator[None]:
+        """With so many bytes free, and no more."""
+        filler = self.directory / _FILLER
+        try:
+            with filler.open("wb") as file:
+                while (room := self._free() - but) > 0:
+                    # Others write meanwhile: where they were quicker, what is left now is asked for.
+                    with contextlib.suppress(OSError):
+                        os.posix_fallocate(file.fileno(), 0, room)
+                        break
+            yield
+        finally:
+            filler.unlink()
+
+    def _free(self) -> int:
+        found = os.statvfs(self.directory)
+        return found.f_bavail * found.f_frsize

@@ -1,0 +1,150 @@
+"""What the applications of a round do: seeded jobs over shared tables, tables of their own, and known data. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+APPEND, OVERWRITE, DYNAMIC, QUERY, LOOK = "append", "overwrite", "dynamic overwrite", "query", "read back"
+WRITES = (APPEND, OVERWRITE, DYNAMIC)
+
+SEED_JOB = "seed"
+"""Who wrote the rows that are in a table before any application runs."""
+
+PARTITIONS = (0, 1, 2)
+BASE_ROWS = 20_000
+BASE = "base"
+SHARED = ("appended", "mixed")
+
+# Text, and what it is asked of; both engines understand it. {base} is the table of known rows.
+QUERIES: Mapping[str, str] = {
+    "count": "SELECT count(*), sum(row), min(row), max(row) FROM {base}",
+    "by part": "SELECT part, count(*), sum(row), max(digest) FROM {base} GROUP BY part ORDER BY part",
+    "narrow": "SELECT row, digest FROM {base} WHERE row BETWEEN {low} AND {low} + 20 ORDER BY row",
+    "join": "SELECT count(*), sum(a.row) FROM {base} a JOIN {base} b ON a.digest = b.digest WHERE b.part = {part}",
+    "top": "SELECT digest FROM {base} WHERE row % 7 = {part} ORDER BY digest DESC LIMIT 5",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One write, or one read. `partitions` are those that it writes to, or none for the whole table.
+
+    A write has rows 0 … `rows`-1; row n is in partition `partitions[n % len(partitions)]`. Everything about a row
+    follows from the id of its job and its number, so whoever reads it can tell what it has to be.
+    """
+
+    id: str
+    kind: str
+    table: str
+    rows: int = 0
+    files: int = 1
+    partitions: tuple[int, ...] = ()
+    query: str = ""
+    starves: bool = False
+    """Its tasks need more memory than an executor has."""
+
+    @property
+    def replaces(self) -> bool:
+        return self.kind in (OVERWRITE, DYNAMIC)
+
+    def rows_in(self, partition: int) -> int:
+        count = len(self.partitions)
+        at = self.partitions.index(partition)
+        return len(range(at, self.rows, count))
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one application does: each lane is a thread of its driver, with one job after the other."""
+
+    name: str
+    lanes: Sequence[Sequence[Job]]
+    executors: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def jobs(self) -> list[Job]:
+        return [job for lane in self.lanes for job in lane]
+
+
+SPECULATIVE = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "400ms",
+    # A copy runs where no other attempt of the task does; here every executor is a host.
+    "spark.locality.wait": "0s",
+}
+
+
+def works(seed: str, *, jobs: int) -> list[Work]:
+    """Two applications that write and one that reads, with so many jobs in all."""
+    chance = random.Random(seed)
+    each = max(2, jobs // 8)
+    writers = [_writer(chance, f"w{number}", each) for number in (1, 2)]
+    return [*writers, _reader(chance, "r1", max(1, (jobs - 4 * each) // 4))]
+
+
+def _writer(chance: random.Random, name: str, each: int) -> Work:
+    shared = [_shared(chance, f"{name}-s{number}") for number in range(each)]
+    own: list[Job] = []
+    while len(own) < each:
+        identity, table = f"{name}-o{len(own)}", f"own-{name}"
+        own.append(_write(chance, identity, chance.choice(WRITES), table))
+        if len(own) < each and chance.random() < 0.6:
+            own.append(Job(f"{name}-o{len(own)}", LOOK, table))
+    return Work(name, (tuple(shared), tuple(own)), executors=2, settings=SPECULATIVE)
+
+
+def _shared(chance: random.Random, identity: str) -> Job:
+    if chance.random() < 0.4:
+        return _write(chance, identity, APPEND, "appended")
+    return _write(chance, identity, chance.choices(WRITES, (4, 2, 3))[0], "mixed")
+
+
+def _write(chance: random.Random, identity: str, kind: str, table: str) -> Job:
+    count = len(PARTITIONS) if kind == OVERWRITE else chance.randint(1, len(PARTITIONS))
+    partitions = tuple(sorted(chance.sample(PARTITIONS, count)))
+    # Now and then one whose files go up in parts.
+    rows = 240_000 if chance.random() < 0.06 else chance.choice((30, 300, 3_000))
+    starves = chance.random() < 0.03
+    return Job(identity, kind, table, rows, chance.choice((1, 2, 4)), partitions, starves=starves)
+
+
+def _reader(chance: random.Random, name: str, each: int) -> Work:
+    lanes = [
+        tuple(
+            _question(chance, f"{name}-q{stream}-{number}", QUERIES[chance.choice(sorted(QUERIES))])
+            for number in range(each)
+        )
+        for stream in range(4)
+    ]
+    return Work(name, lanes, executors=1)
+
+
+def _question(chance: random.Random, identity: str, text: str) -> Job:
+    low, part = chance.randrange(BASE_ROWS), chance.randrange(len(PARTITIONS))
+    return Job(identity, QUERY, BASE, query=text.replace("{low}", str(low)).replace("{part}", str(part)))
+
+
+def base_work() -> Work:
+    """Makes the table of known rows."""
+    return Work("base", ((Job(SEED_JOB, APPEND, BASE, BASE_ROWS, 3, PARTITIONS),),))
+
+
+def asking(seed: str) -> Work:
+    """Every kind of question once, one after the other."""
+    chance = random.Random(seed)
+    questions = [_question(chance, f"peace-{number}", text) for number, text in enumerate(QUERIES.values())]
+    return Work("peace", (questions,))
+
+
+def tables(all_works: Sequence[Work]) -> list[str]:
+    """Those that are written to."""
+    return sorted({job.table for work in all_works for job in work.jobs() if job.kind in WRITES})

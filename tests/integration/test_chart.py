@@ -1,0 +1,345 @@
+"""The chart: what it renders is what Kubernetes takes, and says what its values promise."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.kubernetes.objects import check
+from tests.kubernetes.tools import tool
+
+import penstock
+from penstock.cli.main import command
+from penstock.clusters.base import Capacity
+from penstock.clusters.kubernetes import permissions
+from penstock.clusters.kubernetes.target import parse_target
+from penstock.image import contents
+
+pytestmark = pytest.mark.integration
+
+CHART = Path(__file__).parents[2] / "deploy" / "helm" / "penstock"
+LAKE = {"bucket": "lake", "endpoints": ["https://s3.example.com"], "credentialsSecret": "lake-credentials"}
+SMALL: dict[str, Any] = {"lake": LAKE, "database": {"secret": "records"}}
+NODES = {
+    "pageCache": {"disk": {"path": "/var/lib/penstock/pages"}, "memory": {"path": "/dev/shm/penstock"}},  # noqa: S108
+    "applications": {"scratch": {"path": "/var/lib/penstock/scratch"}},
+}
+OPENSHIFT = {
+    **SMALL,
+    **NODES,
+    "openshift": True,
+    "route": {"host": "penstock.apps.example.com"},
+    "machineConfig": {"enabled": True, "device": "/dev/disk/by-id/nvme-x_1"},
+    "monitoring": {"serviceMonitor": True, "tokenSecret": "prometheus"},
+}
+FULL = {
+    "lake": {"bucket": "lake", "credentialsSecret": "c", "caConfigMap": "ca", "roleArn": "arn:aws:iam:::role/spark"},
+    "gateways": {"addresses": [f"10.0.{high}.{low}" for high in range(2) for low in range(1, 61)], "port": 7480},
+    "database": {"bundled": True, "storageClass": "fast"},
+    "image": {"repository": "registry.example.com/a/penstock", "tag": "2", "pullSecrets": ["pull"]},
+    "service": {
+        "replicas": 2,
+        "nodeSelector": {"kind": "service"},
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+        "priorityClassName": "high",
+        "podAnnotations": {"a": "b"},
+    },
+    "applications": {
+        "namespace": "spark",
+        "quota": {"requests.cpu": "800", "pods": 1000},
+        "limitRange": [{"type": "Container", "max": {"memory": "64Gi"}}],
+        "capacity": {"cores": 800, "memory": "4000Gi"},
+        "nodeSelector": {"kind": "spark"},
+        "tolerations": [{"key": "spark", "operator": "Exists"}],
+        "environmentFrom": ["proxy"],
+        "executorTemplate": {"spec": {"hostNetwork": False}},
+    },
+    "instances": [{"name": "team-a", "weight": 2, "cores": 200, "memory": "64g", "running": 20, "waiting": 0}],
+    "pageCache": NODES["pageCache"],
+    "networkPolicy": {"serviceFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+    "ingress": {"enabled": True, "host": "penstock.example.com", "className": "nginx", "tlsSecret": "front"},
+}
+# Kinds of others than Kubernetes: only the cluster that has them can judge them.
+FOREIGN = {"Route", "MachineConfig", "ServiceMonitor"}
+
+Rendered = dict[tuple[str, str], dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def helm(request: pytest.FixtureRequest) -> Callable[..., subprocess.CompletedProcess[str]]:
+    cache = request.config.cache
+    assert cache is not None
+    program = tool("helm", cache.mkdir("kubernetes-tools"))
+
+    def run(*arguments: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        command = [program, *arguments, "--values", "-"]
+        return subprocess.run(command, input=yaml.safe_dump(values), capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def rendered(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[dict[str, Any]], Rendered]:
+    texts: dict[str, str] = {}
+
+    def render(values: dict[str, Any]) -> Rendered:
+        # Several tests look at the same.
+        key = yaml.safe_dump(values)
+        if key not in texts:
+            ran = helm("template", "penstock", str(CHART), "--namespace", "analytics", values=values)
+            assert ran.returncode == 0, ran.stderr
+            texts[key] = ran.stdout
+        found = [thing for thing in yaml.safe_load_all(texts[key]) if thing]
+        by_name = {(thing["kind"], thing["metadata"]["name"]): thing for thing in found}
+        assert len(by_name) == len(found), "two objects of one kind and name"
+        return by_name
+
+    return render
+
+
+@pytest.mark.parametrize(
+    "values", [SMALL, {**SMALL, **NODES}, OPENSHIFT, FULL], ids=["small", "nodes", "openshift", "full"]
+)
+def test_helm_and_kubernetes_own_schemas_find_nothing_wrong(helm: Any, rendered: Any, values: dict[str, Any]) -> None:
+    linted = helm("lint", "--strict", str(CHART), values=values)
+    assert linted.returncode == 0, linted.stdout
+    found = rendered(values)
+    for (kind, _), thing in found.items():
+        if kind not in FOREIGN:
+            check(thing)
+    assert {kind for kind, _ in found} & FOREIGN == (FOREIGN if values is OPENSHIFT else set())
+
+
+@pytest.mark.parametrize("values", [SMALL, {**SMALL, **NODES}, FULL], ids=["small", "nodes", "full"])
+def test_a_real_api_server_takes_it(
+    rendered: Any, request: pytest.FixtureRequest, tmp_path: Path, values: dict[str, Any]
+) -> None:
+    """Validated and admitted by it, stored by it not: what no schema says, from names to Pod Security."""
+    config = os.environ.get("PENSTOCK_TEST_KUBECONFIG")
+    if not config:
+        pytest.skip("PENSTOCK_TEST_KUBECONFIG names no cluster to try it on")
+    cache = request.config.cache
+    assert cache is not None
+    kubectl = tool("kubectl", cache.mkdir("kubernetes-tools"))
+    # A dry run makes no namespace for the objects that come after it.
+    there = {"namespace": "default", "createNamespace": False}
+    found = rendered({**values, "applications": {**values.get("applications", {}), **there}})
+    for thing in found.values():
+        thing["metadata"]["namespace"] = "default"
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(found.values()), "utf-8")
+    ran = subprocess.run(
+        [
+            kubectl,
+            "--kubeconfig",
+            config,
+            "apply",
+            "--dry-run=server",
+            "--validate=strict",
+            "-f",
+            tmp_path / "all.yaml",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"lake": {**LAKE, "bucket": ""}}, "lake.bucket is needed"),
+        ({"lake": {**LAKE, "endpoints": []}}, "A lake is needed"),
+        ({"lake": {**LAKE, "endpoints": ["http://x/path"]}}, "lake/endpoints/0"),
+        ({"lake": {**LAKE, "name": "x' ; rm -rf /"}}, "lake/name"),
+        ({"database": {}}, "A database is needed"),
+        ({"databse": {}}, "databse"),
+        ({"gateways": {"addresses": ["10.0.0.1"]}}, "either as lake.endpoints"),
+        ({"applications": {"scratch": {"medium": "tape"}}}, "medium"),
+        ({"service": {"replicas": 0}}, "replicas"),
+        ({"machineConfig": {"enabled": True, "device": "/dev/sdb"}}, "set openshift=true"),
+        ({"machineConfig": {"path": "/var/lib/pen-stock"}}, "machineConfig/path"),
+        ({"monitoring": {"serviceMonitor": True}}, "monitoring.tokenSecret is needed"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_applied(helm: Any, wrong: dict[str, Any], told: str) -> None:
+    values = {**SMALL, **wrong}
+    if wrong == {"database": {}}:
+        values["database"] = {}
+    ran = helm("template", "penstock", str(CHART), values=values)
+    assert ran.returncode != 0
+    assert told in ran.stderr
+
+
+def test_it_is_the_release_of_the_package_and_its_image(rendered: Any) -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    assert chart["version"] == chart["appVersion"] == penstock.__version__
+    deployment = rendered(SMALL)["Deployment", "penstock"]
+    images = {one["image"] for one in _containers(deployment)}
+    assert images == {f"penstock:{penstock.__version__}"}
+
+
+def test_every_pod_of_the_service_is_the_same_engine_in_the_records(rendered: Any) -> None:
+    """The next pod goes on with what the last one started, for which the records know it by its host's name."""
+    pod = rendered(SMALL)["Deployment", "penstock"]["spec"]["template"]["spec"]
+    assert pod["hostname"] == "analytics-penstock"
+    homes = {
+        mount["mountPath"] for one in pod["containers"] for mount in one["volumeMounts"] if mount["name"] == "home"
+    }
+    assert homes == {contents.HOME}
+
+
+def test_every_container_runs_without_rights_and_cannot_change_its_image(rendered: Any) -> None:
+    for (kind, name), thing in rendered(FULL).items():
+        if kind not in ("Deployment", "StatefulSet", "DaemonSet"):
+            continue
+        for container in _containers(thing):
+            confined = container["securityContext"]
+            assert confined["allowPrivilegeEscalation"] is False, name
+            assert confined["capabilities"] == {"drop": ["ALL"]}, name
+            assert confined["readOnlyRootFilesystem"] is True, name
+            assert "limits" in container["resources"], name
+
+
+def test_root_runs_only_where_it_makes_the_nodes_directories(rendered: Any) -> None:
+    found = rendered({**SMALL, **NODES})
+    as_root = [
+        (name, container["name"])
+        for (_, name), thing in found.items()
+        for container in _containers(thing)
+        if container["securityContext"].get("runAsUser") == 0
+    ]
+    assert as_root == [("penstock-node-directories", "permissions")]
+    assert not [name for kind, name in rendered(SMALL) if kind == "DaemonSet"]
+
+
+def test_accounts_may_do_what_is_needed_and_only_in_the_applications_namespace(rendered: Any) -> None:
+    found = rendered(SMALL)
+    for name in ("penstock", "penstock-driver"):
+        role = found["Role", name]
+        assert role["metadata"]["namespace"] == "analytics-applications"
+        for rule in role["rules"]:
+            assert "*" not in [*rule["verbs"], *rule["resources"], *rule["apiGroups"]]
+    everywhere = [rule for (kind, _), thing in found.items() if kind == "ClusterRole" for rule in thing["rules"]]
+    assert everywhere == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
+    # Quotas and limits are looked at where that is permitted, and done without where it is not.
+    looks_at = (permissions.Permission(name, ("list",)) for name in ("resourcequotas", "limitranges"))
+    engine = (*permissions.ENGINE, *looks_at)
+    for name, needed in (("penstock", engine), ("penstock-driver", permissions.DRIVER)):
+        assert _rights(found["Role", name]) == {one.resource: set(one.verbs) for one in needed}
+    # A program in a driver reads no secret by its account.
+    assert "secrets" not in _rights(found["Role", "penstock-driver"])
+    assert found["ServiceAccount", "penstock-executor"]["automountServiceAccountToken"] is False
+
+
+def test_programs_run_away_from_the_service_s_secrets_in_a_namespace_as_strict_as_they_allow(rendered: Any) -> None:
+    def level(values: dict[str, Any]) -> str:
+        namespace = rendered(values)["Namespace", "analytics-applications"]
+        found: str = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        return found
+
+    assert level(SMALL) == "restricted"
+    assert level({**SMALL, **NODES}) == "privileged"
+
+
+@pytest.mark.parametrize("values", [SMALL, {**SMALL, **NODES}, FULL], ids=["small", "nodes", "full"])
+def test_the_engine_takes_the_cluster_file(rendered: Any, values: dict[str, Any]) -> None:
+    parse_target(rendered(values)["ConfigMap", "penstock"]["data"]["cluster.yaml"], "cluster.yaml")
+
+
+def test_the_cluster_file_says_what_the_values_do(rendered: Any) -> None:
+    told = parse_target(rendered(FULL)["ConfigMap", "penstock"]["data"]["cluster.yaml"], "cluster.yaml")
+    assert told.namespace == "spark"
+    assert told.image == "registry.example.com/a/penstock:2"
+    assert (told.service_account, told.executor_service_account) == ("penstock-driver", "penstock-executor")
+    assert told.pull_secrets == ("pull",)
+    assert told.page_cache["disk"].path == "/var/lib/penstock/pages"
+    assert told.page_cache["memory"].size_bytes == 8 << 30
+    assert told.capacity == Capacity(800, 4000 << 30)
+    assert told.environment_from == ("proxy",)
+    assert told.executor_template == {"spec": {"hostNetwork": False}}
+
+
+def test_each_command_that_prepares_the_service_is_one_that_penstock_has(rendered: Any) -> None:
+    script = rendered(FULL)["ConfigMap", "penstock"]["data"]["prepare.sh"]
+    lines = [line.strip() for line in script.replace("\\\n", " ").splitlines()]
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("penstock ")]
+    assert [words[:2] for words in commands] == [["lake", "add"], ["instance", "set"], ["token", "create"]]
+    for words in commands:
+        assert _understood(words)["name"]
+
+
+def test_hundred_gateways_and_more_are_behind_one_name(rendered: Any) -> None:
+    found = rendered(FULL)
+    slices = [thing for (kind, _), thing in found.items() if kind == "EndpointSlice"]
+    addresses = [one["addresses"][0] for thing in slices for one in thing["endpoints"]]
+    assert sorted(addresses) == sorted(FULL["gateways"]["addresses"])  # type: ignore[index]
+    assert max(len(thing["endpoints"]) for thing in slices) <= 100
+    assert {thing["metadata"]["labels"]["kubernetes.io/service-name"] for thing in slices} == {"penstock-gateways"}
+    assert "selector" not in found["Service", "penstock-gateways"]["spec"]
+    assert "http://penstock-gateways.analytics.svc:80'" in found["ConfigMap", "penstock"]["data"]["prepare.sh"]
+
+
+def test_a_headless_name_resolves_to_the_gateways_on_their_own_port(rendered: Any) -> None:
+    found = rendered({**FULL, "gateways": {"addresses": ["10.0.0.1"], "port": 7480, "mode": "headless"}})
+    service = found["Service", "penstock-gateways"]["spec"]
+    assert service["clusterIP"] == "None"
+    assert service["ports"][0]["port"] == service["ports"][0]["targetPort"] == 7480
+    assert "http://penstock-gateways.analytics.svc:7480'" in found["ConfigMap", "penstock"]["data"]["prepare.sh"]
+
+
+def test_no_secret_is_in_an_argument_or_a_configuration(rendered: Any) -> None:
+    found = rendered(FULL)
+    password = found["Secret", "penstock-database"]["stringData"]["password"]
+    assert len(password) == 40
+    others = [thing for (kind, _), thing in found.items() if kind != "Secret"]
+    assert password not in yaml.safe_dump_all(others)
+
+
+def test_the_bundled_database_may_write_to_its_volume_and_openshift_says_as_whom(rendered: Any) -> None:
+    def group(values: dict[str, Any]) -> Any:
+        pod = rendered({**SMALL, "database": {"bundled": True}, **values})["StatefulSet", "penstock-database"]
+        return pod["spec"]["template"]["spec"]["securityContext"].get("fsGroup")
+
+    assert group({}) == 1000
+    # Its ranges differ from namespace to namespace, and a number outside of them is refused.
+    assert group({"openshift": True}) is None
+
+
+def test_openshift_s_device_is_formatted_only_where_it_is_empty_and_mounted_before_pods_start(rendered: Any) -> None:
+    units = {
+        unit["name"]: unit["contents"]
+        for unit in rendered(OPENSHIFT)["MachineConfig", "98-worker-penstock-device"]["spec"]["config"]["systemd"][
+            "units"
+        ]
+    }
+    assert set(units) == {"penstock-format.service", "var-lib-penstock.mount"}
+    assert 'blkid "$(readlink -f /dev/disk/by-id/nvme-x_1)" || mkfs.xfs' in units["penstock-format.service"]
+    assert "Where=/var/lib/penstock\n" in units["var-lib-penstock.mount"]
+    assert "Before=kubelet.service" in units["var-lib-penstock.mount"]
+
+
+def _containers(thing: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = thing.get("spec", {}).get("template", {}).get("spec", {})
+    return [*spec.get("initContainers", []), *spec.get("containers", [])]
+
+
+def _understood(words: list[str]) -> dict[str, Any]:
+    """What the command takes these words for; raises what its user would be told."""
+    found, context = command(), None
+    while hasattr(found, "resolve_command"):
+        context = found.make_context(found.name, words, parent=context, resilient_parsing=True)
+        _, found, words = found.resolve_command(context, words)
+    parameters: dict[str, Any] = found.make_context(found.name, words, parent=context).params
+    return parameters
+
+
+def _rights(role: dict[str, Any]) -> dict[str, set[str]]:
+    return {resource: set(rule["verbs"]) for rule in role["rules"] for resource in rule["resources"]}

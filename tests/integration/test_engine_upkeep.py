@@ -1,0 +1,86 @@
+"""What is pruned from the records, and what the records know of what lies elsewhere; on a real PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from penstock.engine import lifecycle, uploads
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
+from penstock.engine.auditing import Audit
+from penstock.engine.auditlog import AuditLog
+from penstock.engine.identifiers import new_id
+from penstock.engine.outbox import Outbox
+from penstock.engine.records import Records
+from penstock.engine.retention import Pruned, Retention
+from penstock.engine.rows import now
+from penstock.engine.upkeep import Upkeep
+
+pytestmark = pytest.mark.integration
+
+SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
+STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
+LATER = timedelta(days=100)
+"""Longer than what webhooks were told is kept, shorter than events are."""
+
+
+@pytest.fixture
+def upkeep(database: sa.Engine, records: Records) -> Upkeep:
+    return Upkeep(database, records.owner)
+
+
+def submitted(records: Records, application: str = "s3a://lake/a.py", **more: object) -> Application:
+    spec = ApplicationSpec(application=application, size=SIZE, name="a", webhooks=("https://a.example/x",), **more)  # type: ignore[arg-type]
+    at = now()
+    return records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
+
+
+def told(outbox: Outbox) -> None:
+    while due := outbox.take(now() + timedelta(days=1), limit=10):
+        for delivery in due:
+            outbox.delivered(delivery, now())
+
+
+def test_events_and_deliveries_go_some_time_after_the_end_and_the_application_stays(
+    database: sa.Engine, records: Records, upkeep: Upkeep
+) -> None:
+    ended, waits = submitted(records), submitted(records)
+    records.request_end(ended.id, STOP)
+    outbox = Outbox(database, records.owner)
+    assert upkeep.prune(Retention(), now() + LATER) == Pruned()  # nobody was told yet
+    told(outbox)
+    assert upkeep.prune(Retention(), now()) == Pruned()
+    assert upkeep.prune(Retention(), now() + LATER) == Pruned(deliveries=2)
+    assert upkeep.prune(Retention(), now() + 2 * LATER) == Pruned(events=2)
+    assert (records.events(ended.id), outbox.of(ended.id)) == ([], [])
+    assert records.get(ended.id).state is State.STOPPED
+    # Whatever its age: it has not ended.
+    assert (len(records.events(waits.id)), len(outbox.of(waits.id))) == (1, 1)
+
+
+def audited(database: sa.Engine, owner: str, *at: datetime) -> None:
+    AuditLog(database, owner).add([Audit(one, "token:a", "test") for one in at])
+
+
+def test_the_audit_is_shortened_at_its_old_end_alone(database: sa.Engine, records: Records, upkeep: Upkeep) -> None:
+    owner, day = records.owner, timedelta(days=1)
+    audited(database, owner, now() - 500 * day, now() - 399 * day, now() - 29 * day)
+    assert upkeep.prune(Retention(), now()) == Pruned(audit=1)
+    for statement in ("DELETE FROM audit WHERE engine = :owner", "UPDATE audit SET actor = 'x'", "TRUNCATE audit"):
+        with pytest.raises(DBAPIError, match="only added to"), database.begin() as connection:
+            connection.execute(sa.text(statement), {"owner": owner} if ":owner" in statement else {})
+    assert len(AuditLog(database, owner).page(limit=10, before=None).items) == 2
+
+
+def test_it_is_known_which_uploads_and_lakes_applications_use(records: Records, upkeep: Upkeep) -> None:
+    place = uploads.place(records.owner)
+    first, second, third = (uploads.key(place, "0" * 64, name) for name in ("a.py", "b.jar", "c_1.sql"))
+    submitted(records, f"s3a://lake/{first}", lake="one", jars=(f"s3a://lake/{second}",))
+    ended = submitted(records, lake="two", arguments=("--statements-file", f"s3a://lake/{third}"))
+    records.request_end(ended.id, STOP)
+    assert upkeep.mentioned(uploads.pattern(place)) == {first, second, third}
+    assert upkeep.lakes_in_use(now() - timedelta(minutes=1)) == {"one", "two"}
+    assert upkeep.lakes_in_use(now()) == {"one"}

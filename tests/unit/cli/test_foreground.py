@@ -1,0 +1,82 @@
+"""Signals to a command that looks after an application: they stop it, twice insists, and ignored ones do nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from io import BytesIO
+from typing import cast
+
+import pytest
+
+from penstock.cli.foreground import drive
+from penstock.cli.progress import Display, Output
+from penstock.cli.target import Target
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
+
+
+class Signalled:
+    """A target, its attendant and a display in one: while it supervises, these signals come."""
+
+    def __init__(self, *numbers: signal.Signals) -> None:
+        self.numbers = numbers
+        self.asked: list[str] = []
+
+    def supervisor(self, _: str) -> Signalled:
+        return self
+
+    def run(self, *_: object) -> None:
+        for number in self.numbers:
+            signal.raise_signal(number)
+
+    def stop(self, reason: Reason) -> None:
+        self.asked.append(reason.message)
+
+    def insist(self) -> None:
+        self.asked.append("at once")
+
+    def clear(self) -> None:
+        pass
+
+
+def signalled(*numbers: signal.Signals) -> list[str]:
+    target = Signalled(*numbers)
+    spec = ApplicationSpec("x.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "x")
+    application = Application("app-1", spec, State.ACCEPTED, submitted_at=datetime.now(timezone.utc))
+    drive(cast(Target, target), application, cast(Display, target), Output(lambda *_: b"", out=BytesIO(), err=None))
+    return target.asked
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """As in a terminal, however the tests were started: whoever runs in the background has signals ignored."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    outside = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    yield
+    inside = [signal.getsignal(number) for number in numbers]
+    for number, handler in outside.items():
+        signal.signal(number, handler)
+    assert inside == [signal.SIG_DFL] * 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_the_application_and_once_more_insists(number: signal.Signals) -> None:
+    assert signalled(number) == [f"it was interrupted ({number.name})"]
+    assert signalled(number, number)[1:] == ["at once"]
+
+
+def test_under_nohup_the_application_outlives_the_terminal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert signalled(signal.SIGHUP) == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_what_a_shell_runs_in_the_background_can_be_interrupted_all_the_same() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert signalled(signal.SIGINT) == ["it was interrupted (SIGINT)"]
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

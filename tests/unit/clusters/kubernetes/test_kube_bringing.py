@@ -1,0 +1,95 @@
+"""What a cluster left is in the lake whole at its end, and before it as often as it is worth it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.clusters.kubernetes.pod import bringing
+from penstock.clusters.kubernetes.pod.bringing import Bringer, is_worth_it
+from penstock.errors import LakeError
+
+
+class Store:
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.refusals = 0
+
+    def put(self, key: str, content: Path) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise LakeError("The store is out of reach")
+        self.objects[key] = content.read_bytes()
+
+    def delete(self, *keys: str) -> None:
+        for key in keys:
+            self.objects.pop(key, None)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setattr(bringing, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(bringing, "_EVERY_SECONDS", 0.0)
+    return Store()
+
+
+@pytest.fixture
+def bringer(tmp_path: Path, store: Store) -> Bringer:
+    (tmp_path / "events").mkdir()
+    (tmp_path / "driver.out").write_text("said")
+    return Bringer("app-1", lambda: store, tmp_path)  # type: ignore[arg-type, return-value]
+
+
+def test_everything_is_where_the_engine_would_have_put_it(tmp_path: Path, bringer: Bringer, store: Store) -> None:
+    (tmp_path / "events" / "spark-1").write_text("log")
+    (tmp_path / "driver.err").touch()
+    assert bringer.all_of_it()
+    assert store.objects == {
+        "penstock/applications/app-1/driver.out": b"said",
+        "penstock/applications/app-1/driver.err": b"",
+        "penstock/events/app-1~spark-1": b"log",
+    }
+    assert bringer.whole({"driver.out": 4, "driver.err": 0, "late": 1}) == {"driver.out", "driver.err"}
+
+
+def test_a_file_that_was_renamed_is_in_the_lake_once(tmp_path: Path, bringer: Bringer, store: Store) -> None:
+    growing = tmp_path / "events" / "spark-1.inprogress"
+    growing.write_text("lo")
+    bringer.now_and_then()
+    assert "penstock/events/app-1~spark-1.inprogress" in store.objects
+    growing.rename(tmp_path / "events" / "spark-1")
+    assert bringer.all_of_it()
+    assert [key for key in store.objects if "events" in key] == ["penstock/events/app-1~spark-1"]
+
+
+def test_what_grew_little_waits(tmp_path: Path, bringer: Bringer, store: Store) -> None:
+    out = tmp_path / "driver.out"
+    bringer.now_and_then()
+    out.write_text("said more"[:6])
+    bringer.now_and_then()
+    assert store.objects["penstock/applications/app-1/driver.out"] == b"said"
+    out.write_text("said more")
+    bringer.now_and_then()
+    assert store.objects["penstock/applications/app-1/driver.out"] == b"said more"
+
+
+def test_a_lake_that_comes_back_in_time_gets_it_all(bringer: Bringer, store: Store) -> None:
+    store.refusals = 2
+    bringer.now_and_then()
+    assert bringer.all_of_it()
+    assert store.objects
+
+
+def test_a_lake_that_stays_away_is_owned_up_to(bringer: Bringer, store: Store) -> None:
+    store.refusals = 100
+    assert not bringer.all_of_it()
+    assert bringer.whole({"driver.out": 4}) == set()
+
+
+def test_all_that_is_sent_of_a_growing_file_stays_within_three_times_its_size() -> None:
+    sent = brought = 0
+    for size in range(1, 100_000):
+        if is_worth_it(size, brought):
+            sent, brought = sent + size, size
+    assert sent + 100_000 <= 4 * 100_000  # the whole file once more at its end

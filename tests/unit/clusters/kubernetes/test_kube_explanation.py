@@ -1,0 +1,173 @@
+"""What pods look like is told in words: what stands in the way, whether waiting mends it, and what to do."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from kubernetes_making import container, pod
+
+from penstock.clusters.base import Phase
+from penstock.clusters.kubernetes.explanation import Seen, loss_of_executor, of_driver, of_executors
+
+BORN = datetime(2026, 11, 22, 5, 0, tzinfo=timezone.utc)
+
+
+def seen(found: dict[str, Any] | None, *, after_seconds: float = 10, **more: Any) -> Seen:
+    return of_driver(found, at=BORN + timedelta(seconds=after_seconds), patience_seconds=600, **more)
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return pod(phase="Pending", containerStatuses=[container("driver", waiting={"reason": reason, "message": message})])
+
+
+def unschedulable(message: str) -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return pod(phase="Pending", conditions=[condition])
+
+
+def ended(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
+    state = {"exitCode": code, "reason": reason}
+    return pod(phase="Failed", containerStatuses=[container("driver", terminated=state)], **more)
+
+
+def test_a_pod_that_has_just_been_made_is_starting_and_nothing_is_wrong() -> None:
+    assert seen(pod(phase="Pending")) == Seen(Phase.STARTING)
+
+
+def test_a_pod_whose_driver_runs_is_running() -> None:
+    assert seen(pod(phase="Running", containerStatuses=[container("driver", running={})])).phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "fix"),
+    [
+        (unschedulable("0/3 nodes are available: 3 Insufficient memory."), "unschedulable", "--executor-memory"),
+        (unschedulable("0/3 nodes are available: 3 node(s) had untolerated taint."), "unschedulable", "tolerations:"),
+        (waiting("ImagePullBackOff", "Back-off pulling image"), "image_pull_failed", "pull_secrets:"),
+        (waiting("CreateContainerError", "no such path"), "pod_refused", "kubectl describe"),
+    ],
+)
+def test_what_may_still_come_right_is_told_and_waited_out_to_its_time_limit(
+    found: dict[str, Any], code: str, fix: str
+) -> None:
+    early, late = seen(found), seen(found, after_seconds=601)
+    assert early.reason is not None
+    assert (early.phase, early.reason.code, early.hopeless) == (Phase.STARTING, code, False)
+    assert fix in early.reason.fix
+    assert late.hopeless
+
+
+@pytest.mark.parametrize("reason", ["InvalidImageName", "ErrImageNeverPull"])
+def test_an_image_that_can_never_be_had_is_not_waited_for(reason: str) -> None:
+    found = seen(waiting(reason))
+    assert found.hopeless
+    assert found.reason is not None
+    assert "registry.example/penstock:1" in found.reason.message
+
+
+def test_a_volume_that_cannot_be_mounted_is_told_from_the_events() -> None:
+    event = {"type": "Warning", "reason": "FailedMount", "message": "hostPath type check failed: /mnt/nvme"}
+    found = seen(pod(phase="Pending"), events=[event])
+    assert found.reason is not None
+    assert "/mnt/nvme" in found.reason.message
+
+
+def test_an_end_keeps_its_exit_code_and_leaves_the_reason_to_what_the_driver_said() -> None:
+    assert seen(ended(3)) == Seen(Phase.ENDED, 3)
+    assert seen(ended(0, "Completed")) == Seen(Phase.ENDED, 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "words"),
+    [
+        (ended(137, "OOMKilled"), "out_of_memory", "896 MiB"),
+        (ended(11), "executors_failed", "executors kept dying"),
+        (ended(128, "StartError"), "image_unfit", "no Penstock"),
+    ],
+)
+def test_an_end_that_only_kubernetes_can_explain_is_explained(found: dict[str, Any], code: str, words: str) -> None:
+    reason = seen(found).reason
+    assert reason is not None
+    assert reason.code == code
+    assert words in reason.message
+    assert reason.fix
+
+
+def test_a_driver_that_ended_because_its_pod_was_taken_away_is_no_failure_of_its_own() -> None:
+    deleted = ended(143)
+    deleted["metadata"]["deletionTimestamp"] = "2026-11-22T05:01:00Z"
+    drained = ended(143, conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}])
+    for found, code in ((deleted, "driver_lost"), (drained, "evicted")):
+        reason = seen(found).reason
+        assert reason is not None
+        assert reason.code == code
+
+
+def test_a_keeper_that_failed_means_an_image_without_penstock() -> None:
+    states = [container("driver", terminated={"exitCode": 1}), container("keeper", terminated={"exitCode": 1})]
+    reason = seen(pod(phase="Failed", containerStatuses=states)).reason
+    assert reason is not None
+    assert reason.code == "image_unfit"
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "fix"),
+    [
+        (pod(phase="Failed", reason="Evicted", message="Usage of EmptyDir exceeds the limit"), "evicted", "scratch:"),
+        (pod(phase="Failed", reason="Evicted", message="low on resource: memory"), "evicted", "--retries"),
+        (pod(phase="Failed", reason="NodeLost"), "node_lost", "--retries"),
+        (pod(phase="Failed", message="Pod was rejected"), "driver_lost", "--retries"),
+        (None, "driver_lost", "--retries"),
+    ],
+)
+def test_a_driver_that_is_gone_is_lost_with_its_true_reason(found: dict[str, Any] | None, code: str, fix: str) -> None:
+    lost = seen(found)
+    assert lost.reason is not None
+    assert (lost.phase, lost.reason.code) == (Phase.LOST, code)
+    assert fix in lost.reason.fix
+
+
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [
+        ("DeletionByTaintManager", "node_lost"),
+        ("PreemptionByScheduler", "preempted"),
+        ("EvictionByEvictionAPI", "evicted"),
+    ],
+)
+def test_a_disruption_names_who_took_the_pod_away(why: str, code: str) -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": why, "message": "told"}
+    running = [container("driver", running={})]
+    lost = seen(pod(phase="Running", conditions=[condition], containerStatuses=running))
+    assert lost.phase is Phase.LOST
+    assert lost.reason is not None
+    assert lost.reason.code == code
+
+
+def executor(number: int, **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"e-{number}", "creationTimestamp": "2026-11-22T05:00:00Z"},
+        "spec": {"containers": [{"name": "executor", "image": "i"}]},
+        "status": status,
+    }
+
+
+def test_executors_that_find_no_room_are_counted_with_their_reason() -> None:
+    none = {"type": "PodScheduled", "status": "False", "message": "3 Insufficient cpu"}
+    there = executor(1, phase="Running", containerStatuses=[container("executor", running={})])
+    absent = [executor(number, phase="Pending", conditions=[none]) for number in (2, 3)]
+    reason = of_executors([there, *absent])
+    assert reason is not None
+    assert "2 executors wait" in reason.message
+    assert "Insufficient cpu" in reason.message
+    assert of_executors([there]) is None
+
+
+def test_how_an_executor_was_lost_is_told_apart_from_its_going() -> None:
+    killed = {"exitCode": 137, "reason": "OOMKilled"}
+    assert "memory" in str(loss_of_executor(executor(1, containerStatuses=[container("executor", terminated=killed)])))
+    done = {"exitCode": 0, "reason": "Completed"}
+    assert loss_of_executor(executor(1, containerStatuses=[container("executor", terminated=done)])) is None
+    assert loss_of_executor(executor(1, phase="Running")) is None

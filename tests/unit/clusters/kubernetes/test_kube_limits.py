@@ -1,0 +1,67 @@
+"""A size that a limit range of the namespace refuses is refused before there is a pod, with what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes_fake import FakeKubernetes
+from kubernetes_making import SIZE, TARGET
+
+from penstock.clusters.kubernetes import checking, limits
+from penstock.clusters.kubernetes.backend import KubernetesBackend
+from penstock.errors import ClusterError, Forbidden
+from penstock.home import Home
+
+
+def limit_range(kind: str, **bounds: dict[str, str]) -> dict[str, Any]:
+    return {"kind": "LimitRange", "metadata": {"name": "team"}, "spec": {"limits": [{"type": kind, **bounds}]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "said"),
+    [
+        # An executor is 2 GiB of heap, 384 MiB beside it, and two cores; a driver 512 MiB of heap and one.
+        ("Container", {"max": {"memory": "2Gi"}}, "the executor's container may use 2432Mi of memory, 2Gi is the most"),
+        ("Container", {"max": {"cpu": "1500m"}}, "the executor's container may use 2 of cpu, 1500m is the most"),
+        ("Container", {"min": {"cpu": "100m"}}, "its keeper's container asks for 0.05 of cpu, 100m is the least"),
+        ("Pod", {"max": {"memory": "1Gi"}}, "the driver's pod may use 1408Mi of memory, 1Gi is the most"),
+        ("Pod", {"max": {"cpu": "1"}}, "the driver's pod may use 2 of cpu, 1 is the most"),
+    ],
+)
+def test_what_is_beyond_a_bound_is_told_with_it(kind: str, bounds: dict[str, Any], said: str) -> None:
+    reason = limits.beyond(SIZE, [limit_range(kind, **bounds)], TARGET)
+    assert reason is not None
+    assert reason.message == f"the limit range team: {said}"
+    assert "--executor-memory" in reason.fix
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds"),
+    [
+        ("Container", {"max": {"memory": "2432Mi", "cpu": "2"}, "min": {"memory": "128Mi", "cpu": "50m"}}),
+        ("Pod", {"max": {"memory": "3Gi", "cpu": "2"}}),
+        ("PersistentVolumeClaim", {"max": {"storage": "1Gi"}}),
+        ("Container", {"default": {"memory": "1Mi"}}),
+    ],
+)
+def test_what_is_within_bounds_is_let_through(kind: str, bounds: dict[str, Any]) -> None:
+    assert limits.beyond(SIZE, [limit_range(kind, **bounds)], TARGET) is None
+
+
+def test_it_is_refused_at_the_submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, kubernetes = KubernetesBackend(Home(tmp_path), TARGET), FakeKubernetes()
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    checking.require_fit(backend.api, TARGET, SIZE)
+    kubernetes.objects["/api/v1/namespaces/lake/limitranges/team"] = limit_range("Pod", max={"cpu": "1"})
+    with pytest.raises(ClusterError, match="does not fit"):
+        checking.require_fit(backend.api, TARGET, SIZE)
+
+
+def test_who_may_not_look_at_limits_is_not_stopped_by_that() -> None:
+    class Closed:
+        def get(self, _: str) -> dict[str, Any]:
+            raise Forbidden("Kubernetes does not permit it")
+
+    assert limits.of_namespace(Closed(), "lake") == []  # type: ignore[arg-type]

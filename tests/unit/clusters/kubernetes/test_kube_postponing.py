@@ -1,0 +1,99 @@
+"""A pod that a quota has no room for is asked for again, and said to wait: however long that takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from kubernetes_making import TARGET, launch
+
+from penstock.clusters.base import Phase
+from penstock.clusters.kubernetes import postponing
+from penstock.clusters.kubernetes.access import Access
+from penstock.clusters.kubernetes.api import OverQuota, Refused, _refused
+from penstock.clusters.kubernetes.backend import KubernetesBackend
+from penstock.clusters.kubernetes.postponing import Postponed
+from penstock.errors import Forbidden, NotFound, PenstockError
+from penstock.home import Home
+
+QUOTA = OverQuota(403, "The namespace's quota is used up", why="exceeded quota: small", fix="wait")
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_it_is_asked_for_every_few_seconds_and_never_given_up() -> None:
+    clock = Clock()
+    postponed = Postponed(launch(), QUOTA, clock)
+    assert not postponed.due()
+    seen = postponed.observation()
+    assert seen.reason is not None
+    assert (seen.phase, seen.reason.code, seen.hopeless) == (Phase.STARTING, "quota_exceeded", False)
+    clock.now += 5
+    assert postponed.due()
+    postponed.refused_again(QUOTA)
+    assert not postponed.due()
+    clock.now += 86400
+    assert not postponed.observation().hopeless
+
+
+class Server:
+    """Has no room the first time."""
+
+    def __init__(self) -> None:
+        self.access = Access("https://there", None, lambda: None)
+        self.asked: list[str] = []
+
+    def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(body["kind"])
+        if self.asked == ["Pod"]:
+            raise QUOTA
+        return {**body, "metadata": {**body["metadata"], "uid": "u"}}
+
+    def get(self, path: str, **_: str) -> dict[str, Any]:
+        if path.endswith("/pods"):
+            return {"items": [], "metadata": {"resourceVersion": "1"}}
+        raise NotFound("there is none")
+
+    def watch(self, *_: str, **__: str) -> list[dict[str, Any]]:
+        raise Refused(503, "no watch here")
+
+
+def test_a_launch_without_room_waits_and_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postponing, "_EVERY_SECONDS", 0.0)
+    backend, server = KubernetesBackend(Home(tmp_path), TARGET), Server()
+    monkeypatch.setattr(backend, "_opened", server)
+    script = tmp_path / "a.py"
+    script.touch()
+    wanted = launch(spec=replace(launch().spec, application=str(script)))
+    handle = backend.handle(wanted.application_id)
+    backend.launch(wanted)
+    assert server.asked == ["Pod"]
+    backend.observe(handle)
+    backend.observe(handle)
+    assert server.asked == ["Pod", "Pod", "Secret"]
+    backend._clusters.forget(wanted.application_id)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (403, 'pods "a" is forbidden: exceeded quota: small, requested: cpu=1', OverQuota),
+        (403, 'pods is forbidden: User "me" cannot create resource "pods"', Forbidden),
+        (403, 'pods "a" is forbidden: violates PodSecurity "restricted:latest"', Refused),
+        (409, "already exists", Refused),
+        (401, "Unauthorized", Forbidden),
+        (404, "not found", NotFound),
+    ],
+)
+def test_what_the_server_refuses_is_told_apart(status: int, message: str, kind: type[PenstockError]) -> None:
+    error = _refused("/pods", httpx.Response(status, json={"message": message}))
+    assert type(error) is kind
+    assert error.why.startswith(message)

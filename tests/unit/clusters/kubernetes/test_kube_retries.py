@@ -1,0 +1,133 @@
+"""A driver pod that is lost: said truly, retried where that was asked for, with a pod and secrets of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from kubernetes_fake import FakeKubernetes
+from kubernetes_making import SIZE, TARGET, container, launch
+from tests.unit.engine.engine_making import Memory
+
+from penstock.clusters.base import Observation
+from penstock.clusters.kubernetes.backend import KubernetesBackend
+from penstock.engine.application import Application, ApplicationSpec, State
+from penstock.engine.records import Records
+from penstock.engine.supervisor import Supervisor
+from penstock.home import Home
+from penstock.processes import until
+
+ID = "app-20261122-abc"
+POD = f"/api/v1/namespaces/lake/pods/{ID}"
+RUNS = {
+    "phase": "Running",
+    "podIP": "10.1.2.3",
+    "containerStatuses": [container("driver", running={}), container("keeper", running={})],
+}
+ENDED = {
+    **RUNS,
+    "containerStatuses": [container("driver", terminated={"exitCode": 0}), container("keeper", running={})],
+}
+TOLD: dict[str, Any] = {
+    "ended": None,
+    "finished": True,
+    "progress": {"application_id": "spark-1"},
+    "summary": {},
+    "processes": {},
+    "artefacts": {},
+    "in_lake": [],
+}
+
+
+@pytest.fixture
+def kubernetes() -> FakeKubernetes:
+    return FakeKubernetes()
+
+
+@pytest.fixture
+def run(kubernetes: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Application]:
+    backend = KubernetesBackend(Home(tmp_path), TARGET)
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    script = tmp_path / "a.py"
+    script.touch()
+
+    def run(happens: Callable[[int], None], *, retries: int) -> Application:
+        """`happens` is told the number of each attempt when its pod is there."""
+        spec = ApplicationSpec(application=str(script), size=SIZE, name="n", retries=retries)
+        fresh = Application(ID, spec, State.ACCEPTED, submitted_at=datetime.now(timezone.utc))
+        seen: set[int] = set()
+
+        def on_change(application: Application, observed: Observation | None) -> None:
+            if observed is not None and application.attempt not in seen and POD in kubernetes.objects:
+                seen.add(application.attempt)
+                happens(application.attempt)
+
+        return Supervisor(
+            cast(Records, Memory(fresh)),
+            backend,
+            prepare=lambda _: launch(spec=spec),
+            keep=lambda *_: {},
+            grace_seconds=0.1,
+        ).run(ID, on_change)
+
+    return run
+
+
+def test_it_is_said_and_nothing_of_it_stays(kubernetes: FakeKubernetes, run: Callable[..., Application]) -> None:
+    ended = run(lambda _: kubernetes.delete(POD), retries=0)
+    assert ended.state is State.FAILED
+    assert ended.reason is not None
+    assert ended.reason.code == "driver_lost"
+    assert ended.attempts == ()
+    assert kubernetes.objects == {}
+
+
+def test_it_is_retried_where_that_was_asked_for(kubernetes: FakeKubernetes, run: Callable[..., Application]) -> None:
+    secrets = []
+
+    def happens(attempt: int) -> None:
+        secrets.append(kubernetes.objects[POD.replace("/pods/", "/secrets/")]["data"]["token"])
+        if attempt == 1:
+            kubernetes.delete(POD)
+        else:
+            kubernetes.status = TOLD
+            kubernetes.become(POD, **ENDED)
+
+    ended = run(happens, retries=2)
+    assert ended.state is State.FINISHED
+    assert [(one.number, one.reason.code) for one in ended.attempts] == [(1, "driver_lost")]
+    assert kubernetes.made == ["Pod", "Secret", "Pod", "Secret"]
+    assert secrets[0] != secrets[1]
+    assert kubernetes.objects == {}
+
+
+def test_a_node_that_is_gone_is_no_fault_of_the_application(
+    kubernetes: FakeKubernetes, run: Callable[..., Application]
+) -> None:
+    gone = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    ended = run(lambda _: kubernetes.become(POD, phase="Failed", conditions=[gone]), retries=1)
+    assert ended.state is State.FAILED
+    assert [one.reason.code for one in ended.attempts] == ["node_lost"]
+    assert ended.reason is not None
+    assert ended.reason.code == "node_lost"
+
+
+def test_who_looks_on_asks_the_next_attempt_with_its_own_token(
+    kubernetes: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = KubernetesBackend(Home(tmp_path), TARGET)
+    monkeypatch.setattr(other, "_opened", kubernetes)
+    script = tmp_path / "a.py"
+    script.touch()
+    wanted = launch(spec=ApplicationSpec(application=str(script), size=SIZE, name="n"))
+    handle, kubernetes.status = other.handle(ID), {**TOLD, "artefacts": {"driver.out": 3}}
+    for attempt in (1, 2):
+        other.launch(wanted)
+        kubernetes.become(POD, **RUNS)
+        # A watch tells a moment later.
+        assert until(lambda: bool(other.sizes(handle)) and len(set(kubernetes.tokens)) >= attempt, 20)  # noqa: B023
+        kubernetes.delete(POD)
+    other.release(handle)

@@ -1,0 +1,104 @@
+"""A watch: what was listed and what changed since, listed anew where the server has forgotten."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from penstock.clusters.kubernetes.api import Refused
+from penstock.clusters.kubernetes.watching import PodWatch
+from penstock.errors import ClusterError
+
+
+def a_pod(name: str, version: int) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+class Server:
+    """Lists what it is given, and plays one script of changes after each list."""
+
+    def __init__(self, lists: list[list[str]], scripts: list[list[Any]]) -> None:
+        self.lists = lists
+        self.scripts = scripts
+        self.versions: list[str] = []
+        self.down = False
+        self.over = threading.Event()
+
+    def get(self, _: str, **__: str) -> dict[str, Any]:
+        if self.down:
+            raise ClusterError("The Kubernetes API server does not answer")
+        names = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
+        return {"items": [a_pod(name, 1) for name in names], "metadata": {"resourceVersion": "10"}}
+
+    def watch(self, _: str, version: str, **__: str) -> Iterator[dict[str, Any]]:
+        self.versions.append(version)
+        if not self.scripts:
+            self.over.wait(5)
+            return
+        for change in self.scripts.pop(0):
+            if isinstance(change, Exception):
+                raise change
+            yield change
+
+
+@pytest.fixture
+def watching() -> Iterator[Callable[[Server], PodWatch]]:
+    made: list[tuple[PodWatch, Server]] = []
+
+    def watch(server: Server) -> PodWatch:
+        made.append((PodWatch(server, "lake", "a=b"), server))  # type: ignore[arg-type]
+        return made[-1][0]
+
+    yield watch
+    for one, server in made:
+        one.close()
+        server.over.set()
+
+
+def within(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_it_is_what_was_listed_and_every_change_since(watching: Callable[[Server], PodWatch]) -> None:
+    changes = [
+        {"type": "ADDED", "object": a_pod("c", 11)},
+        {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "12"}}},
+        {"type": "DELETED", "object": a_pod("a", 13)},
+    ]
+    server = Server([["a", "b"]], [changes])
+    watch = watching(server)
+    within(lambda: set(watch.pods()) == {"b", "c"})
+    # A watch that ends goes on from where it was.
+    within(lambda: server.versions == ["10", "13"])
+
+
+def test_history_that_is_forgotten_is_listed_anew(watching: Callable[[Server], PodWatch]) -> None:
+    server = Server([["a"], ["b"]], [[Refused(410, "too old")]])
+    watch = watching(server)
+    within(lambda: set(watch.pods()) == {"b"})
+
+
+def test_a_server_that_comes_back_is_asked_again_and_before_that_is_complained_of(
+    watching: Callable[[Server], PodWatch],
+) -> None:
+    server = Server([["a"]], [])
+    server.down = True
+    watch = watching(server)
+    with pytest.raises(ClusterError):
+        watch.pods()
+    server.down = False
+
+    def there() -> bool:
+        try:
+            return set(watch.pods()) == {"a"}
+        except ClusterError:
+            return False
+
+    within(there)

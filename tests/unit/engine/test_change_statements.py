@@ -1,0 +1,25 @@
+"""The statements of the records' changes: compiled once, whatever is changed."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import Select
+
+from penstock.engine import changes
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.engine.rows import changing, given, now
+
+SPEC = ApplicationSpec("/a.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "a")
+APPLICATION = Application("app-1", SPEC, State.ACCEPTED, submitted_at=now())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        changes.submission(tuple({**given(APPLICATION), **changing(APPLICATION), "engine": "", "fingerprint": ""})),
+        changes.transition(tuple(changing(APPLICATION))),
+    ],
+)
+def test_sqlalchemy_remembers_the_compiled_statement(statement: Select[tuple[str]]) -> None:
+    # None is what it answers for a statement with a part of which it cannot tell whether it is the same.
+    assert statement._generate_cache_key() is not None

@@ -1,0 +1,121 @@
+"""Housekeeping: what is removed from lakes and from the list of lakes, and what stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from penstock.engine import keylakes, uploads
+from penstock.engine.engine import Engine
+from penstock.engine.housekeeping import Housekeeping
+from penstock.engine.instances import Instance
+from penstock.engine.retention import Pruned, Retention
+from penstock.errors import LakeError, NotFound
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake, ObjectInfo
+from penstock.lake.registry import Lakes
+
+ARCHIVE = Lake("archive", ("http://store:1",), "archive", "environment")
+OTHER = Lake("other", ("http://store:2",), "other", "environment")
+KEYS = Credentials("access", "secret")
+
+
+class Store:
+    def __init__(self, *keys: str, away: bool = False) -> None:
+        self.keys = list(keys)
+        self.away = away
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        if self.away:
+            raise LakeError("The store does not answer")
+        old = datetime.now(timezone.utc) - timedelta(days=30)
+        return (ObjectInfo(key, 1, old, "") for key in self.keys if key.startswith(prefix))
+
+    def delete(self, *keys: str) -> None:
+        self.keys = [key for key in self.keys if key not in keys]
+
+
+class FakeEngine:
+    uploads = uploads.place("ours")
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.named: set[str] = set()
+        self.used: set[str] = set()
+        self.attributes: dict[str, Any] = {}
+        self.stores: dict[str, Store] = {}
+
+    def mentioned(self, pattern: str) -> set[str]:
+        assert pattern == uploads.pattern(self.uploads)
+        return self.named
+
+    def lakes_in_use(self, since: datetime) -> set[str]:
+        return self.used
+
+    def instances(self) -> list[Instance]:
+        return [Instance("a", attributes=self.attributes)]
+
+    def store(self, lake: str) -> Store:
+        return self.stores[lake]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> FakeEngine:
+    home = Home(tmp_path)
+    home.create()
+    for lake in (ARCHIVE, OTHER):
+        Lakes(home).add(lake)
+    return FakeEngine(home)
+
+
+def housekeeping(engine: FakeEngine) -> Housekeeping:
+    return Housekeeping(cast(Engine, engine), Retention())
+
+
+def test_uploads_no_application_names_are_removed_from_every_lake_that_answers(engine: FakeEngine) -> None:
+    used, unused = (uploads.key(engine.uploads, "0" * 64, name) for name in ("used.py", "unused.py"))
+    of_others = uploads.key(uploads.place("theirs"), "0" * 64, "a.py")
+    engine.named = {used}
+    engine.stores = {"archive": Store(away=True), "other": Store(used, unused, of_others)}
+    assert housekeeping(engine).sweep_uploads() == [unused]
+    assert engine.stores["other"].keys == [used, of_others]
+
+
+def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_uses_it(engine: FakeEngine) -> None:
+    lakes = Lakes(engine.home)
+    made = lakes.add(Lake(keylakes.name_for("archive", KEYS), ARCHIVE.endpoints, "archive", ""), KEYS)
+    keeping = housekeeping(engine)
+    engine.used = {made.name}
+    assert [keeping.sweep_lakes() for _ in range(3)] == [[], [], []]
+    engine.used, engine.attributes = set(), {"home": {"lake": made.name}}
+    assert [keeping.sweep_lakes() for _ in range(3)] == [[], [], []]
+    engine.attributes = {}
+    assert [keeping.sweep_lakes() for _ in range(3)] == [[], [made.name], []]
+    assert [lake.name for lake in lakes.all()] == ["archive", "other"]
+    with pytest.raises(NotFound):
+        lakes.credentials_of(made)
+
+
+def test_work_that_fails_does_not_keep_the_rest_from_being_done(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+
+    class Once:
+        def wait(self, _: float) -> bool:
+            done.append("look")
+            return len(done) > 3
+
+    def fails() -> Pruned:
+        done.append("prune")
+        raise ValueError
+
+    keeping = housekeeping(engine)
+    for name, work in (("prune", fails), ("sweep_uploads", lambda: done.append("uploads")), ("sweep_lakes", fails)):
+        monkeypatch.setattr(keeping, name, work)
+    keeping.run(cast(Any, Once()))
+    assert done == ["look", "prune", "uploads", "prune", "look"]

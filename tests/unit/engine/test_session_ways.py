@@ -1,0 +1,70 @@
+"""Sessions on other machines: their way is kept open by who looks after them, and found by everybody of the home."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from engine_making import application, size, spec
+
+from penstock.clusters.base import ClusterBackend
+from penstock.engine import sessionways
+from penstock.engine.application import State
+from penstock.engine.sessions import Wanted
+from penstock.errors import ClusterError
+from penstock.home import Home, write_json
+from penstock.processes import until
+
+
+class Elsewhere:
+    """A backend whose driver has published its port when it is asked for the third time."""
+
+    shares_files = False
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.open: list[int] = []
+
+    def private_file(self, _: Any, name: str) -> str | None:
+        self.asked += 1
+        if self.asked == 1:
+            raise ClusterError("The Kubernetes API server does not answer")
+        return json.dumps({"port": 4711, "token": "t0ken"}) if self.asked > 2 and name == "session.json" else None
+
+    @contextlib.contextmanager
+    def reach(self, _: Any, port: int) -> Iterator[int]:
+        self.open.append(port)
+        yield 40000 + port
+        self.open.remove(port)
+
+
+def kept_open(home: Home, backend: Elsewhere) -> Any:
+    return sessionways.keeping_open(home, cast(ClusterBackend, backend))
+
+
+def test_it_is_found_once_the_driver_listens_and_closed_with_the_cluster(tmp_path: Path) -> None:
+    home, backend = Home(tmp_path), Elsewhere()
+    session = application(State.STARTING, spec=Wanted(size=size()).specification())
+    with kept_open(home, backend)(session):
+        assert until(lambda: sessionways.port_here(home, session.id) == 44711, 20)
+        assert backend.open == [4711]
+        # The token is the driver's to tell, and in no file here.
+        assert not [file for file in tmp_path.rglob("*") if file.is_file() and "t0ken" in file.read_text()]
+    assert until(lambda: not backend.open and sessionways.port_here(home, session.id) is None, 20)
+
+
+def test_an_application_that_is_no_session_has_none(tmp_path: Path) -> None:
+    backend = Elsewhere()
+    with kept_open(Home(tmp_path), backend)(application(State.STARTING, spec=spec())):
+        pass
+    assert backend.asked == 0
+
+
+def test_a_way_whose_keeper_was_killed_is_none(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.application("app-1").mkdir(parents=True)
+    write_json(home.application("app-1") / "session-way.json", {"port": 1, "keeper": {"pid": 1, "started": -5}})
+    assert sessionways.port_here(home, "app-1") is None

@@ -1,0 +1,103 @@
+"""What goes on beside a cluster: begun with it, over with its processes, and a reason to end it where it fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from engine_making import HANDLE, Memory, application, spec
+
+from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
+from penstock.engine.application import Application, State
+from penstock.engine.records import Records
+from penstock.engine.supervisor import Supervisor
+from penstock.errors import LakeError, PenstockError
+
+GiveUp = Callable[[PenstockError], None]
+
+
+class Cluster:
+    """Runs until it is stopped, or, from the attempt of that number on, ends well at once."""
+
+    def __init__(self, tmp_path: Path, told: list[str], good_attempt: int) -> None:
+        self.directory, self.told, self.good_attempt = tmp_path, told, good_attempt
+        self.launches = 0
+        self.stopped = True
+
+    def capacity(self) -> None:
+        return None
+
+    def handle(self, _: str) -> dict[str, Any]:
+        return HANDLE
+
+    def launch(self, _: Launch) -> None:
+        self.launches += 1
+        self.stopped = False
+        self.told.append("launched")
+
+    def observe(self, _: Any) -> Observation:
+        if self.launches >= self.good_attempt:
+            return Observation(Phase.ENDED, exit_code=0)
+        return Observation(Phase.ENDED, exit_code=143) if self.stopped else Observation(Phase.RUNNING)
+
+    def read(self, *_: Any, **__: Any) -> bytes:
+        return b""
+
+    def stop(self, _: Any, *, grace_seconds: float) -> None:
+        self.stopped = True
+        self.told.append("processes gone")
+
+    def collect(self, _: Any) -> Path:
+        return self.directory
+
+    def release(self, _: Any) -> None:
+        self.told.append("released")
+
+
+def supervised(tmp_path: Path, *, retries: int, good_attempt: int, fails: int = 0) -> tuple[Application, list[str]]:
+    """The application as it ended, and what happened; what goes on beside the first `fails` clusters gives up."""
+    told: list[str] = []
+    begun = 0
+
+    @contextlib.contextmanager
+    def beside(_: Application, give_up: GiveUp) -> Iterator[None]:
+        nonlocal begun
+        begun += 1
+        told.append("beside")
+        if begun <= fails:
+            give_up(LakeError("The lake credentials ended", why="nobody renewed them", fix="look at the store"))
+        yield
+        told.append("no more")
+
+    supervisor = Supervisor(
+        cast(Records, Memory(application(State.ACCEPTED, spec=spec(retries=retries)))),
+        cast(ClusterBackend, Cluster(tmp_path, told, good_attempt)),
+        prepare=lambda _: cast(Launch, None),
+        keep=lambda *_: {},
+        beside=beside,
+    )
+    return supervisor.run("app-1", lambda *_: None), told
+
+
+def test_it_begins_when_the_cluster_was_launched_and_is_over_when_its_processes_are_gone(tmp_path: Path) -> None:
+    ended, told = supervised(tmp_path, retries=0, good_attempt=1)
+    assert ended.state is State.FINISHED
+    assert told == ["launched", "beside", "processes gone", "no more", "released"]
+
+
+def test_where_it_fails_the_application_ends_with_its_reason(tmp_path: Path) -> None:
+    ended, told = supervised(tmp_path, retries=0, good_attempt=9, fails=1)
+    assert ended.state is State.FAILED
+    assert ended.reason is not None
+    assert ended.reason.code == "lake_error"
+    assert ended.reason.message == "The lake credentials ended: nobody renewed them"
+    assert told.count("no more") == 1
+
+
+def test_another_attempt_is_not_ended_by_what_ended_the_first(tmp_path: Path) -> None:
+    ended, told = supervised(tmp_path, retries=1, good_attempt=2, fails=1)
+    assert ended.state is State.FINISHED, ended.reason
+    assert [attempt.reason.code for attempt in ended.attempts] == ["lake_error"]
+    assert told.count("beside") == told.count("no more") == 2

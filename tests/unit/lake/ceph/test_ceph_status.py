@@ -1,0 +1,111 @@
+"""What is made of the monitor's answers and of what the kernel counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.lake.ceph.daemons import Daemon
+from penstock.lake.ceph.layout import Layout
+from penstock.lake.ceph.state import State
+from penstock.lake.ceph.status import cluster_of, daemon_status, state_of
+from penstock.proc import Process
+from penstock.processes import ProcessId
+from penstock.units import GIB, MIB
+
+STATE = State.new(Layout.checked(), None)
+
+
+def process(core_seconds: float) -> Process:
+    return Process(
+        pid=7,
+        parent=1,
+        session=7,
+        started=100,
+        core_seconds=core_seconds,
+        ended_children_core_seconds=0,
+        resident_bytes=5,
+    )
+
+
+def answers() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of a 16.2 with 100 MiB in each placement and an OSD down, cut to what is read."""
+    status = {
+        "health": {"status": "HEALTH_WARN", "checks": {"OSD_DOWN": {"summary": {"message": "1 osds down"}}}},
+        "osdmap": {"num_osds": 6, "num_up_osds": 5, "num_in_osds": 6},
+        "pgmap": {"pgs_by_state": [{"state_name": "active+clean", "count": 100}]},
+    }
+    usage = {
+        "stats": {"total_bytes": 48 * GIB, "total_used_raw_bytes": GIB},
+        "pools": [
+            {
+                "name": placement.pool,
+                "stats": {
+                    "stored": 100 * MIB,
+                    "bytes_used": int(100 * MIB * placement.raw_factor),
+                    "objects": 25,
+                },
+            }
+            for placement in STATE.layout.placements().values()
+        ],
+    }
+    return status, usage
+
+
+def test_what_is_stored_is_told_beside_what_it_takes_by_lake() -> None:
+    cluster = cluster_of(STATE, *answers())
+    assert {kept.lake: kept.raw_bytes / kept.stored_bytes for kept in cluster.stored} == {
+        "ceph": 3.0,
+        "ceph-erasure": 1.5,
+    }
+    assert cluster.findings == ("1 osds down",)
+    assert (cluster.osds_up, cluster.osds_in) == (5, 6)
+
+
+def test_a_cluster_without_groups_yet_is_told_all_the_same() -> None:
+    status, usage = answers()
+    status["pgmap"] = {}
+    assert cluster_of(STATE, status, usage).groups == {}
+
+
+def test_a_daemon_uses_what_it_used_while_it_was_watched() -> None:
+    daemon = Daemon("osd.0", ProcessId(7, 100))
+    seen = daemon_status(daemon, {"osd.0": process(10.0)}, {"osd.0": process(10.25)}, 0.5, serves=True)
+    assert (seen.cores, seen.core_seconds, seen.state) == (0.5, 10.25, "serves")
+
+
+def test_one_that_ended_while_it_was_watched_does_not_run() -> None:
+    seen = daemon_status(Daemon("osd.0", ProcessId(7, 100)), {"osd.0": process(1)}, {}, 0.5, serves=False)
+    assert seen.state == "not running"
+
+
+def test_one_that_hangs_is_neither_serving_nor_gone() -> None:
+    seen = daemon_status(
+        Daemon("osd.0", ProcessId(7, 100)), {"osd.0": process(1)}, {"osd.0": process(1)}, 0.5, serves=False
+    )
+    assert seen.state == "does not answer"
+
+
+@pytest.mark.parametrize(
+    ("serving", "running", "monitor_answers", "expected"),
+    [
+        (2, 2, True, "up"),
+        (1, 2, True, "degraded"),
+        (2, 2, False, "degraded"),
+        (0, 1, True, "degraded"),
+        (0, 0, False, "down"),
+    ],
+)
+def test_it_is_up_only_where_everything_serves(
+    serving: int, running: int, monitor_answers: bool, expected: str
+) -> None:
+    one = daemon_status(
+        Daemon("osd.0", ProcessId(7, 100)), {"osd.0": process(1)}, {"osd.0": process(1)}, 1, serves=True
+    )
+    daemons = tuple(
+        replace(one, name=f"osd.{number}", pid=7 if number < running else None, serves=number < serving)
+        for number in range(2)
+    )
+    assert state_of(daemons, cluster_of(STATE, *answers()) if monitor_answers else None) == expected

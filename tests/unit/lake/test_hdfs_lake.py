@@ -1,0 +1,99 @@
+"""A lake that is an HDFS among lakes that are buckets: its addresses, and what its applications are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.engine import settings
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.errors import InvalidInput
+from penstock.home import Home
+from penstock.lake import plane
+from penstock.lake import settings as lake_settings
+from penstock.lake.base import NO_CREDENTIALS, Credentials, HdfsClient, Lake, require_s3
+from penstock.lake.registry import Lakes
+
+NEAR = Lake(
+    "hdfs",
+    ("http://127.0.0.1:1",),
+    "hdfs",
+    NO_CREDENTIALS,
+    "hdfs",
+    hdfs=HdfsClient("127.0.0.1:2", 2, short_circuit=True),
+)
+FAR = Lake(
+    "far",
+    ("http://127.0.0.1:1",),
+    "far",
+    NO_CREDENTIALS,
+    "hdfs",
+    hdfs=HdfsClient("127.0.0.1:2", 1, short_circuit=False),
+)
+BUCKET = Lake("sales", ("http://store:9000",), "data", "environment")
+
+
+def told(lake: Lake, profile: str = "default") -> dict[str, str]:
+    size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), executors=1)
+    return settings.resolved(ApplicationSpec("app.py", size, "test", profile=profile), lake).values()
+
+
+def test_its_root_is_a_name_and_not_the_address_of_a_namenode_that_may_move() -> None:
+    assert NEAR.root == "hdfs://hdfs"
+
+
+@pytest.mark.parametrize("lake", [NEAR, BUCKET])
+def test_a_lake_survives_its_registry(lake: Lake, tmp_path) -> None:
+    lakes = Lakes(Home(tmp_path))
+    lakes.add(lake)
+    assert lakes.get(lake.name) == lake
+
+
+def test_its_own_addresses_are_keys_and_those_of_others_are_refused() -> None:
+    assert NEAR.key("hdfs://hdfs/a/b") == "a/b"
+    for text in ("hdfs://far/a", "s3a://hdfs/a"):
+        with pytest.raises(InvalidInput):
+            NEAR.key(text)
+    with pytest.raises(InvalidInput):
+        BUCKET.key("hdfs://data/a")
+
+
+@pytest.mark.parametrize("profile", ["default", "sql", "tpcds", "etl", "terasort", "ml"])
+def test_its_applications_are_told_nothing_of_s3_and_commit_as_hadoop_does(profile: str) -> None:
+    assert [key for key in told(NEAR, profile) if ".fs.s3a." in key] == []
+    assert "spark.sql.sources.commitProtocolClass" not in told(NEAR, profile)
+
+
+def test_what_a_workload_says_of_spark_holds_there_too() -> None:
+    theirs = {key: value for key, value in told(BUCKET, "tpcds").items() if key.startswith("spark.executor.")}
+    assert theirs
+    assert theirs.items() <= told(NEAR, "tpcds").items()
+
+
+def test_near_is_read_as_files_and_far_over_tcp() -> None:
+    for lake, expected in ((NEAR, "true"), (FAR, "false")):
+        assert told(lake)["spark.hadoop.dfs.client.read.shortcircuit"] == expected
+
+
+def test_its_tables_are_in_it() -> None:
+    assert told(NEAR)["spark.sql.warehouse.dir"] == "hdfs://hdfs/warehouse"
+
+
+def test_it_has_no_secret_to_write_down() -> None:
+    assert lake_settings.private_files(NEAR, None) == {}
+    assert lake_settings.environment(NEAR) == {}
+    assert lake_settings.private_files(BUCKET, Credentials("key", "secret"))
+    assert lake_settings.environment(BUCKET)
+
+
+def test_what_is_about_s3_refuses_it_by_name() -> None:
+    require_s3(BUCKET, "The sweep")
+    with pytest.raises(InvalidInput, match="The sweep is for lakes on S3, and “hdfs” is an HDFS"):
+        require_s3(NEAR, "The sweep")
+
+
+def test_the_lab_is_told_how_many_copies_there_are_and_how_they_are_read(tmp_path) -> None:
+    near, far = (plane.facts(Home(tmp_path), lake) for lake in (NEAR, FAR))
+    assert (near.software, near.protection, near.raw_factor) == ("HDFS", "2x", 2.0)
+    assert "short-circuit" in near.layout["reads"]
+    assert far.layout["reads"] == "over TCP"
+    assert plane.daemons(Home(tmp_path), NEAR) == {}

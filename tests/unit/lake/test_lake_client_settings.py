@@ -1,0 +1,18 @@
+"""Settings of S3A that follow from how a lake gives its credentials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.lake.base import Lake, Sts
+from penstock.lake.settings import gateway_settings
+
+LAKE = Lake("lake", ("http://127.0.0.1:1",), "bucket", "file:lake")
+BULK_DELETE = "spark.hadoop.fs.s3a.multiobjectdelete.enable"
+
+
+def test_objects_are_deleted_one_by_one_only_where_the_store_takes_no_more_with_the_credentials_it_issued() -> None:
+    sts = Sts("http://127.0.0.1:1", "arn:aws:iam:::role/application")
+    assert gateway_settings(replace(LAKE, sts=sts))[BULK_DELETE] == "false"
+    assert BULK_DELETE not in gateway_settings(replace(LAKE, sts=replace(sts, deletes_many=True)))
+    assert BULK_DELETE not in gateway_settings(LAKE)

@@ -1,0 +1,73 @@
+"""What `lake check` finds out and says about temporary credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tiny_sts import Asked, Refused, TinySts, serving
+
+from penstock.errors import LakeError
+from penstock.lake.base import Credentials, Lake, Sts
+from penstock.lake.judgements import Outcome, judge_temporary
+from penstock.lake.observations import Temporary
+from penstock.lake.probes import Probes
+
+OWN = Credentials("AKOWN", "own-secret")
+
+
+@pytest.fixture
+def sts() -> Iterator[TinySts]:
+    with serving(TinySts()) as running:
+        yield running
+
+
+def refuse(_: Asked) -> tuple[str, str, str]:
+    raise Refused(501, "NotImplemented")
+
+
+def probed(sts: TinySts, asks: Sts | None) -> Temporary:
+    return Probes(Lake("sales", (sts.url,), "data", "file:sales", sts=asks), OWN, "p/").temporary_credentials()
+
+
+def test_a_store_that_issues_none_gives_every_application_the_lakes_own(sts: TinySts) -> None:
+    sts.answer = refuse
+    judged = judge_temporary(probed(sts, None))
+    assert judged.outcome is Outcome.LIMITED
+    assert "NotImplemented" in judged.measured
+    assert judged.consequence == "gives every application the lake's own credentials"
+
+
+def test_a_store_that_could_issue_some_is_told_of_with_the_options(sts: TinySts) -> None:
+    judged = judge_temporary(probed(sts, None))
+    assert judged.outcome is Outcome.LIMITED
+    assert "--role-arn" in judged.consequence
+
+
+def test_a_store_that_should_and_does_not_is_a_failure(sts: TinySts) -> None:
+    sts.answer = refuse
+    with pytest.raises(LakeError, match="issues no credentials"):
+        probed(sts, Sts(sts.url))
+
+
+def test_issued_ones_list_and_delete(sts: TinySts) -> None:
+    found = probed(sts, Sts(sts.url, "arn:aws:iam:::role/penstock"))
+    assert (found.issued, found.confined, found.deletes_many) == (True, True, True)
+
+
+@pytest.mark.parametrize("answer", [(403, "AccessDenied"), (200, "AccessDenied"), (501, "NotImplemented")])
+def test_a_store_that_deletes_many_objects_only_one_by_one_is_told_of(sts: TinySts, answer: tuple[int, str]) -> None:
+    sts.refuses_deletes = answer
+    found = probed(sts, Sts(sts.url, "arn:aws:iam:::role/penstock"))
+    assert not found.deletes_many
+    judged = judge_temporary(found)
+    assert judged.outcome is Outcome.OK
+    assert "one object at a time" in judged.measured
+
+
+def test_issued_ones_are_said_to_be_for_the_bucket_only_where_they_are() -> None:
+    for confined, words in ((True, "this bucket alone"), (False, "what the lake's user may")):
+        judged = judge_temporary(Temporary(asked_for=True, issued=True, seconds=900.2, confined=confined))
+        assert judged.outcome is Outcome.OK
+        assert words in judged.consequence
+        assert "900 s" in judged.measured
