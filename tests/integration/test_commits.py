@@ -6,17 +6,16 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlparse
 
 import pytest
 from tests.contract.cluster_backend import processes_of, within
+from tests.passing_gateway import PassingGateway, first_endpoint
 
 from penstock.engine.engine import Engine
 from penstock.home import Home
@@ -39,21 +38,15 @@ rows.write.mode(mode).partitionBy("part").parquet(path)
 """
 
 
-class Stalling:
-    """A TCP gateway that passes everything on until the second request of a kind: then nothing, until `resume`.
-
-    `await_request` says of which kind. The `Host` header, which the client signed, is its own and passes unchanged.
-    """
+class Stalling(PassingGateway):
+    """Passes everything on until the second request of the awaited kind: then nothing, until `resume`."""
 
     def __init__(self, upstream: tuple[str, int]) -> None:
-        self._upstream = upstream
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.stalled = threading.Event()
         self._kind = (b"", b"")
         self._seen = 0
         self._lock = threading.Lock()
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(upstream)
 
     def await_request(self, method: str, parameter: str) -> None:
         self._kind, self._seen = (f"{method} ".encode(), f"{parameter}=".encode()), 0
@@ -61,42 +54,24 @@ class Stalling:
     def resume(self) -> None:
         self.stalled.clear()
 
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                store = socket.create_connection(self._upstream)
-                threading.Thread(target=self._pass, args=(client, store, True), daemon=True).start()
-                threading.Thread(target=self._pass, args=(store, client, False), daemon=True).start()
-
-    def _pass(self, source: socket.socket, target: socket.socket, requests: bool) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                if requests and self._is_awaited(data):
-                    self.stalled.set()
-                if self.stalled.is_set():
-                    return
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-    def _is_awaited(self, data: bytes) -> bool:
+    def heard(self, data: bytes) -> None:
         method, parameter = self._kind
         if not (data.startswith(method) and parameter in data.split(b"\r\n", 1)[0]):
-            return False
+            return
         with self._lock:
             self._seen += 1
-            return self._seen == 2
+            if self._seen == 2:
+                self.stalled.set()
+
+    def passes(self) -> bool:
+        return not self.stalled.is_set()
 
 
 @pytest.fixture
 def stalling(shared_home: Home) -> Iterator[Stalling]:
     lakes = Lakes(shared_home)
     lake = lakes.get()
-    address = urlparse(lake.endpoints[0])
-    gateway = Stalling((str(address.hostname), int(address.port or 80)))
+    gateway = Stalling(first_endpoint(lake))
     lakes.add(
         replace(lake, name="stalling", kind="external", endpoints=(gateway.endpoint,), credentials="file:stalling"),
         lakes.credentials_of(lake),

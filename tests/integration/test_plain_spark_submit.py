@@ -5,21 +5,18 @@ The settings are read from the guide, so that what it promises is what is tried.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 import pytest
+from tests.passing_gateway import PassingGateway, first_endpoint
 
 from penstock.clusters.jvm import find_java, penstock_jars, spark_jars
 from penstock.clusters.properties import as_properties
@@ -64,47 +61,24 @@ class Request:
     """The store is to make the object from another: how S3A renames."""
 
 
-class Recorder:
-    """A TCP gateway that passes everything on, and remembers the head of each request.
-
-    The `Host` header, which the client signed, is its own and passes unchanged. S3A's client sends a request when the
-    answer to the one before has come, so that each begins with a packet.
-    """
+class Recorder(PassingGateway):
+    """Passes everything on, and remembers the head of each request."""
 
     _HEAD = re.compile(rb"(GET|HEAD|PUT|POST|DELETE) (\S+) HTTP/1\.1\r\n")
 
     def __init__(self, upstream: tuple[str, int]) -> None:
-        self._upstream = upstream
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.requests: list[Request] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(upstream)
 
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                store = socket.create_connection(self._upstream)
-                threading.Thread(target=self._pass, args=(client, store, True), daemon=True).start()
-                threading.Thread(target=self._pass, args=(store, client, False), daemon=True).start()
-
-    def _pass(self, source: socket.socket, target: socket.socket, requests: bool) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                if requests and (head := self._HEAD.match(data)):
-                    copies = b"x-amz-copy-source" in data.lower()
-                    self.requests.append(Request(head[1].decode(), head[2].decode(), copies))
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
+    def heard(self, data: bytes) -> None:
+        if head := self._HEAD.match(data):
+            copies = b"x-amz-copy-source" in data.lower()
+            self.requests.append(Request(head[1].decode(), head[2].decode(), copies))
 
 
 @pytest.fixture
 def recorder(shared_home: Home) -> Iterator[Recorder]:
-    address = urlparse(Lakes(shared_home).get(EMBEDDED).endpoints[0])
-    recorder = Recorder((str(address.hostname), int(address.port or 80)))
+    recorder = Recorder(first_endpoint(Lakes(shared_home).get(EMBEDDED)))
     yield recorder
     recorder.close()
 

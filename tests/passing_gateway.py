@@ -1,0 +1,58 @@
+"""A gateway in front of a server that hears what clients ask, for tests that say which requests went out."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from urllib.parse import urlparse
+
+from penstock.lake.base import Lake
+
+
+def first_endpoint(lake: Lake) -> tuple[str, int]:
+    address = urlparse(lake.endpoints[0])
+    return str(address.hostname), int(address.port or 80)
+
+
+class PassingGateway:
+    """Listens on a port of `host` and passes every byte on to `upstream`, over plain TCP.
+
+    The `Host` header, which an S3 client signed, is its own and passes unchanged.
+    """
+
+    def __init__(self, upstream: tuple[str, int], host: str = "127.0.0.1") -> None:
+        self._upstream = upstream
+        self._listener = socket.create_server((host, 0), backlog=64)
+        self.port = int(self._listener.getsockname()[1])
+        self.endpoint = f"http://{host}:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def heard(self, data: bytes) -> None:
+        """What a client sent, before it is passed on. S3A's clients send a request when the answer to the one before
+        has come, so that each begins with such a piece."""
+
+    def passes(self) -> bool:
+        """Whether bytes still pass; a connection that finds they do not goes silent for good."""
+        return True
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                store = socket.create_connection(self._upstream)
+                threading.Thread(target=self._pass, args=(client, store, True), daemon=True).start()
+                threading.Thread(target=self._pass, args=(store, client, False), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, asks: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if asks:
+                    self.heard(data)
+                if not self.passes():
+                    return
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
