@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
 
 from penstock.cli.console import closing_line
 from penstock.cli.progress import Display, Output
@@ -15,6 +14,7 @@ from penstock.cli.target import Attendant, Target
 from penstock.clusters.base import Observation
 from penstock.engine.application import Application, Reason, State
 from penstock.engine.lifecycle import STOPPED_BY_USER
+from penstock.signals import handled, not_ignored
 
 TIMED_OUT = 124
 INTERRUPTED = 130
@@ -56,16 +56,9 @@ def _interruptible(supervisor: Attendant, display: Display) -> Iterator[None]:
         print(" stopping; once more to insist", file=sys.stderr)
         supervisor.stop(Reason(STOPPED_BY_USER, f"it was interrupted ({signal.Signals(number).name})"))
 
-    signals = [signal.SIGINT, signal.SIGTERM]
-    # nohup has it ignored, and means it. Shells have SIGINT ignored for whatever runs in the background.
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        signals.append(signal.SIGHUP)
-    before: dict[signal.Signals, Any] = {number: signal.signal(number, on_signal) for number in signals}
-    try:
+    # Shells have SIGINT ignored for whatever runs in the background; it is heard there all the same.
+    with handled(on_signal, signal.SIGINT, signal.SIGTERM, *not_ignored(signal.SIGHUP)):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def conclude(application: Application, *, quiet: bool = False) -> int:
