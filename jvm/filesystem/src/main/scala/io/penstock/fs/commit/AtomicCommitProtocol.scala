@@ -77,7 +77,8 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
     if (job == null) renaming.abortJob(context) else job.abort()
 
   override def setupTask(context: TaskAttemptContext): Unit =
-    if (s3a(context.getConfiguration).isDefined) task = new TaskOutput(jobId, context) else renaming.setupTask(context)
+    if (s3a(context.getConfiguration).isDefined) task = new TaskOutput(jobId, context, fs => open(fs))
+    else renaming.setupTask(context)
 
   override def newTaskTempFile(context: TaskAttemptContext, directory: Option[String], spec: FileNameSpec): String =
     if (task == null) renaming.newTaskTempFile(context, directory, spec)
@@ -95,7 +96,5 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
     if (task == null) renaming.commitTask(context) else new TaskCommitMessage(task.commit())
 
   override def abortTask(context: TaskAttemptContext): Unit =
-    if (task == null) renaming.abortTask(context)
-    else
-      task.abort(bucket => open(Buckets.fileSystem(root, bucket, context.getConfiguration)))
+    if (task == null) renaming.abortTask(context) else task.abort()
 }

@@ -1,8 +1,10 @@
 package io.penstock.fs.commit
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.s3a.S3AFileSystem
 import org.apache.hadoop.fs.s3a.commit.CommitConstants
 import org.apache.hadoop.fs.s3a.commit.files.SinglePendingCommit
 import org.apache.hadoop.fs.s3a.commit.magic.InMemoryMagicCommitTracker
@@ -14,38 +16,73 @@ import org.apache.spark.mapred.SparkHadoopMapRedUtil
  * The files of one attempt of one task. It writes to S3A's magic paths, which S3A turns into uploads to the final place
  * that it leaves uncompleted; S3A keeps what completes them in this process's memory, from where it is taken here.
  */
-final private[commit] class TaskOutput(job: String, context: TaskAttemptContext) {
+final private[commit] class TaskOutput(job: String, context: TaskAttemptContext, open: S3AFileSystem => Bucket) {
+
+  import TaskOutput._
 
   private val attempt = s"$job-${context.getTaskAttemptID}"
 
   // The fourth name below the magic one is what S3A takes for the attempt's; what follows __base is below the target.
   private val magic = s"${CommitConstants.MAGIC_PATH_PREFIX}$job/job/0/tasks/$attempt/__base"
 
+  /** Where each file that was begun is to appear. */
+  private val begun = mutable.Buffer.empty[Path]
+
   /** Where to write the file that is to appear in `directory`. */
   def file(directory: Path, spec: FileNameSpec): Path = {
     val partition = context.getTaskAttemptID.getTaskID.getId
-    new Path(directory, s"$magic/${spec.prefix}${"part-%05d".format(partition)}-$job${spec.suffix}")
+    val name = s"${spec.prefix}${"part-%05d".format(partition)}-$job${spec.suffix}"
+    begun += new Path(directory, name)
+    new Path(directory, s"$magic/$name")
   }
 
   /** Of the files that are written to their end. */
-  def uploads: Vector[Upload] = TaskOutput.taken(attempt, remove = false)
+  def uploads: Vector[Upload] = taken(attempt, remove = false)
 
   /** Throws Spark's `CommitDeniedException` where another attempt of the task was allowed to commit. */
   def commit(): TaskOutput.Committed = {
     val committed = uploads
     if (committed.nonEmpty) {
       val id = context.getTaskAttemptID
-      SparkHadoopMapRedUtil.commitTask(TaskOutput.Permission, context, id.getJobID.getId, id.getTaskID.getId)
+      SparkHadoopMapRedUtil.commitTask(Permission, context, id.getJobID.getId, id.getTaskID.getId)
     }
-    TaskOutput.taken(attempt, remove = true)
-    TaskOutput.Committed(committed)
+    taken(attempt, remove = true)
+    Committed(committed)
   }
 
-  def abort(bucket: String => Bucket): Unit =
-    TaskOutput.taken(attempt, remove = true).foreach(upload => bucket(upload.bucket).abort(upload.key, upload.id))
+  /** Leaves nothing of the attempt, also where Spark interrupts it: an interrupted thread could send no request. */
+  def abort(): Unit = {
+    val interrupted = Thread.interrupted()
+    try {
+      val known = taken(attempt, remove = true).groupBy(_.key)
+      for ((fs, paths) <- begun.groupBy(_.getFileSystem(context.getConfiguration))) fs match {
+        case s3a: S3AFileSystem =>
+          val bucket = open(s3a)
+          for (key <- paths.map(fs.makeQualified(_).toUri.getPath.stripPrefix("/")))
+            known.get(key) match {
+              case Some(uploads) => uploads.foreach(upload => bucket.abort(upload.key, upload.id))
+              case None => abortUnknown(bucket, key)
+            }
+        case _ => ()
+      }
+    } finally if (interrupted) Thread.currentThread.interrupt()
+  }
 }
 
 private[commit] object TaskOutput {
+
+  /** An upload whose beginning was interrupted may still be on its way to the store. */
+  private val Looks = 2
+  private val PauseMs = 100L
+
+  /** What S3A began for a file that was not written to its end, and does not know of where it was interrupted. */
+  private def abortUnknown(bucket: Bucket, key: String): Unit =
+    Iterator.range(0, Looks).find { look =>
+      if (look > 0) Thread.sleep(PauseMs)
+      val found = bucket.uploads(key).filter(_.key == key).toVector
+      found.foreach(upload => bucket.abort(key, upload.id))
+      found.nonEmpty
+    }
 
   /** What a task tells the driver. */
   final case class Committed(uploads: Vector[Upload])

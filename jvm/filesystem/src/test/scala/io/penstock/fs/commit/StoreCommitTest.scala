@@ -4,7 +4,9 @@ import java.io.IOException
 import java.net.{InetSocketAddress, URI}
 
 import org.scalatest.BeforeAndAfterAll
+import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.SpanSugar._
 
 import io.penstock.fs.testing.{Fault, FaultyGateway, Store}
 
@@ -94,6 +96,27 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     attempt.abort()
     assert(aborted.remains.isEmpty)
     assert(attempt.uploads.isEmpty)
+  }
+
+  test("an attempt that is interrupted while an upload begins takes that with it, and stays interrupted") {
+    val interrupted = table("interrupted-task")
+    val output = interrupted.task(interrupted.newJob())
+    interrupted.write(output, "p=1", "whole")
+    gateway.clear()
+    gateway.inject(Fault.Delay(20000))(request => request.method == "POST" && request.query.startsWith("uploads"))
+    @volatile var left = Option.empty[(Boolean, Seq[String])]
+    val writer = new Thread(() => {
+      try interrupted.write(output, "p=2", "never")
+      catch { case _: IOException => Thread.currentThread.interrupt() }
+      output.abort()
+      left = Some((Thread.interrupted(), interrupted.remains))
+    })
+    writer.start()
+    eventually(timeout(30.seconds))(assert(bucket.pendingUploads().exists(_.contains("p=2"))))
+    writer.interrupt()
+    writer.join(60000)
+    gateway.heal()
+    assert(left.contains((true, Nil)))
   }
 
   test("a job that is aborted leaves the old data and nothing else, also called twice") {

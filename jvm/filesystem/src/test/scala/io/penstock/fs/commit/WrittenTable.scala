@@ -3,6 +3,8 @@ package io.penstock.fs.commit
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 
+import scala.util.Using
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.S3AFileSystem
 import org.apache.hadoop.fs.s3a.commit.CommitConstants
@@ -38,19 +40,24 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
       partition: Int = 0,
       attempt: Int = 0
   ): TaskAttempt = {
-    val id = new TaskAttemptID("20260101", 0, TaskType.MAP, partition, attempt)
-    val output = new TaskOutput(job, new TaskAttemptContextImpl(conf, id))
-    for (directory <- directories) {
-      val stream = fs.create(output.file(bucket.path(s"$name/$directory"), FileNameSpec("", ".txt")))
-      stream.write(text.getBytes(UTF_8))
-      stream.close()
-    }
+    val output = task(job, partition, attempt)
+    directories.foreach(write(output, _, text))
     new TaskAttempt(output)
   }
 
+  private[commit] def task(job: String, partition: Int = 0, attempt: Int = 0): TaskOutput = {
+    val id = new TaskAttemptID("20260101", 0, TaskType.MAP, partition, attempt)
+    new TaskOutput(job, new TaskAttemptContextImpl(conf, id), new S3ABucket(_))
+  }
+
+  private[commit] def write(output: TaskOutput, directory: String, text: String): Unit =
+    Using.resource(fs.create(output.file(bucket.path(s"$name/$directory"), FileNameSpec("", ".txt")))) { stream =>
+      stream.write(text.getBytes(UTF_8))
+    }
+
   final class TaskAttempt(output: TaskOutput) {
     def uploads: Vector[Upload] = output.uploads
-    def abort(): Unit = output.abort(buckets(_))
+    def abort(): Unit = output.abort()
   }
 
   private[commit] def job(

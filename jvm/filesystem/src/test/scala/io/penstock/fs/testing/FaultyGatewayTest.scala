@@ -5,7 +5,7 @@ import java.net.http.{HttpClient, HttpRequest, HttpResponse, HttpTimeoutExceptio
 import java.net.{ConnectException, InetSocketAddress, Socket, URI}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Duration
-import java.util.concurrent.{Executors, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 
 import scala.util.Using
 
@@ -19,7 +19,11 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
 
   /** Echoes the body's length and the Host header for PUT; sends `content`, chunked or with a length, for GET. */
   private val server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0)
-  @volatile private var served = 0
+
+  private val requests = new ConcurrentHashMap[String, Int]
+
+  /** How many requests reached it. One that was cut off may do so when another test runs, which has its own path. */
+  private def served(path: String): Int = requests.getOrDefault(path, 0)
   server.setExecutor(Executors.newCachedThreadPool { work =>
     val thread = new Thread(work)
     thread.setDaemon(true)
@@ -36,11 +40,11 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
     gateway.heal()
     gateway.accept()
     gateway.clear()
-    served = 0
+    requests.clear()
   }
 
   private def answer(exchange: HttpExchange): Unit = {
-    served += 1
+    requests.merge(exchange.getRequestURI.getPath, 1, _ + _)
     val length = exchange.getRequestBody.readAllBytes().length
     val body =
       if (exchange.getRequestMethod == "PUT") s"$length ${exchange.getRequestHeaders.getFirst("Host")}".getBytes(UTF_8)
@@ -93,10 +97,10 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
 
   test("an injected fault hits the requests it is meant for, so many times, and no other") {
     gateway.inject(Fault.InternalError, times = 2, skip = 1)(_.method == "PUT")
-    val statuses = (1 to 5).map(_ => put("/b/k", new Array[Byte](3)).statusCode)
+    val statuses = (1 to 5).map(_ => put("/b/some", new Array[Byte](3)).statusCode)
     assert(statuses == Seq(200, 500, 500, 200, 200))
-    assert(get("/b/k").statusCode == 200)
-    assert(served == 4, "what the gateway answers itself never reaches the store")
+    assert(get("/b/some").statusCode == 200)
+    assert(served("/b/some") == 4, "what the gateway answers itself never reaches the store")
   }
 
   test("an overloaded gateway says when to come again, before a body that waits is sent too") {
@@ -131,18 +135,18 @@ class FaultyGatewayTest extends AnyFunSuite with BeforeAndAfterEach {
 
   test("a reset request never reaches the store, one whose response is lost does") {
     gateway.inject(Fault.Reset)()
-    intercept[IOException](put("/b/k", Array(1)))
-    assert(served == 0)
+    intercept[IOException](put("/b/reset", Array(1)))
+    assert(served("/b/reset") == 0)
     gateway.inject(Fault.LoseResponse)()
-    intercept[IOException](put("/b/k", Array(1)))
-    assert(served == 1)
+    intercept[IOException](put("/b/lost", Array(1)))
+    assert(served("/b/lost") == 1)
   }
 
   test("a black hole keeps the connection and never answers") {
     gateway.inject(Fault.BlackHole)()
-    val asked = request("/b/k").timeout(Duration.ofMillis(300)).build()
+    val asked = request("/b/hole").timeout(Duration.ofMillis(300)).build()
     intercept[HttpTimeoutException](http.send(asked, HttpResponse.BodyHandlers.ofByteArray()))
-    assert(served == 0)
+    assert(served("/b/hole") == 0)
   }
 
   test("a delayed response comes late, a slow one takes its time") {

@@ -70,8 +70,9 @@ private[index] class IndexWriter(
 
   private def read(files: Vector[ListedFile], plan: Seq[PlannedColumn]): Reading = {
     val settling = Refreshing.settlingMs(root.toUri.getScheme)
-    val wait = Refreshing.waitMs(files, now(), settling)
-    if (wait > 0) sleep(wait)
+    val settledAt = Refreshing.settledAt(files, now(), settling)
+    // A sleep may end a moment early by the clock that gave the files their times.
+    Iterator.continually(settledAt - now()).takeWhile(_ > 0).take(MaxSleeps).foreach(sleep)
     val (settled, unsettled) = files.partition(Refreshing.isSettled(_, now(), settling))
     val written = IndexBuilder.write(spark, root, settled, plan)
     written.unreadable.take(LoggedFiles).foreach { file =>
@@ -93,6 +94,9 @@ private object IndexWriter {
   private val log = LoggerFactory.getLogger(classOf[IndexWriter])
 
   private val LoggedFiles = 5
+
+  /** More than enough, unless a clock is set back meanwhile. */
+  private val MaxSleeps = 3
 
   private case class Reading(parts: Vector[Manifest.Part], unreadable: Seq[FileScan.Unreadable], unsettled: Int) {
     def files: Long = parts.map(_.entries).sum

@@ -40,9 +40,12 @@ private[index] object Refreshing {
    */
   def settlingMs(scheme: String): Long = if (scheme == "file") 100 else 2000
 
-  /** How long to wait at `now` until the files can be read: those from the future are not waited for. */
-  def waitMs(files: Iterable[ListedFile], now: Long, settlingMs: Long): Long =
-    files.iterator.map(_.modificationMs).filter(_ <= now).maxOption.fold(0L)(last => (last + settlingMs - now).max(0))
+  /**
+   * When the youngest of these files can be read, in milliseconds since 1970. One that comes from the future is waited
+   * for where a clock that is a little ahead explains it, and left to the next refresh otherwise.
+   */
+  def settledAt(files: Iterable[ListedFile], now: Long, settlingMs: Long): Long =
+    files.iterator.map(_.modificationMs).filter(_ <= now + settlingMs).maxOption.fold(now)(_ + settlingMs)
 
   def isSettled(file: ListedFile, now: Long, settlingMs: Long): Boolean = file.modificationMs + settlingMs <= now
 }
