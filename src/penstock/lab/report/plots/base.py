@@ -17,6 +17,17 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 QUIET = "var(--muted)"
 BAD = "var(--bad)"
 
+NO_DIFFERENCE: Figure = {
+    "type": "line",
+    "x0": 1,
+    "x1": 1,
+    "yref": "paper",
+    "y0": 0,
+    "y1": 1,
+    "line": {"color": "var(--ink)", "width": 1, "dash": "dot"},
+}
+"""A line through the whole plot where a ratio is 1."""
+
 
 def box(
     index: int, arm: str, labelled: Mapping[str, float], *, jitter: float, size: int, opacity: float

@@ -6,19 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from penstock.lab.analysis import Ratio
 from penstock.lab.report import words
-from penstock.lab.report.plots.base import BAD, QUIET, SERIES, SYMBOLS, Figure, axis, layout, log_axis
+from penstock.lab.report.plots.base import BAD, NO_DIFFERENCE, QUIET, SERIES, SYMBOLS, Figure, axis, layout, log_axis
 
 _RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2, 3, 5, 10, 20)
-
-_NO_DIFFERENCE = {
-    "type": "line",
-    "x0": 1,
-    "x1": 1,
-    "yref": "paper",
-    "y0": 0,
-    "y1": 1,
-    "line": {"color": "var(--ink)", "width": 1, "dash": "dot"},
-}
 
 
 def ratios(parts: Sequence[Ratio], title: str = "candidate / baseline") -> Figure:
@@ -41,7 +31,7 @@ def ratios(parts: Sequence[Ratio], title: str = "candidate / baseline") -> Figur
         "layout": layout(
             xaxis=log_axis(f"{title}, logarithmic", _RATIOS),
             yaxis=axis(type="category", tickfont={"size": 10}, dtick=1, range=[-1, len(rows)]),
-            shapes=[_NO_DIFFERENCE],
+            shapes=[NO_DIFFERENCE],
         ),
     }
 
@@ -72,7 +62,7 @@ def ratio_groups(arms: Mapping[str, Sequence[Ratio]]) -> Figure:
             yaxis=axis(
                 tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5], showgrid=False
             ),
-            shapes=[_NO_DIFFERENCE],
+            shapes=[NO_DIFFERENCE],
         ),
     }
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.lab.report import words
-from penstock.lab.report.plots.base import SERIES, Figure, axis, layout
+from penstock.lab.report.plots.base import NO_DIFFERENCE, SERIES, Figure, axis, layout
 
-_BASELINE = {
-    "type": "line",
-    "x0": 1,
-    "x1": 1,
-    "yref": "paper",
-    "y0": 0,
-    "y1": 1,
-    "line": {"color": "var(--ink)", "width": 1, "dash": "dot"},
-    "layer": "below",
-}
 _ROOM = 1.12
 """Beyond the longest bar, for what is written at its end."""
 
@@ -60,7 +50,7 @@ def ratio_bars(
             margin={"l": 48, "r": 48, "t": 28, "b": 44},
             xaxis=axis(title, range=[0, max(1, longest) * _ROOM]),
             yaxis=axis(type="category", showgrid=False, autorange="reversed", dtick=1),
-            shapes=[_BASELINE],
+            shapes=[{**NO_DIFFERENCE, "layer": "below"}],
         ),
     }
 
