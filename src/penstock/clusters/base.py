@@ -11,12 +11,12 @@ from __future__ import annotations
 import abc
 import contextlib
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.application import ApplicationSpec, Reason
+from penstock.engine.application import ApplicationSpec, ClusterSize, Reason
 from penstock.lake.base import Lake
 
 Handle = Mapping[str, Any]
@@ -75,13 +75,26 @@ class Observation:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """One more limit that all clusters of a backend keep together, in a unit of its own: `asked` says how much of `most`
+    a cluster of that size takes."""
+
+    name: str
+    most: float
+    asked: Callable[[ClusterSize], float]
+    fix: str
+    """What somebody can do for whom it is too small."""
+    shown: Callable[[float], str] = "{:g}".format
+    """An amount of it in words."""
+
+
+@dataclass(frozen=True)
 class Capacity:
-    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included, and to what
-    each cluster has beside them, `beside_bytes`."""
+    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included."""
 
     cores: int
     memory_bytes: int
-    beside_bytes: int = 0
+    bounds: tuple[Bound, ...] = ()
 
 
 @dataclass(frozen=True)

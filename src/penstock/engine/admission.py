@@ -6,11 +6,11 @@ out by the kernel, so they may be promised `CORES_PER_CORE` times over: a driver
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from penstock.clusters.base import Capacity
+from penstock.clusters.base import Bound, Capacity
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, Reason
 from penstock.profiles.scratch import MEMORY as SCRATCH_MEMORY
 from penstock.profiles.scratch import budget_bytes
@@ -20,6 +20,9 @@ CORES_PER_CORE = 2.0
 _LEAST_OVERHEAD = 384 << 20
 _OVERHEAD_SHARE = 0.10
 _LEAST_HEAP = 512 << 20
+_STEP = 64 << 20
+_ROUNDING = 1e-6
+"""Of sums of parts of cores."""
 
 
 def promised_memory(process: ProcessSize) -> int:
@@ -44,47 +47,69 @@ def room(
 
     `cores_per_core` is how often a core may be promised; more than usual only to measure what a crowd does to itself.
     """
-    taken = [promised(other) for other in beside]
+    others = list(beside)
+    taken = [promised(other) for other in others]
     wanted = promised(size)
-    beside_all = capacity.beside_bytes * (len(taken) + 1)
-    free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken) - beside_all
+    free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken)
     free_cores = int(capacity.cores * cores_per_core) - sum(other.cores for other in taken)
     if wanted.memory_bytes > free_memory:
         return Reason("memory", f"it needs {gibibytes(wanted.memory_bytes)}, {gibibytes(max(free_memory, 0))} are free")
     if wanted.cores > free_cores:
         return Reason("cores", f"it needs {wanted.cores} cores, {max(free_cores, 0)} are free")
+    for bound in capacity.bounds:
+        free, more = bound.most - sum(bound.asked(other) for other in others), bound.asked(size)
+        if more > free + _ROUNDING:
+            told = f"it needs {bound.shown(more)} of {bound.name}, {bound.shown(max(free, 0))} are free"
+            return Reason("quota_exceeded", told, bound.fix)
     return None
 
 
 def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
     """Why a cluster of `size` could not start even alone, with the largest one that could; None when it could."""
+    if _fits(size, capacity):
+        return None
     wanted = promised(size)
     cores = int(capacity.cores * CORES_PER_CORE)
-    capacity = replace(capacity, memory_bytes=capacity.memory_bytes - capacity.beside_bytes)
-    if wanted.memory_bytes <= capacity.memory_bytes and wanted.cores <= cores:
-        return None
     if wanted.cores > cores:
         problem = (
             f"the cluster has {wanted.cores} cores in all; with {capacity.cores} here, "
             f"each promised {CORES_PER_CORE:g} times, {cores} are the most"
         )
-    else:
+    elif wanted.memory_bytes > capacity.memory_bytes:
         scratch = f" and {gibibytes(size.scratch_memory_bytes)} for scratch" if size.scratch_memory_bytes else ""
         problem = (
             f"the cluster needs {gibibytes(wanted.memory_bytes)} with overheads{scratch}; "
             f"{gibibytes(capacity.memory_bytes)} can be promised here"
         )
-    return Reason("too_large", problem, f"ask for less: {_largest(size, capacity, cores)}")
+    else:
+        bound = next(one for one in capacity.bounds if not _keeps(size, one))
+        problem = (
+            f"the cluster needs {bound.shown(bound.asked(size))} of {bound.name}, {bound.shown(bound.most)} are all"
+        )
+    smaller = _largest(size, capacity, cores)
+    if smaller is None:
+        return Reason("too_large", problem, "; ".join(dict.fromkeys(bound.fix for bound in capacity.bounds)))
+    return Reason("too_large", problem, f"ask for less: {_options(size, smaller)}")
 
 
-def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> str:
-    """Options that would fit, as near to what was asked as the machine allows."""
+def _fits(size: ClusterSize, capacity: Capacity) -> bool:
+    """Alone."""
+    wanted = promised(size)
+    within = wanted.memory_bytes <= capacity.memory_bytes and wanted.cores <= int(capacity.cores * CORES_PER_CORE)
+    return within and all(_keeps(size, bound) for bound in capacity.bounds)
+
+
+def _keeps(size: ClusterSize, bound: Bound) -> bool:
+    return bound.asked(size) <= bound.most + _ROUNDING
+
+
+def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> ClusterSize | None:
+    """One that would fit, as near to what was asked as there is room; None where no bound leaves any for the least."""
     on_disk = replace(size, scratch_memory_bytes=0)
-    if size.scratch_memory_bytes:
-        free = capacity.memory_bytes - promised(on_disk).memory_bytes
-        if promised(on_disk).cores <= cores and free >= 0:
-            return f"--conf {SCRATCH_MEMORY}={free >> 20}m"
-        return f"{_largest(on_disk, capacity, cores)} --conf {SCRATCH_MEMORY}=0"
+    if _fits(on_disk, capacity):
+        free = (capacity.memory_bytes - promised(on_disk).memory_bytes) >> 20 << 20
+        in_part = replace(size, scratch_memory_bytes=min(free, size.scratch_memory_bytes))
+        return in_part if _fits(in_part, capacity) else on_disk
     driver_cores = min(size.driver.cores, max(1, cores - 1))
     executor_cores = min(size.executor.cores, max(1, cores - driver_cores))
     driver_memory = min(size.driver.memory_bytes, max(_heap(capacity.memory_bytes // 4), _LEAST_HEAP))
@@ -92,10 +117,44 @@ def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> str:
     by_memory = left // promised_memory(ProcessSize(executor_cores, _LEAST_HEAP))
     executors = max(1, min(size.executors, (cores - driver_cores) // executor_cores, by_memory))
     executor_memory = min(size.executor.memory_bytes, max(_heap(left // executors), _LEAST_HEAP))
-    return (
-        f"--driver-cores {driver_cores} --driver-memory {driver_memory >> 20}m --executors {executors} "
-        f"--executor-cores {executor_cores} --executor-memory {executor_memory >> 20}m"
+    smaller = ClusterSize(
+        ProcessSize(driver_cores, driver_memory), ProcessSize(executor_cores, executor_memory), executors
     )
+    return _within(capacity.bounds, smaller)
+
+
+def _within(bounds: Sequence[Bound], size: ClusterSize) -> ClusterSize | None:
+    """The first that keeps them all, made smaller step by step in what a broken one counts."""
+    smaller: ClusterSize | None = size
+    while smaller is not None and (broken := next((it for it in bounds if not _keeps(smaller, it)), None)):
+        before = broken.asked(smaller)
+        smaller = next((one for one in _a_step_smaller(smaller) if broken.asked(one) < before), None)
+    return smaller
+
+
+def _a_step_smaller(size: ClusterSize) -> Iterator[ClusterSize]:
+    if size.executors > 1:
+        yield replace(size, executors=size.executors - 1)
+    for name, process in (("executor", size.executor), ("driver", size.driver)):
+        if process.memory_bytes > _LEAST_HEAP:
+            less = replace(process, memory_bytes=max(process.memory_bytes - _STEP, _LEAST_HEAP))
+            yield replace(size, **{name: less})
+        if process.cores > 1:
+            yield replace(size, **{name: replace(process, cores=process.cores - 1)})
+
+
+def _options(size: ClusterSize, smaller: ClusterSize) -> str:
+    """What to say instead of `size`."""
+    memory = smaller.scratch_memory_bytes >> 20
+    scratch = [f"--conf {SCRATCH_MEMORY}={f'{memory}m' if memory else 0}"] if size.scratch_memory_bytes else []
+    driver, executor = smaller.driver, smaller.executor
+    if replace(smaller, scratch_memory_bytes=size.scratch_memory_bytes) == size:
+        return " ".join(scratch)
+    cluster = (
+        f"--driver-cores {driver.cores} --driver-memory {driver.memory_bytes >> 20}m --executors {smaller.executors} "
+        f"--executor-cores {executor.cores} --executor-memory {executor.memory_bytes >> 20}m"
+    )
+    return " ".join([cluster, *scratch])
 
 
 def _heap(promise: int) -> int:

@@ -55,6 +55,11 @@ class ClusterSize:
         """Task slots of the whole cluster."""
         return self.executor.cores * self.executors
 
+    @property
+    def scratch_memory_of_executor(self) -> int:
+        """Its share, in bytes."""
+        return self.scratch_memory_bytes // self.executors
+
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ClusterSize:
         """The inverse of `dataclasses.asdict`."""

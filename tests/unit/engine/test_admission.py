@@ -9,7 +9,7 @@ from engine_making import GIB, size
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.base import Capacity
+from penstock.clusters.base import Bound, Capacity
 from penstock.engine import admission
 from penstock.engine.application import ClusterSize, ProcessSize
 
@@ -20,7 +20,19 @@ sizes = st.builds(
     st.integers(1, 40),
     st.one_of(st.just(0), st.integers(1, 64 << 10).map(lambda mib: mib << 20)),
 )
-capacities = st.builds(Capacity, st.integers(1, 64), st.integers(3, 256).map(lambda gib: gib * GIB))
+bounds = st.one_of(
+    st.integers(2, 50).map(lambda most: Bound("processes", most, lambda size: 1 + size.executors, "wait")),
+    st.integers(3, 50).map(lambda most: Bound("cores", most, lambda size: 1 + admission.promised(size).cores, "wait")),
+    st.integers(3, 99).map(
+        lambda gib: Bound("heaps", gib * GIB, lambda size: 2.0 * admission.promised(size).memory_bytes, "wait")
+    ),
+)
+capacities = st.builds(
+    Capacity,
+    st.integers(1, 64),
+    st.integers(3, 256).map(lambda gib: gib * GIB),
+    st.one_of(st.just(()), st.lists(bounds, max_size=3).map(tuple)),
+)
 
 
 @given(capacities, st.lists(sizes, max_size=30))
@@ -32,6 +44,8 @@ def test_what_started_together_fits_together(capacity: Capacity, wanted: list[Cl
     promised = [admission.promised(one) for one in running]
     assert sum(one.memory_bytes for one in promised) <= capacity.memory_bytes
     assert sum(one.cores for one in promised) <= capacity.cores * admission.CORES_PER_CORE
+    for bound in capacity.bounds:
+        assert sum(bound.asked(one) for one in running) <= bound.most
 
 
 @given(capacities, sizes)
@@ -57,6 +71,14 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
             memory,
         )
     assert admission.room(smaller, [], capacity) is None
+
+
+def test_where_a_bound_leaves_no_room_for_the_least_its_own_way_out_is_told() -> None:
+    machine = Capacity(8, 16 * GIB, (Bound("the team's pods", 1, lambda size: 1 + size.executors, "have it raised"),))
+    refused = admission.refuse(size(), machine)
+    assert refused is not None
+    assert (refused.code, refused.fix) == ("too_large", "have it raised")
+    assert refused.message == "the cluster needs 2 of the team's pods, 1 are all"
 
 
 def test_the_overhead_of_a_small_jvm_is_not_forgotten() -> None:

@@ -138,6 +138,15 @@ class Api:
         )
 
 
+def listed_if_permitted(api: Api, path: str) -> list[Json]:
+    """The objects of that list; empty where they may not be looked at, or there is no such namespace."""
+    try:
+        found: list[Json] = api.get(path).get("items") or []
+    except (Forbidden, NotFound):
+        return []
+    return found
+
+
 def _refused(path: str, answer: httpx.Response) -> ClusterError | NotFound | Forbidden:
     try:
         message = str(answer.json()["message"])

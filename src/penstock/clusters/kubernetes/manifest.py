@@ -11,7 +11,7 @@ from penstock.clusters.base import Launch
 from penstock.clusters.kubernetes import localfiles, places, volumes
 from penstock.clusters.kubernetes.target import Target
 from penstock.clusters.kubernetes.templates import merged
-from penstock.engine.application import ProcessSize
+from penstock.engine.application import ClusterSize, ProcessSize
 
 Json = dict[str, Any]
 
@@ -38,17 +38,16 @@ def labels(target: Target, launch: Launch, role: str) -> dict[str, str]:
     }
 
 
-def memory_bytes(process: ProcessSize, target: Target) -> int:
-    """A JVM's heap and what it needs beside it."""
-    return process.memory_bytes + overhead_bytes(process, target)
+def beside_heap_bytes(size: ClusterSize, target: Target) -> int:
+    """Of an executor. Files in memory are counted as its own by the kernel that holds it to its limit."""
+    return _overhead_bytes(size.executor, target) + size.scratch_memory_of_executor
 
 
-def overhead_bytes(process: ProcessSize, target: Target) -> int:
+def _overhead_bytes(process: ProcessSize, target: Target) -> int:
     return max(_LEAST_OVERHEAD, int(process.memory_bytes * target.overhead))
 
 
 def driver_pod(target: Target, launch: Launch) -> Json:
-    size = launch.spec.size.driver
     driver = {
         **_container(target, places.DRIVER),
         "args": ["python3", "-m", "penstock.clusters.kubernetes.pod.driver"],
@@ -62,7 +61,7 @@ def driver_pod(target: Target, launch: Launch) -> Json:
             _port("driver", places.DRIVER_PORT),
             _port("blocks", places.BLOCKS_PORT),
         ],
-        "resources": resources(size, target),
+        "resources": driver_resources(launch.spec.size, target),
         "volumeMounts": [
             *volumes.mounts_of_every_container(target),
             volumes.mount("launch", places.LAUNCH, read_only=True),
@@ -111,7 +110,7 @@ def _executors_to_come(target: Target, launch: Launch) -> dict[str, str]:
     if launch.settings.get("spark.dynamicAllocation.enabled", "").lower() == "true":
         return {}
     size = launch.spec.size
-    asked = resources(size.executor, target)["requests"]
+    asked = executor_resources(size, target)["requests"]
     return {places.EXECUTORS: json.dumps({"number": size.executors, **asked})}
 
 
@@ -170,11 +169,20 @@ def encoded(value: bytes) -> str:
     return base64.b64encode(value).decode("ascii")
 
 
-def resources(size: ProcessSize, target: Target) -> Json:
-    memory = str(memory_bytes(size, target))
+def driver_resources(size: ClusterSize, target: Target) -> Json:
+    return _resources(size.driver, _overhead_bytes(size.driver, target), target)
+
+
+def executor_resources(size: ClusterSize, target: Target) -> Json:
+    """As Spark makes them of its settings (`plan.py`)."""
+    return _resources(size.executor, beside_heap_bytes(size, target), target)
+
+
+def _resources(process: ProcessSize, beside_heap: int, target: Target) -> Json:
+    memory = str(process.memory_bytes + beside_heap)
     return {
-        "requests": {"cpu": milli(size.cores * target.cpu_request), "memory": memory},
-        "limits": {"cpu": str(size.cores), "memory": memory},
+        "requests": {"cpu": milli(process.cores * target.cpu_request), "memory": memory},
+        "limits": {"cpu": str(process.cores), "memory": memory},
     }
 
 

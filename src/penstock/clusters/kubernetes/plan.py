@@ -67,7 +67,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
         "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
         "spark.executor.cores": str(size.executor.cores),
         "spark.executor.memory": f"{size.executor.memory_bytes >> 20}m",
-        "spark.executor.memoryOverhead": f"{_beside_heap(target, launch) >> 20}m",
+        "spark.executor.memoryOverhead": f"{manifest.beside_heap_bytes(size, target) >> 20}m",
         **_executors(launch),
         "spark.penstock.directory": str(places.CLUSTER),
         "spark.penstock.executors": str(size.executors),
@@ -109,12 +109,6 @@ def submit_options(launch: Launch) -> list[str]:
             options += [option, ",".join(map(as_uri, paths))]
     application = spec.application if spec.application == BUILT_IN else as_uri(spec.application)
     return [*options, application]
-
-
-def _beside_heap(target: Target, launch: Launch) -> int:
-    """Files in memory are counted as an executor's own by the kernel that holds it to its limit."""
-    size = launch.spec.size
-    return manifest.overhead_bytes(size.executor, target) + size.scratch_memory_bytes // size.executors
 
 
 def _executors(launch: Launch) -> dict[str, str]:

@@ -6,49 +6,76 @@ refused. Only what holds for every pod is: a quota with scopes is for the API se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from math import ceil, floor
 from typing import Any
 
-from penstock.clusters.base import Capacity
-from penstock.clusters.kubernetes.api import Api
-from penstock.clusters.kubernetes.manifest import KEEPER_RESOURCES
+from penstock.clusters.base import Bound, Capacity
+from penstock.clusters.kubernetes import demands, manifest
+from penstock.clusters.kubernetes.api import QUOTA_FIX, Api, listed_if_permitted
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.admission import CORES_PER_CORE
-from penstock.errors import Forbidden, NotFound
+from penstock.engine.admission import CORES_PER_CORE, gibibytes
+from penstock.engine.application import ClusterSize
 
 Json = Mapping[str, Any]
 
-_CPU = ("cpu", "requests.cpu")
-_MEMORY = {"memory": "requests", "requests.memory": "requests", "limits.memory": "limits"}
+_COUNTED = {
+    "cpu": ("requests", "cpu"),
+    "requests.cpu": ("requests", "cpu"),
+    "limits.cpu": ("limits", "cpu"),
+    "memory": ("requests", "memory"),
+    "requests.memory": ("requests", "memory"),
+    "limits.memory": ("limits", "memory"),
+}
+_PODS = ("pods", "count/pods")
 _ROUNDING = 1e-9
-_LEAST_CORES = 2
-"""Of an application: one for its driver, one for an executor."""
 
 
 def of_namespace(api: Api, namespace: str) -> list[Json]:
-    """None of them where they may not be looked at: then the API server alone knows."""
-    try:
-        found: list[Json] = api.get(f"/api/v1/namespaces/{namespace}/resourcequotas").get("items") or []
-    except (Forbidden, NotFound):
-        return []
-    return found
+    """Empty where they may not be looked at: then the API server alone knows."""
+    return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/resourcequotas")
 
 
 def within(capacity: Capacity, found: Iterable[Json], target: Target) -> Capacity:
-    """The capacity that quotas leave of one that the nodes have."""
-    keeper = float(quantity(str(KEEPER_RESOURCES["requests"]["cpu"])))
-    cores_of_keepers = 1 + keeper / (_LEAST_CORES * target.cpu_request)
-    for name, hard in _bounds(found):
-        if name in _CPU:
-            cores = int(hard / target.cpu_request / cores_of_keepers / CORES_PER_CORE + _ROUNDING)
-            capacity = replace(capacity, cores=min(capacity.cores, cores))
-        elif name in _MEMORY:
-            least = min(capacity.memory_bytes, int(hard))
-            beside = int(quantity(str(KEEPER_RESOURCES[_MEMORY[name]]["memory"])))
-            capacity = replace(capacity, memory_bytes=least, beside_bytes=max(capacity.beside_bytes, beside))
+    """The capacity that quotas leave of one that the nodes have: no more of either than their figures allow, and each
+    quota a bound that is counted as the API server does."""
+    for quota in found:
+        for name, hard in _hard(quota):
+            if name in _PODS:
+                capacity = _bounded(capacity, quota, name, hard, lambda size: 1.0 + size.executors)
+            elif name in _COUNTED:
+                kind, resource = _COUNTED[name]
+                capacity = _bounded(capacity, quota, name, hard, _asked(kind, resource, target))
+                left = hard - quantity(manifest.KEEPER_RESOURCES[kind][resource])
+                if resource == "memory":
+                    capacity = replace(capacity, memory_bytes=min(capacity.memory_bytes, max(int(left), 0)))
+                else:
+                    share = target.cpu_request if kind == "requests" else 1.0
+                    cores = ceil(floor(left / share + _ROUNDING) / CORES_PER_CORE)
+                    capacity = replace(capacity, cores=min(capacity.cores, max(cores, 0)))
     return capacity
+
+
+def _bounded(
+    capacity: Capacity, quota: Json, name: str, hard: float, asked: Callable[[ClusterSize], float]
+) -> Capacity:
+    shown = gibibytes if name.endswith("memory") else "{:g}".format
+    bound = Bound(f"the namespace's quota {quota['metadata']['name']} ({name})", hard, asked, QUOTA_FIX, shown)
+    return replace(capacity, bounds=(*capacity.bounds, bound))
+
+
+def _asked(kind: str, resource: str, target: Target) -> Callable[[ClusterSize], float]:
+    # Remembered: a queue asks for the same few sizes again and again.
+    @lru_cache(maxsize=256)
+    def asked(size: ClusterSize) -> float:
+        driver, executor = demands.of_driver(size, target), demands.of_executor(size, target)
+        each = [(demand.requests if kind == "requests" else demand.limits)[resource] for demand in (driver, executor)]
+        return each[0] + size.executors * each[1]
+
+    return asked
 
 
 def shortage(found: Iterable[Json], asked: Mapping[str, float]) -> str | None:
@@ -56,7 +83,7 @@ def shortage(found: Iterable[Json], asked: Mapping[str, float]) -> str | None:
     for quota in found:
         status = quota.get("status", {})
         for name, hard in (status.get("hard") or {}).items():
-            wanted = 1.0 if name in ("pods", "count/pods") else asked.get(name.rpartition(".")[2], 0.0)
+            wanted = 1.0 if name in _PODS else asked.get(name.rpartition(".")[2], 0.0)
             used = quantity(str((status.get("used") or {}).get(name, "0")))
             if wanted and used + wanted > quantity(str(hard)):
                 return f"{quota['metadata']['name']}: {name} {(status.get('used') or {}).get(name, '0')} of {hard} used"
@@ -71,9 +98,9 @@ def told(quota: Json) -> str:
     return f"{quota['metadata']['name']}: {', '.join(each)}"
 
 
-def _bounds(found: Iterable[Json]) -> Iterator[tuple[str, float]]:
-    for quota in found:
-        spec = quota.get("spec", {})
-        if not spec.get("scopes") and not spec.get("scopeSelector"):
-            for name, hard in (spec.get("hard") or {}).items():
-                yield name, quantity(str(hard))
+def _hard(quota: Json) -> Iterator[tuple[str, float]]:
+    """What it bounds of all pods; nothing where it is for some only."""
+    spec = quota.get("spec", {})
+    if not spec.get("scopes") and not spec.get("scopeSelector"):
+        for name, hard in (spec.get("hard") or {}).items():
+            yield name, quantity(str(hard))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.clusters.base import Capacity
-from penstock.clusters.kubernetes import manifest
+from penstock.clusters.kubernetes import demands
 from penstock.clusters.kubernetes.api import Api
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
@@ -41,21 +41,28 @@ def capacity_of(found: Iterable[Json], target: Target) -> Capacity:
 def too_large(size: ClusterSize, found: Iterable[Json], target: Target) -> Reason | None:
     """Why no node could ever hold one of the pods; None where one could, or nothing is known of any."""
     sizes = [_allocatable(node) for node in found if _takes_pods(node, target)]
-    for name, process in (("driver", size.driver), ("executor", size.executor)):
-        cores, memory = process.cores * target.cpu_request, manifest.memory_bytes(process, target)
+    keeper = demands.of_keeper().requests
+    for name, process, asked, beside in (
+        ("driver", size.driver, demands.of_driver(size, target).requests, keeper),
+        ("executor", size.executor, demands.of_executor(size, target).requests, _files_in_memory(size)),
+    ):
+        cores, memory = asked["cpu"], int(asked["memory"])
         if sizes and not any(cores <= most and memory <= holds for most, holds in sizes):
             has, holds = max(sizes)
             return Reason(
                 "too_large",
                 f"no node can hold the {name}: it needs {cores:g} cores and {memory >> 20} MiB with its overhead, "
-                f"the largest has {has:g} and {int(holds) >> 20}",
-                f"ask for less: {_fitting(name, process, sizes, target)}",
+                f"the largest has {has:g} and {holds >> 20}",
+                f"ask for less: {_fitting(name, process, has - beside['cpu'], holds - beside['memory'], target)}",
             )
     return None
 
 
-def _fitting(name: str, process: ProcessSize, sizes: Iterable[tuple[float, int]], target: Target) -> str:
-    has, holds = max(sizes)
+def _files_in_memory(size: ClusterSize) -> Mapping[str, float]:
+    return {"cpu": 0.0, "memory": float(size.scratch_memory_of_executor)}
+
+
+def _fitting(name: str, process: ProcessSize, has: float, holds: float, target: Target) -> str:
     cores = max(1, min(process.cores, int(has / target.cpu_request)))
     heap = min(process.memory_bytes, int(min(holds - (384 << 20), holds / (1 + target.overhead))))
     return f"--{name}-cores {cores} --{name}-memory {max(heap >> 20, 512)}m"

@@ -49,19 +49,15 @@ def _scratch_volume(target: Target) -> Json:
     return {"name": "spark-local-dir-1", "emptyDir": {**medium, "sizeLimit": str(scratch.size_bytes)}}
 
 
-def _memory_share(launch: Launch) -> int:
-    return launch.spec.size.scratch_memory_bytes // launch.spec.size.executors
-
-
 def memory_volume(launch: Launch) -> list[Json]:
     """An executor's share of the scratch in memory, where there is any."""
-    if not (share := _memory_share(launch)):
+    if not (share := launch.spec.size.scratch_memory_of_executor):
         return []
     return [{"name": "scratch-memory", "emptyDir": {"medium": "Memory", "sizeLimit": str(share)}}]
 
 
 def memory_mount(launch: Launch) -> list[Json]:
-    return [mount("scratch-memory", places.SCRATCH_MEMORY)] if _memory_share(launch) else []
+    return [mount("scratch-memory", places.SCRATCH_MEMORY)] if launch.spec.size.scratch_memory_of_executor else []
 
 
 def secret_volume(name: str, launch: Launch, items: Mapping[str, str]) -> Json:

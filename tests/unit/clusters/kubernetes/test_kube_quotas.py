@@ -11,8 +11,11 @@ from kubernetes_fake import FakeKubernetes
 from kubernetes_making import SIZE, TARGET, container, launch
 
 from penstock.clusters.base import Capacity
-from penstock.clusters.kubernetes import cluster, explanation, manifest, quotas
+from penstock.clusters import machine
+from penstock.clusters.kubernetes import cluster, explanation, manifest, plan, quotas
 from penstock.clusters.kubernetes.backend import KubernetesBackend
+from penstock.clusters.kubernetes.quantities import quantity
+from penstock.clusters.kubernetes.target import Target
 from penstock.engine import admission
 from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
@@ -32,21 +35,57 @@ def quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any)
     }
 
 
-@pytest.mark.parametrize("name", ["memory", "requests.memory", "limits.memory"])
-def test_as_many_applications_are_promised_room_as_their_pods_find(name: str) -> None:
-    pods = [manifest.driver_pod(TARGET, launch(spec=replace(launch().spec, size=SMALL)))]
-    kind = "limits" if name.startswith("limits") else "requests"
-    each = sum(
-        quotas.quantity(container["resources"][kind]["memory"])
-        for pod in pods
-        for container in pod["spec"]["containers"]
-    ) + manifest.memory_bytes(SMALL.executor, TARGET)
+def asked(size: ClusterSize, target: Target, name: str) -> float:
+    """As the API server adds it up: of each container of each pod."""
+    if name in ("pods", "count/pods"):
+        return 1 + size.executors
+    kind, _, resource = name.rpartition(".")
+    wanted = launch(spec=replace(launch().spec, size=size))
+    driver = manifest.driver_pod(target, wanted)["spec"]["containers"]
+    settings = plan.settings(target, wanted)
+    cores = {"requests": settings["spark.kubernetes.executor.request.cores"], "limits": settings["spark.executor.cores"]}
+    memory = int(settings["spark.executor.memory"][:-1]) + int(settings["spark.executor.memoryOverhead"][:-1])
+    executor = f"{memory}Mi" if resource == "memory" else cores[kind or "requests"]
+    pods = sum(quantity(container["resources"][kind or "requests"][resource]) for container in driver)
+    return pods + size.executors * quantity(executor)
+
+
+NAMES = (
+    *("cpu", "requests.cpu", "limits.cpu", "memory", "requests.memory", "limits.memory"),
+    *("pods", "count/pods"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", [SMALL, SIZE, replace(SIZE, scratch_memory_bytes=6 * GIB)])
+@pytest.mark.parametrize("more", [{}, {"overhead": 0.5, "cpu_request": 0.3}])
+def test_as_many_applications_are_promised_room_as_their_pods_find(
+    name: str, size: ClusterSize, more: dict[str, Any]
+) -> None:
+    target = replace(TARGET, **more)
+    each = asked(size, target, name)
     for number in (1, 2, 7):
-        has = quotas.within(NODES, [quota({name: str(int(each * number))})], TARGET)
-        assert admission.room(SMALL, [SMALL] * (number - 1), has, 100) is None
-        refused = admission.room(SMALL, [SMALL] * number, has, 100)
-        assert refused is not None
-        assert refused.code == "memory"
+        has = quotas.within(NODES, [quota({name: f"{round(each * number * 1000)}m"})], target)
+        assert admission.refuse(size, has) is None
+        assert admission.room(size, [size] * (number - 1), has) is None
+        assert admission.room(size, [size] * number, has) is not None
+
+
+def test_who_waits_for_a_quota_is_told_its_name_and_figures() -> None:
+    has = quotas.within(NODES, [quota({"limits.cpu": "7"})], TARGET)
+    waits = admission.room(SMALL, [SMALL, SMALL], has)
+    assert waits is not None
+    assert waits.code == "quota_exceeded"
+    assert waits.message == "it needs 3 of the namespace's quota team (limits.cpu), 1 are free"
+    assert "describe resourcequota" in waits.fix
+
+
+def test_the_usual_size_fits_a_quota_that_has_room_for_any() -> None:
+    least = quotas.within(NODES, [quota({"limits.cpu": "2.9", "pods": "9"})], TARGET)
+    assert admission.refuse(machine.default_size(least), least) is not None
+    for cores in ("3", "3.5", "4", "7", "8", "9.9"):
+        has = quotas.within(NODES, [quota({"limits.cpu": cores, "requests.memory": "8Gi"})], TARGET)
+        assert admission.refuse(machine.default_size(has), has) is None
 
 
 def test_cores_are_counted_as_pods_ask_for_them() -> None:
@@ -58,10 +97,11 @@ def test_cores_are_counted_as_pods_ask_for_them() -> None:
 
 
 def test_what_could_never_fit_is_refused_and_says_what_would() -> None:
-    has = quotas.within(NODES, [quota({"requests.memory": "4Gi"})], TARGET)
-    refused = admission.refuse(replace(SMALL, executors=10), has)
-    assert refused is not None
-    assert (refused.code, "--executors" in refused.fix) == ("too_large", True)
+    for hard in ({"requests.memory": "4Gi"}, {"pods": "4"}, {"limits.cpu": "5"}):
+        refused = admission.refuse(replace(SMALL, executors=10), quotas.within(NODES, [quota(hard)], TARGET))
+        assert refused is not None
+        assert refused.code == "too_large"
+        assert "--executors 3" in refused.fix
 
 
 def test_a_quota_for_some_pods_only_is_left_to_the_api_server() -> None:
@@ -101,7 +141,7 @@ def test_the_capacity_of_a_backend_is_what_nodes_and_quotas_both_allow(
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi"}}}
     kubernetes.objects["/api/v1/nodes/n"] = node
     kubernetes.objects["/api/v1/namespaces/lake/resourcequotas/team"] = quota({"requests.memory": "4Gi"})
-    assert backend.capacity().memory_bytes == 4 * GIB
+    assert backend.capacity().memory_bytes == 4 * GIB - (128 << 20), "a keeper's has no heap in it"
     assert backend.capacity().cores == 4
 
 
