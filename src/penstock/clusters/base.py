@@ -76,8 +76,8 @@ class Observation:
 
 @dataclass(frozen=True)
 class Bound:
-    """One more limit that all clusters of a backend keep together, in a unit of its own: `asked` says how much of `most`
-    a cluster of that size takes."""
+    """One more limit that all clusters of a backend keep together, in a unit of its own: `asked` says how much of
+    `most` a cluster of that size takes."""
 
     name: str
     most: float

@@ -58,6 +58,10 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
     refusal = admission.refuse(wanted, capacity)
     if refusal is None:
         return
+    if refusal.fix == "wait":
+        least = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
+        assert admission.refuse(least, capacity) is not None
+        return
     offered = dict(re.findall(r"--(\S+) (\d+)", refusal.fix))
     scratch = re.search(r"--conf spark\.penstock\.scratch\.memory=(\d+)m?$", refusal.fix)
     assert (scratch is not None) == (wanted.scratch_memory_bytes > 0)

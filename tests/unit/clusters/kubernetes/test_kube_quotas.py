@@ -10,8 +10,8 @@ import pytest
 from kubernetes_fake import FakeKubernetes
 from kubernetes_making import SIZE, TARGET, container, launch
 
-from penstock.clusters.base import Capacity
 from penstock.clusters import machine
+from penstock.clusters.base import Capacity
 from penstock.clusters.kubernetes import cluster, explanation, manifest, plan, quotas
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.quantities import quantity
@@ -43,7 +43,10 @@ def asked(size: ClusterSize, target: Target, name: str) -> float:
     wanted = launch(spec=replace(launch().spec, size=size))
     driver = manifest.driver_pod(target, wanted)["spec"]["containers"]
     settings = plan.settings(target, wanted)
-    cores = {"requests": settings["spark.kubernetes.executor.request.cores"], "limits": settings["spark.executor.cores"]}
+    cores = {
+        "requests": settings["spark.kubernetes.executor.request.cores"],
+        "limits": settings["spark.executor.cores"],
+    }
     memory = int(settings["spark.executor.memory"][:-1]) + int(settings["spark.executor.memoryOverhead"][:-1])
     executor = f"{memory}Mi" if resource == "memory" else cores[kind or "requests"]
     pods = sum(quantity(container["resources"][kind or "requests"][resource]) for container in driver)

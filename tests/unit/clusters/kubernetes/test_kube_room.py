@@ -25,7 +25,16 @@ def node(cpu: str, memory: str, *, labels: dict[str, str] | None = None, **spec:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("500m", 0.5), ("2", 2), ("1Gi", GIB), ("128974848", 128974848), ("1.5G", 1.5e9), ("1Ki", 1024)],
+    [
+        ("500m", 0.5),
+        ("2", 2),
+        ("1Gi", GIB),
+        ("128974848", 128974848),
+        ("1.5G", 1.5e9),
+        ("1Ki", 1024),
+        ("1e3", 1000),
+        ("12E", 12e18),
+    ],
 )
 def test_quantities_are_read(text: str, number: float) -> None:
     assert quantity(text) == number
@@ -51,6 +60,19 @@ def test_a_pod_that_fits_on_no_node_is_refused_though_all_together_could_hold_it
     assert problem is not None
     assert "executor" in problem.message
     assert "--executor-cores 4" in problem.fix
+
+
+def test_a_keeper_and_files_in_memory_need_room_on_the_node_too() -> None:
+    size = ClusterSize(ProcessSize(4, GIB), ProcessSize(4, 4 * GIB), 1, scratch_memory_bytes=12 * GIB)
+    driver = too_large(size, [node("4", "16Gi")], TARGET)
+    assert driver is not None
+    assert "the driver: it needs 4.05 cores" in driver.message
+    assert "--driver-cores 3" in driver.fix
+    executor = too_large(replace(size, driver=ProcessSize(1, GIB)), [node("4", "16Gi")], TARGET)
+    assert executor is not None
+    assert "--executor-memory 3686m" not in driver.fix
+    fitting = replace(size, driver=ProcessSize(3, GIB), executor=ProcessSize(4, 3500 << 20))
+    assert too_large(fitting, [node("4", "16Gi")], TARGET) is None
 
 
 def test_what_one_node_holds_is_no_problem_and_neither_is_not_knowing() -> None:
