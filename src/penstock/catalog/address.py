@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from sqlalchemy import URL
 
 from penstock.errors import InvalidInput
+from penstock.hosts import in_url
 
 VARIABLE = "PENSTOCK_DATABASE_URL"
 CATALOG_VARIABLE = "PENSTOCK_CATALOG_DATABASE_URL"
@@ -81,7 +82,7 @@ class DatabaseUrl:
         )
 
     def _server(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{in_url(self.host)}:{self.port}"
 
     def __str__(self) -> str:
         """For people: no password."""

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from penstock.certificates import certificates
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home, read_json, write_json
+from penstock.hosts import in_url
 from penstock.lake import credentials as secrets
 from penstock.lake.base import Credentials, Lake, Sts, require_s3
 
@@ -199,5 +200,4 @@ def checked_endpoint(text: str) -> str:
         raise wrong("it names no host")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise wrong("an endpoint ends after the host and port; the bucket goes to --bucket")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+    return f"{parts.scheme}://{in_url(parts.hostname)}" + (f":{port}" if port else "")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import InvalidInput, MissingRequirement
+from penstock.hosts import in_url
 
 PORT = 8440
 GRACE_SECONDS = 10
@@ -36,8 +37,7 @@ class Listening:
 
     @property
     def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
+        return f"{'https' if self.certificate else 'http'}://{in_url(self.host)}:{self.port}"
 
 
 def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
+from penstock.hosts import in_url
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_SECONDS = 60
@@ -74,9 +75,9 @@ def _of_pod(environment: Mapping[str, str], account: Path) -> Access:
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     token = account / "token"
     return Access(
-        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        server=f"https://{in_url(host)}:{port}",
         tls=ssl.create_default_context(cafile=str(account / "ca.crt")),
-        token=lambda: token.read_text(encoding="ascii").strip(),
+        token=lambda: _read(token),
         namespace=(account / "namespace").read_text(encoding="ascii").strip(),
         in_cluster=True,
     )
@@ -87,6 +88,8 @@ def _of_kubeconfig(path: Path, context: str | None) -> Access:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         chosen = context or content["current-context"]
         found = _named(content, "contexts", "context", chosen)
+        cluster = _named(content, "clusters", "cluster", (found or {}).get("cluster")) or {}
+        user = _named(content, "users", "user", (found or {}).get("user")) or {}
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise InvalidInput(
             f"{path} is not a kubeconfig with a current context",
@@ -100,8 +103,6 @@ def _of_kubeconfig(path: Path, context: str | None) -> Access:
             why=f"it has: {known}",
             fix=f"kubectl --kubeconfig '{path}' config get-contexts; then name one: context: NAME",
         )
-    cluster = _named(content, "clusters", "cluster", found.get("cluster")) or {}
-    user = _named(content, "users", "user", found.get("user")) or {}
     server = str(cluster.get("server", "")).rstrip("/")
     if not server.startswith(("https://", "http://")):
         raise InvalidInput(
@@ -150,10 +151,21 @@ def _content(entry: Mapping[str, Any], name: str, beside: Path) -> bytes | None:
 
 def _token(user: Mapping[str, Any], beside: Path) -> Token:
     if file := user.get("tokenFile"):
-        return lambda: (beside / str(file)).read_text(encoding="ascii").strip()
+        return lambda: _read(beside / str(file))
     if plugin := user.get("exec"):
         return Plugin(plugin).token
     return lambda: user.get("token")
+
+
+def _read(token: Path) -> str:
+    try:
+        return token.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MissingRequirement(
+            "The token for Kubernetes cannot be read",
+            why=f"{token}: {type(error).__name__}",
+            fix="sign in again; kubectl get pods shows whether it works",
+        ) from None
 
 
 class Plugin:

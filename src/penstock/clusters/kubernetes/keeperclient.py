@@ -13,6 +13,7 @@ from penstock.clusters.kubernetes import places
 from penstock.clusters.kubernetes.api import Api
 from penstock.clusters.kubernetes.relay import Entrance
 from penstock.errors import PenstockError
+from penstock.hosts import in_url
 
 _SECONDS = 10.0
 
@@ -80,8 +81,7 @@ class KeeperClient:
                 return self._api.call(method, self._proxy + path, headers=headers, params=params, seconds=_SECONDS)
             if address is None:
                 return None
-            host = f"[{address}]" if ":" in address else address
-            url = f"http://{host}:{places.KEEPER_PORT}{path}"
+            url = f"http://{in_url(address)}:{places.KEEPER_PORT}{path}"
             answer = httpx.request(method, url, headers=headers, params=params, timeout=_SECONDS, trust_env=False)
         except (PenstockError, httpx.HTTPError):
             return None

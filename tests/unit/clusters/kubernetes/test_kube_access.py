@@ -52,7 +52,7 @@ def test_no_kubeconfig_and_no_pod_is_said(tmp_path: Path) -> None:
         find_access(environment={"KUBECONFIG": str(tmp_path / "none")}, account=tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "a: {", "contexts: []"])
+@pytest.mark.parametrize("text", ["", "[1]", "a: {", "contexts: []", "current-context: a\ncontexts: [{context: {}}]"])
 def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "config").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput):
@@ -71,6 +71,13 @@ def test_a_token_is_read_anew_from_its_file(tmp_path: Path) -> None:
     assert access.token() == "first"
     (tmp_path / "token").write_text("second\n")
     assert access.token() == "second"
+
+
+def test_a_token_that_cannot_be_read_is_told_with_where_it_should_be(tmp_path: Path) -> None:
+    access = find_access(str(kubeconfig(tmp_path / "config", {"tokenFile": "gone"})))
+    with pytest.raises(MissingRequirement) as refused:
+        access.token()
+    assert str(tmp_path / "gone") in refused.value.why
 
 
 def plugin(tmp_path: Path, status: dict[str, str]) -> Plugin:

@@ -19,6 +19,7 @@ from penstock.clusters.kubernetes.pod.children import Child
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import ClusterSize
 from penstock.home import write_atomically, write_json
+from penstock.hosts import in_url
 
 _PYTHON = "python3"
 
@@ -103,7 +104,7 @@ def jvm_options() -> list[str]:
 def _of_this_pod(environment: Mapping[str, str]) -> dict[str, str]:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
     return {
-        "spark.master": f"k8s://https://{f'[{host}]' if ':' in host else host}:{port}",
+        "spark.master": f"k8s://https://{in_url(host)}:{port}",
         "spark.driver.host": environment["PENSTOCK_POD_IP"],
         # What Spark tells executors to call (spark.kubernetes.executor.useDriverPodIP).
         "spark.driver.bindAddress": environment["PENSTOCK_POD_IP"],
