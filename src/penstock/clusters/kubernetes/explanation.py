@@ -17,6 +17,7 @@ from penstock.clusters.base import Phase
 from penstock.clusters.kubernetes import places
 from penstock.clusters.kubernetes.api import QUOTA_FIX
 from penstock.clusters.kubernetes.quantities import quantity
+from penstock.clusters.kubernetes.reports import container_state
 from penstock.engine.application import Reason
 
 Json = Mapping[str, Any]
@@ -56,7 +57,7 @@ def of_driver(pod: Json | None, *, at: datetime, patience_seconds: float, events
     if pod is None:
         return Seen(Phase.LOST, reason=_gone())
     status = pod.get("status", {})
-    driver, keeper = _state(status, places.DRIVER), _state(status, places.KEEPER)
+    driver, keeper = container_state(pod, places.DRIVER), container_state(pod, places.KEEPER)
     if ended := driver.get("terminated"):
         code = int(ended.get("exitCode", 1))
         return Seen(Phase.ENDED, code, _of_end(pod, ended, keeper, code) if code else None)
@@ -78,7 +79,7 @@ def of_executors(pods: Iterable[Json]) -> Reason | None:
     for pod in sorted(pods, key=lambda found: str(found["metadata"]["name"])):
         status = pod.get("status", {})
         if status.get("phase") == "Pending":
-            reason, _ = _of_start(pod, (_state(status, places.EXECUTOR),), ())
+            reason, _ = _of_start(pod, (container_state(pod, places.EXECUTOR),), ())
             if reason is not None:
                 waiting, first = waiting + 1, first or reason
     if first is None:
@@ -113,7 +114,7 @@ def of_quota(number: int, shortage: str) -> Reason:
 def loss_of_executor(pod: Json) -> str | None:
     """Why an executor pod ended otherwise than in order; None where it did not."""
     status = pod.get("status", {})
-    ended = _state(status, places.EXECUTOR).get("terminated")
+    ended = container_state(pod, places.EXECUTOR).get("terminated")
     if status.get("reason") == "Evicted":
         return f"evicted: {status.get('message', '')}".rstrip(": ")
     if ended and ended.get("reason") == "OOMKilled":
@@ -237,11 +238,6 @@ def _disruption(status: Json) -> Json | None:
         ),
         None,
     )
-
-
-def _state(status: Json, container: str) -> Json:
-    found = (entry.get("state") for entry in status.get("containerStatuses") or [] if entry.get("name") == container)
-    return next(found, None) or {}
 
 
 def _memory_limit(pod: Json) -> str | None:

@@ -15,11 +15,11 @@ _KEPT = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
 
 
 def driver_runs(pod: Json) -> bool:
-    return "running" in _state(pod, places.DRIVER)
+    return "running" in container_state(pod, places.DRIVER)
 
 
 def keeper_runs(pod: Json) -> bool:
-    return "running" in _state(pod, places.KEEPER)
+    return "running" in container_state(pod, places.KEEPER)
 
 
 def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
 
 def _note(pod: Json | None) -> Json:
     """What a keeper left in its pod's status when it went."""
-    text = _state(pod or {}, places.KEEPER).get("terminated", {}).get("message")
+    text = container_state(pod or {}, places.KEEPER).get("terminated", {}).get("message")
     try:
         found = json.loads(text) if text else {}
     except ValueError:
@@ -54,7 +54,7 @@ def _note(pod: Json | None) -> Json:
 
 
 def _end_of_container(pod: Json | None) -> Json:
-    ended = _state(pod or {}, places.DRIVER).get("terminated") or {}
+    ended = container_state(pod or {}, places.DRIVER).get("terminated") or {}
     return {
         "exit_code": ended.get("exitCode"),
         "started_ms": _ms(ended.get("startedAt")),
@@ -62,7 +62,8 @@ def _end_of_container(pod: Json | None) -> Json:
     }
 
 
-def _state(pod: Json, container: str) -> Json:
+def container_state(pod: Json, container: str) -> Json:
+    """`waiting`, `running` or `terminated`, with what is told of it; empty where nothing is."""
     statuses = pod.get("status", {}).get("containerStatuses") or []
     return next((entry.get("state") for entry in statuses if entry.get("name") == container), None) or {}
 

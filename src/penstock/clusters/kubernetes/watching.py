@@ -28,6 +28,8 @@ class PodWatch:
         self._changing = threading.Condition()
         self._listed = False
         self._closed = threading.Event()
+        self._pause = _PAUSE_SECONDS
+        """Before asking anew, where something stood in the way; longer the longer that lasts."""
         threading.Thread(target=self._run, name="pod-watch", daemon=True).start()
 
     def pods(self) -> Mapping[str, Mapping[str, Any]]:
@@ -47,18 +49,16 @@ class PodWatch:
         self._closed.set()
 
     def _run(self) -> None:
-        pause = _PAUSE_SECONDS
         while not self._closed.is_set():
             problem = self._list_and_follow()
             # History the server has forgotten is what listing again is for; nothing is wrong.
             if isinstance(problem, Refused) and problem.status == _GONE:
-                pause = _PAUSE_SECONDS
                 continue
             with self._changing:
                 self._problem = problem
                 self._changing.notify_all()
-            self._closed.wait(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            self._closed.wait(self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
 
     def _list_and_follow(self) -> PenstockError | None:
         """Until it is closed, or something stands in the way."""
@@ -66,6 +66,7 @@ class PodWatch:
             version = self._list()
             while not self._closed.is_set():
                 version = self._follow(version)
+                self._pause = _PAUSE_SECONDS
         except PenstockError as error:
             return error
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.clusters.kubernetes import watching as kubernetes_watching
 from penstock.clusters.kubernetes.api import Refused
 from penstock.clusters.kubernetes.watching import PodWatch
 from penstock.errors import ClusterError
@@ -83,6 +84,17 @@ def test_history_that_is_forgotten_is_listed_anew(watching: Callable[[Server], P
     server = Server([["a"], ["b"]], [[Refused(410, "too old")]])
     watch = watching(server)
     within(lambda: set(watch.pods()) == {"b"})
+
+
+def test_after_a_watch_that_went_well_the_next_trouble_is_met_without_delay(
+    watching: Callable[[Server], PodWatch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_watching, "_PAUSE_SECONDS", 0.01)
+    broken = ClusterError("The Kubernetes API server does not answer")
+    server = Server([["a"]], [[broken], [broken], [broken], []])
+    watch = watching(server)
+    within(lambda: len(server.versions) == 5)
+    assert watch._pause == 0.01
 
 
 def test_a_server_that_comes_back_is_asked_again_and_before_that_is_complained_of(
