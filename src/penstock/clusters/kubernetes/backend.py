@@ -46,6 +46,7 @@ _EXECUTOR_GRACE_SECONDS = 5
 _DEATH_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 _CAPACITY_SECONDS = 5.0
+_USABLE_SECONDS = 30.0
 
 
 class KubernetesBackend(ClusterBackend):
@@ -62,6 +63,8 @@ class KubernetesBackend(ClusterBackend):
         self._opened: Api | None = None
         self._asking = threading.Lock()
         self._capacity: tuple[Capacity, float] | None = None
+        self._checking = threading.Lock()
+        self._usable_at: float | None = None
         self._clusters: Followed[Cluster] = Followed()
         self._postponed: dict[str, Postponed] = {}
 
@@ -86,7 +89,11 @@ class KubernetesBackend(ClusterBackend):
             return self._capacity[0]
 
     def check(self, spec: ApplicationSpec) -> None:
-        checking.require_usable(self.api, self._target)
+        """That a pod can be made there holds for a while once it was seen: seeing it takes some forty requests."""
+        with self._checking:
+            if self._usable_at is None or time.monotonic() - self._usable_at > _USABLE_SECONDS:
+                checking.require_usable(self.api, self._target)
+                self._usable_at = time.monotonic()
         checking.require_fit(self.api, self._target, spec.size)
 
     def handle(self, application_id: str) -> Handle:
@@ -101,7 +108,8 @@ class KubernetesBackend(ClusterBackend):
             self._postponed[launch.application_id] = Postponed(launch, refused)
 
     def _make(self, launch: Launch) -> None:
-        """The pod first: it owns its secret, and waits for it."""
+        """The pod before its secret: it owns that, and waits for it."""
+        content = self._content(launch)
         pods = f"/api/v1/namespaces/{self._target.namespace}/pods"
         name = places.object_name(launch.application_id)
         try:
@@ -121,7 +129,12 @@ class KubernetesBackend(ClusterBackend):
                 why=missing.why,
                 fix=f"kubectl create namespace {self._target.namespace}",
             ) from missing
-        self._tell(launch, pod)
+        try:
+            body = manifest.secret(self._target, launch, dict(pod), content)
+            self.api.create(f"/api/v1/namespaces/{self._target.namespace}/secrets", body)
+        except Refused as refused:
+            if refused.status != _CONFLICT:
+                raise
 
     def observe(self, handle: Handle) -> Observation:
         if postponed := self._postponed.get(str(handle["application_id"])):
@@ -210,26 +223,24 @@ class KubernetesBackend(ClusterBackend):
         shutil.rmtree(self._home.application(str(handle["application_id"])), ignore_errors=True)
         self._clusters.forget(str(handle["application_id"]))
 
-    def _tell(self, launch: Launch, pod: Mapping[str, Any]) -> None:
+    def _content(self, launch: Launch) -> Mapping[str, bytes]:
+        """Of its secret. Raises `InvalidInput` where that cannot be had, or is too large for one."""
         try:
             content = {
                 **plan.content(self._target, launch, token=secrets.token_hex(32), authentication=secrets.token_hex(32)),
                 **localfiles.content(launch),
             }
         except OSError as error:
-            raise InvalidInput(f"{error.filename} cannot be read", why=str(error.strerror)) from error
+            raise InvalidInput(
+                f"{error.filename} cannot be read", why=str(error.strerror), fix=f"ls -l '{error.filename}'"
+            ) from error
         if sum(map(len, content.values())) > _MOST_IN_A_SECRET:
             raise InvalidInput(
                 "The application's local files are too large to travel with its pod",
                 why=f"Kubernetes carries 1 MiB; {', '.join(localfiles.paths(launch))}",
                 fix="penstock lake put FILE KEY, then name it as s3a://BUCKET/KEY",
             )
-        try:
-            body = manifest.secret(self._target, launch, dict(pod), content)
-            self.api.create(f"/api/v1/namespaces/{self._target.namespace}/secrets", body)
-        except Refused as refused:
-            if refused.status != _CONFLICT:
-                raise
+        return content
 
     def _delete(self, cluster: Cluster, grace_seconds: int) -> None:
         self.api.delete(cluster.pod_path, grace_seconds=grace_seconds)

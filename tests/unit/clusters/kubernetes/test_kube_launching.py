@@ -1,0 +1,70 @@
+"""What can be known before there is a pod is refused before; what was seen to be good is not asked about each time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kubernetes_fake import FakeKubernetes
+from kubernetes_making import TARGET, launch
+
+from penstock.clusters.kubernetes import backend as backends
+from penstock.clusters.kubernetes import checking
+from penstock.clusters.kubernetes.backend import KubernetesBackend
+from penstock.errors import ClusterError, InvalidInput
+from penstock.home import Home
+
+
+@pytest.fixture
+def kubernetes() -> FakeKubernetes:
+    return FakeKubernetes()
+
+
+@pytest.fixture
+def backend(tmp_path: Path, kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch) -> KubernetesBackend:
+    backend = KubernetesBackend(Home(tmp_path / "home"), TARGET)
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    return backend
+
+
+def test_local_files_that_no_secret_can_carry_are_refused_before_there_is_a_pod(
+    backend: KubernetesBackend, kubernetes: FakeKubernetes, tmp_path: Path
+) -> None:
+    spec = launch().spec
+    large = tmp_path / "large.py"
+    large.write_bytes(b"#" * (1 << 20))
+    with pytest.raises(InvalidInput) as refused:
+        backend.launch(launch(spec=replace(spec, application=str(large))))
+    assert "penstock lake put" in refused.value.fix
+    with pytest.raises(InvalidInput) as refused:
+        backend.launch(launch(spec=replace(spec, application=str(tmp_path / "gone.py"))))
+    assert (refused.value.why, str(tmp_path / "gone.py") in refused.value.fix) == ("No such file or directory", True)
+    assert kubernetes.made == []
+
+
+def test_a_cluster_that_was_seen_to_be_usable_is_not_asked_about_by_every_submission(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(checking, "require_usable", lambda *_: asked.append(1))
+    for _ in range(3):
+        backend.check(launch().spec)
+    assert len(asked) == 1
+    monkeypatch.setattr(backends, "_USABLE_SECONDS", -1.0)
+    backend.check(launch().spec)
+    assert len(asked) == 2
+
+
+def test_one_that_was_not_is_asked_about_again(backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(*_: object) -> None:
+        asked.append(1)
+        raise ClusterError("Kubernetes cannot run it: namespace")
+
+    monkeypatch.setattr(checking, "require_usable", refuse)
+    for _ in range(2):
+        with pytest.raises(ClusterError):
+            backend.check(launch().spec)
+    assert len(asked) == 2
