@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -49,19 +50,23 @@ def make(python: str, to: Path, *, at: int) -> None:
             why="the base of the image is made by it of Debian's packages",
             fix="sudo apt-get install --yes mmdebstrap, or --base a root directory, a tar of one, or another image",
         )
-    made = subprocess.run(
-        command(release, to),
-        env={**os.environ, "SOURCE_DATE_EPOCH": str(at)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_SECONDS,
-        check=False,
-    )
-    if made.returncode:
+    try:
+        made = subprocess.run(
+            command(release, to),
+            env={**os.environ, "SOURCE_DATE_EPOCH": str(at)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+        failed = "\n".join(made.stderr.strip().splitlines()[-5:]) if made.returncode else None
+    except subprocess.TimeoutExpired:
+        failed = f"it had not ended after {_SECONDS // 60} minutes"
+    if failed is not None:
         raise MissingRequirement(
             "mmdebstrap could not make the base",
-            why="\n".join(made.stderr.strip().splitlines()[-5:]),
-            fix="run it by hand to see more: " + " ".join(f"'{part}'" for part in command(release, to)),
+            why=failed,
+            fix=f"run it by hand to see more: {shlex.join(command(release, to))}",
         )

@@ -10,6 +10,7 @@ import platform
 import posixpath
 import stat
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,7 +56,9 @@ def opened(path: Path) -> Iterator[Root]:
         raise InvalidInput(f"There is no {path}", fix="--base a root directory, a tar of one, or an OCI layout")
     if path.is_dir():
         layout = (path / oci.LAYOUT_FILE).is_file()
-        yield _image(_Directory(path), path) if layout else _root(_of_directory(path))
+        with _damage_told(path):
+            root = _image(_Directory(path), path) if layout else _root(_of_directory(path))
+        yield root
         return
     try:
         archive = tarfile.open(path)  # noqa: SIM115 - closed below; what it raises is told first
@@ -64,8 +67,20 @@ def opened(path: Path) -> Iterator[Root]:
             f"{path} is no tar archive", why=str(error), fix="--base a root directory or a tar"
         ) from error
     with archive:
-        files = _Archive(archive)
-        yield _image(files, path) if files.has(oci.LAYOUT_FILE) else _root(_of_archive(archive))
+        with _damage_told(path):
+            files = _Archive(archive)
+            root = _image(files, path) if files.has(oci.LAYOUT_FILE) else _root(_of_archive(archive))
+        yield root
+
+
+@contextlib.contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, EOFError, OSError, KeyError, zlib.error) as error:
+        raise InvalidInput(
+            f"{path} cannot be read to its end", why=str(error) or type(error).__name__, fix="make or fetch it anew"
+        ) from error
 
 
 def _root(entries: Iterable[Entry]) -> Root:

@@ -194,6 +194,17 @@ def test_a_damaged_image_as_base_is_refused(tmp_path: Path) -> None:
             built(tmp_path / "a.tar", layout)
 
 
+def test_a_base_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+    whole = tmp_path / "root.tar"
+    root = a_root(tmp_path / "root")
+    (root / "large").write_bytes(bytes(1 << 20))
+    packed(root, whole)
+    cut = tmp_path / "cut.tar"
+    cut.write_bytes(whole.read_bytes()[: 1 << 19])
+    with pytest.raises(InvalidInput, match="cannot be read to its end"):
+        built(tmp_path / "a.tar", cut)
+
+
 def test_nothing_is_left_behind_where_it_fails(tmp_path: Path) -> None:
     to = tmp_path / "out"
     to.mkdir()
@@ -219,6 +230,21 @@ def test_without_mmdebstrap_it_says_what_to_install(tmp_path: Path, monkeypatch:
     assert "apt-get install" in refused.value.fix
     with pytest.raises(MissingRequirement, match=r"No release of Debian has Python 3\.99"):
         debian.make("3.99", tmp_path / "root.tar", at=0)
+
+
+def test_a_base_that_cannot_be_made_says_why_and_how_to_see_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "mmdebstrap"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for script, told in (("echo E: no mirror >&2; exit 25", "no mirror"), ("exec sleep 60", "had not ended")):
+        tool.write_text(f"#!/bin/sh\n{script}\n")
+        tool.chmod(0o755)
+        monkeypatch.setattr(debian, "_SECONDS", 0.5)
+        with pytest.raises(MissingRequirement) as refused:
+            debian.make("3.11", tmp_path / "root.tar", at=0)
+        assert told in refused.value.why
+        assert "mmdebstrap --quiet" in refused.value.fix
 
 
 def test_the_command_prints_the_digest_and_each_layer_s_size(tmp_path: Path) -> None:
