@@ -7,7 +7,7 @@
   they should, none is lost or doubled, and no more than two have pods at any moment;
 - `tpcds`: the 104 queries at `--scale`, on one executor of two cores, and every answer checked.
 
-At last: what is left in the namespace that is Penstock's. Ends with 1 where a claim does not hold. What pods that are
+At last: what is in the namespace that was not there before. Ends with 1 where a claim does not hold. What pods that are
 killed cost is shown by tests/integration/test_kubernetes_applications.py.
 """
 
@@ -31,21 +31,30 @@ from tests.within_reach import LAKE, lake_and_database
 
 from penstock import Client
 from penstock.clusters.choice import VARIABLE
-from penstock.clusters.kubernetes import manifest, places
+from penstock.clusters.kubernetes import demands, places
 from penstock.clusters.kubernetes.access import find_access
 from penstock.clusters.kubernetes.api import Api
 from penstock.clusters.kubernetes.target import Target, read_target
-from penstock.engine.application import ProcessSize, State
+from penstock.engine.application import ClusterSize, ProcessSize, State
 from penstock.engine.engine import Engine
 from penstock.home import Home
 from penstock.lake.registry import Lakes
+from penstock.processes import until
 
 _SAYS = "import sys\nprint('number', sys.argv[1])\n"
-_SIZE = ProcessSize(1, 512 << 20)
+_SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
 _QUOTA = "penstock-load"
 _AT_ONCE = 2
 _LOOK_SECONDS = 2.0
+_CLEARED_SECONDS = 60.0
 _PARTS = ("first", "queue", "tpcds")
+_KINDS = (
+    *(f"api/v1/{kind}" for kind in ("pods", "secrets", "configmaps", "services", "persistentvolumeclaims")),
+    *(f"api/v1/{kind}" for kind in ("resourcequotas", "limitranges", "serviceaccounts", "replicationcontrollers")),
+    *(f"apis/rbac.authorization.k8s.io/v1/{kind}" for kind in ("roles", "rolebindings")),
+    *(f"apis/apps/v1/{kind}" for kind in ("deployments", "daemonsets", "replicasets", "statefulsets")),
+    *(f"apis/batch/v1/{kind}" for kind in ("jobs", "cronjobs")),
+)
 
 
 def first(home: Home, rounds: int) -> dict[str, Any]:
@@ -67,6 +76,7 @@ def queue(home: Home, api: Api, target: Target, count: int, patience: float) -> 
     most, began = 0, time.monotonic()
     with quota_of(api, target, _AT_ONCE), serving(home) as url:
         client = Client(url, token=token_of_its_own(home))
+        others = {it.id for it in client.applications()}
         ids = [
             client.submit(
                 program,
@@ -89,6 +99,7 @@ def queue(home: Home, api: Api, target: Target, count: int, patience: float) -> 
             time.sleep(_LOOK_SECONDS)
         took = time.monotonic() - began
         ended = {one: client.application(one) for one in ids}
+        more = {it.id for it in client.applications()} - others - set(ids)
         wrong = [
             f"{one} said {said!r}"
             for number, one in enumerate(ids)
@@ -98,6 +109,9 @@ def queue(home: Home, api: Api, target: Target, count: int, patience: float) -> 
     waited = [(it.admitted_at - it.submitted_at).total_seconds() for it in ended.values() if it.admitted_at is not None]
     states = Counter(it.state.value for it in ended.values())
     unlike = [f"{number} applications are {state}" for state, number in states.items() if state != "finished"]
+    doubled = [f"{count} were submitted, {len(set(ids))} have an id, {len(more)} more are recorded"]
+    if len(set(ids)) == count and not more:
+        doubled = []
     beyond = [f"{most} had a driver pod at once"] if most > _AT_ONCE else []
     return {
         "applications": count,
@@ -106,7 +120,7 @@ def queue(home: Home, api: Api, target: Target, count: int, patience: float) -> 
         "attempts": max(it.attempt for it in ended.values()),
         "most driver pods at once": most,
         "waited for room, seconds": spread(waited) if waited else {},
-        "broken": [*wrong, *unlike, *beyond],
+        "broken": [*doubled, *wrong, *unlike, *beyond],
     }
 
 
@@ -127,14 +141,13 @@ def tpcds(home: Home, scale: float) -> dict[str, Any]:
 @contextlib.contextmanager
 def quota_of(api: Api, target: Target, applications: int) -> Iterator[None]:
     """Room for so many of one driver and one executor."""
-    keeper = 128 << 20
-    each = 2 * manifest.memory_bytes(_SIZE, target) + keeper
+    each = sum(pod(_SIZE, target).requests["memory"] for pod in (demands.of_driver, demands.of_executor))
     path = f"/api/v1/namespaces/{target.namespace}/resourcequotas"
     body = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": {"name": _QUOTA},
-        "spec": {"hard": {"requests.memory": str(applications * each)}},
+        "spec": {"hard": {"requests.memory": str(round(applications * each))}},
     }
     # One may be left of a run that was killed.
     api.delete(f"{path}/{_QUOTA}")
@@ -145,13 +158,20 @@ def quota_of(api: Api, target: Target, applications: int) -> Iterator[None]:
         api.delete(f"{path}/{_QUOTA}")
 
 
-def left(api: Api, target: Target) -> list[str]:
-    found = []
-    for kind in ("pods", "secrets", "configmaps", "services", "persistentvolumeclaims"):
-        path = f"/api/v1/namespaces/{target.namespace}/{kind}"
-        items = api.get(path, labelSelector=places.APPLICATION_LABEL).get("items") or []
-        found += [f"{kind}/{item['metadata']['name']}" for item in items]
+def objects(api: Api, target: Target) -> set[str]:
+    """All that is in the namespace and that somebody made on purpose."""
+    found = set()
+    for kind in _KINDS:
+        group, _, plural = kind.rpartition("/")
+        items = api.get(f"/{group}/namespaces/{target.namespace}/{plural}").get("items") or []
+        found |= {f"{plural}/{item['metadata']['name']}" for item in items}
     return found
+
+
+def left(api: Api, target: Target, before: set[str]) -> list[str]:
+    """What is there beyond `before`, once Kubernetes has had time to take away what pods owned."""
+    until(lambda: objects(api, target) <= before, _CLEARED_SECONDS, pause_seconds=1.0)
+    return sorted(objects(api, target) - before)
 
 
 def run(home: Home, given: argparse.Namespace) -> Mapping[str, Any]:
@@ -162,6 +182,7 @@ def run(home: Home, given: argparse.Namespace) -> Mapping[str, Any]:
         "nodes": len(api.get("/api/v1/nodes")["items"]),
     }
     home.create()
+    before = objects(api, target)
     with lake_and_database(home, given.host) as database:
         os.environ.update({**database, VARIABLE: str(given.cluster)})
         Lakes(home).set_default(LAKE)
@@ -171,7 +192,7 @@ def run(home: Home, given: argparse.Namespace) -> Mapping[str, Any]:
             result["queue"] = queue(home, api, target, given.applications, given.patience)
         if "tpcds" in given.parts:
             result["tpcds"] = tpcds(home, given.scale)
-    result["left in the namespace"] = left(api, target)
+    result["left in the namespace"] = left(api, target, before)
     broken = [it for part in ("queue", "tpcds") for it in result.get(part, {}).pop("broken", [])]
     broken += [f"{it} is left" for it in result["left in the namespace"]]
     return {**result, "broken": broken}

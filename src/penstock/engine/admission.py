@@ -135,12 +135,15 @@ def _within(bounds: Sequence[Bound], size: ClusterSize) -> ClusterSize | None:
 def _a_step_smaller(size: ClusterSize) -> Iterator[ClusterSize]:
     if size.executors > 1:
         yield replace(size, executors=size.executors - 1)
-    for name, process in (("executor", size.executor), ("driver", size.driver)):
-        if process.memory_bytes > _LEAST_HEAP:
-            less = replace(process, memory_bytes=max(process.memory_bytes - _STEP, _LEAST_HEAP))
-            yield replace(size, **{name: less})
-        if process.cores > 1:
-            yield replace(size, **{name: replace(process, cores=process.cores - 1)})
+    yield from (replace(size, executor=less) for less in _a_step_less(size.executor))
+    yield from (replace(size, driver=less) for less in _a_step_less(size.driver))
+
+
+def _a_step_less(process: ProcessSize) -> Iterator[ProcessSize]:
+    if process.memory_bytes > _LEAST_HEAP:
+        yield replace(process, memory_bytes=max(process.memory_bytes - _STEP, _LEAST_HEAP))
+    if process.cores > 1:
+        yield replace(process, cores=process.cores - 1)
 
 
 def _options(size: ClusterSize, smaller: ClusterSize) -> str:
@@ -163,7 +166,7 @@ def _heap(promise: int) -> int:
     return max(heap >> 20, 1) << 20
 
 
-def gibibytes(count: int) -> str:
+def gibibytes(count: float) -> str:
     return f"{count / (1 << 30):.1f} GiB"
 
 

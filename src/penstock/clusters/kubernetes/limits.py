@@ -5,7 +5,7 @@ Only what can be known before a pod is made: ratios and the limits of storage ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.clusters.kubernetes import demands
@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 _FIX = "ask for what it allows: --driver-memory, --executor-memory, --executor-cores; kubectl describe limitrange"
 
 
-def of_namespace(api: Api, namespace: str) -> list[Json]:
+def of_namespace(api: Api, namespace: str) -> Sequence[Json]:
     """Empty where they may not be looked at: then the API server alone knows."""
     return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/limitranges")
 

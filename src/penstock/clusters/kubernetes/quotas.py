@@ -6,7 +6,7 @@ refused. Only what holds for every pod is: a quota with scopes is for the API se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, floor
@@ -34,7 +34,7 @@ _PODS = ("pods", "count/pods")
 _ROUNDING = 1e-9
 
 
-def of_namespace(api: Api, namespace: str) -> list[Json]:
+def of_namespace(api: Api, namespace: str) -> Sequence[Json]:
     """Empty where they may not be looked at: then the API server alone knows."""
     return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/resourcequotas")
 
