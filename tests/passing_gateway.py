@@ -43,7 +43,11 @@ class PassingGateway:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                store = socket.create_connection(self._upstream)
+                try:
+                    store = socket.create_connection(self._upstream)
+                except OSError:
+                    client.close()
+                    continue
                 threading.Thread(target=self._pass, args=(client, store, True), daemon=True).start()
                 threading.Thread(target=self._pass, args=(store, client, False), daemon=True).start()
 
@@ -55,4 +59,6 @@ class PassingGateway:
                 if not self.passes():
                     return
                 target.sendall(data)
+        # Also where a side broke off: the other would wait for it, and this process keep both connections.
+        with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_WR)
