@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from penstock import __version__
 from penstock.cli.server import SERVER_VARIABLE, choose, server
-from penstock.errors import InvalidInput, PenstockError
+from penstock.errors import CatalogError, InvalidInput, PenstockError
 from penstock.home import Home
 
 DEFECT_EXIT_CODE = 70
@@ -160,10 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         command().main(args=arguments, prog_name="penstock")
     except PenstockError as error:
-        if os.environ.get("PENSTOCK_DEBUG"):
-            traceback.print_exc()
-        _explain(error)
-        raise SystemExit(error.exit_code) from None
+        raise _explained(error) from None
     except BrokenPipeError:
         # Whoever read our output has enough; say nothing, and do not let Python's exit say it either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -171,10 +168,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
+        if lost := _lost_database(error):
+            raise _explained(lost) from None
         if os.environ.get("PENSTOCK_DEBUG"):
             raise
         _write_down(error)
         raise SystemExit(DEFECT_EXIT_CODE) from None
+
+
+def _lost_database(error: Exception) -> PenstockError | None:
+    """What is to be said where the database went away in the middle of a command, at whatever statement."""
+    # Who met the database has loaded this; the others need not.
+    records = sys.modules.get("penstock.engine.records")
+    if records is None or not isinstance(error, records.CONNECTION_LOST):
+        return None
+    return CatalogError(
+        "The database was lost on the way",
+        why=str(getattr(error, "orig", error)).strip().partition("\n")[0],
+        fix="see that it runs (penstock up starts the embedded one), and look what has become of it: penstock apps",
+    )
+
+
+def _explained(error: PenstockError) -> SystemExit:
+    if os.environ.get("PENSTOCK_DEBUG"):
+        traceback.print_exc()
+    _explain(error)
+    return SystemExit(error.exit_code)
 
 
 def _explain(error: PenstockError) -> None:

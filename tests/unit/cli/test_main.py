@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from penstock.cli import main, options
-from penstock.errors import InvalidInput, NotFound
+from penstock.errors import CatalogError, InvalidInput, NotFound
 
 
 def run(*arguments: str) -> int:
@@ -63,6 +65,23 @@ def test_a_defect_is_written_down_and_said_in_short(
     assert "Traceback" not in said
     (report,) = (home / "defects").iterdir()
     assert "Traceback" in report.read_text(encoding="utf-8")
+
+
+def test_a_database_that_goes_away_in_the_middle_is_no_defect(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    importlib.import_module("penstock.engine.records")
+
+    def cut_off() -> None:
+        raise psycopg.OperationalError("connection to server at 127.0.0.1 failed\nIs the server running?")
+
+    monkeypatch.setattr(main, "command", cut_off)
+    assert run("apps") == CatalogError.exit_code
+    said = capsys.readouterr().err
+    assert "connection to server at 127.0.0.1 failed" in said
+    assert "penstock up" in said
+    assert "defect" not in said
+    assert not (home / "defects").exists()
 
 
 def test_nothing_of_a_refused_run_stays(home: Path) -> None:
