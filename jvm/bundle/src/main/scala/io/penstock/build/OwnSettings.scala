@@ -23,7 +23,8 @@ object OwnSettings {
     Declared(CacheSettings.DiskSize, "string", Some("10%")),
     Declared(CacheSettings.Strict, "boolean", Some("false")),
     Declared(CacheSettings.WriteThrough, "boolean", Some("true")),
-    Declared(CacheSettings.ReadAhead, "size", Some("32M"))
+    Declared(CacheSettings.ReadAhead, "size", Some("32M")),
+    Declared(CacheSettings.ReadOver, "size", Some("4M"))
   )
 
   private def mentioned(): Seq[Declared] = {

@@ -29,6 +29,9 @@ object CacheSettings {
   /** The most that reading ahead of a sequential reader fetches with one request. */
   val ReadAhead: String = Prefix + "read.ahead"
 
+  /** What a sequential reader rather fetches once more, though it is here, than begin another request behind it. */
+  val ReadOver: String = Prefix + "read.over"
+
   /** Requests of one vectored read that are on their way at once: S3A's own setting. */
   val ActiveRanges: String = "fs.s3a.vectored.active.ranged.reads"
 

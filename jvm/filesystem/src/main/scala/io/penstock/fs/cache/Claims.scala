@@ -18,12 +18,12 @@ import io.penstock.fs.Counters
  * @param find
  *   the page if it has come meanwhile, else null
  * @param insert
- *   keeps a page; false if no tier took it
+ *   keeps a page, of a scan or of another reader; false if no tier took it
  */
 private[cache] final class Claims(
     locks: () => Option[LockFile],
     find: PageLabel => Page,
-    insert: (PageLabel, ByteBuffer) => Boolean
+    insert: (PageLabel, ByteBuffer, Boolean) => Boolean
 ) {
   import Claims._
 
@@ -108,16 +108,20 @@ private[cache] final class Claims(
 
     private val done = new AtomicBoolean
 
-    override def fill(data: ByteBuffer): Unit = end {
-      val kept = insert(label, data)
-      if (kept) Counters.PagesFilled.increment()
-      // Those who wait here get it even if no tier takes it: it is fetched once.
-      if (kept || mine.waiting == 0) None
-      else {
-        val bytes = new Array[Byte](data.remaining)
-        data.get(data.position(), bytes)
-        Some(bytes)
+    override def fill(data: ByteBuffer, scanned: Boolean): Boolean = {
+      var kept = false
+      end {
+        kept = insert(label, data, scanned)
+        if (kept) Counters.PagesFilled.increment()
+        // Those who wait here get it even if no tier takes it: it is fetched once.
+        if (kept || mine.waiting == 0) None
+        else {
+          val bytes = new Array[Byte](data.remaining)
+          data.get(data.position(), bytes)
+          Some(bytes)
+        }
       }
+      kept
     }
 
     override def abandon(): Unit = end(None)

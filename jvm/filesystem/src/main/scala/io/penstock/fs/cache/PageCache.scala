@@ -18,6 +18,9 @@ trait PageCache {
   /** Whether a page that is fetched now has a chance to be kept; false when no tier works. */
   def keeps: Boolean
 
+  /** Bytes of a scan that would be kept now, as far as can be told without making room. */
+  def roomForScan: Long
+
   /** The page, pinned until it is closed; none if it is in no tier. Counts towards hits and misses. */
   def find(of: ObjectIdentity, index: Long): Option[Page]
 
@@ -79,8 +82,13 @@ object Claim {
     /**
      * Keeps the page, if any tier takes it, and wakes those who wait. `data` (position to limit: the whole page) is
      * copied before the call returns and its position stays.
+     *
+     * @param scanned
+     *   by somebody who reads the object through: such a page pushes out nothing that came or was found lately
+     * @return
+     *   whether the page is there now
      */
-    def fill(data: ByteBuffer): Unit
+    def fill(data: ByteBuffer, scanned: Boolean = false): Boolean
 
     /** The fetch failed or was given up: the next one who waits is granted the claim. */
     def abandon(): Unit

@@ -61,14 +61,21 @@ private[cache] object PageFile {
 
   /** The trailer of a page whose blocks have these checksums. */
   def trailerOf(label: PageLabel, checksums: Array[Int]): ByteBuffer = {
-    val texts = Seq(label.of.bucket, label.of.key, label.of.etag).map(_.getBytes(UTF_8))
-    val size = checksums.length * 4 + FixedSize + texts.map(_.length).sum
+    val texts = textsOf(label)
+    val size = trailerSize(label)
     val trailer = ByteBuffer.allocate(size)
     checksums.foreach(trailer.putInt)
     for (text <- texts) trailer.putInt(text.length).put(text)
     trailer.putLong(label.of.length).putLong(label.index).putInt(label.pageSize).putInt(label.length).putInt(size)
     trailer.putInt(checksum(ByteBuffer.wrap(trailer.array, 0, size - 12))).putLong(Magic).flip()
   }
+
+  /** Bytes of the trailer of this page. */
+  def trailerSize(label: PageLabel): Int =
+    blocksIn(label.length) * 4 + FixedSize + textsOf(label).map(_.length).sum
+
+  private def textsOf(label: PageLabel): Seq[Array[Byte]] =
+    Seq(label.of.bucket, label.of.key, label.of.etag).map(_.getBytes(UTF_8))
 
   /** Puts another trailer behind the `length` bytes of data of a page that has one. */
   def replaceTrailer(file: FileChannel, length: Int, trailer: ByteBuffer): Unit = {

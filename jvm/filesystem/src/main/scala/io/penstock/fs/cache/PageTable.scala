@@ -53,6 +53,9 @@ private[cache] final class PageTable(words: SharedWords, clock: () => Int) {
     }
   }
 
+  /** Whether pages take more than they may, as after the budget was made smaller. */
+  def isOverfull: Boolean = words.get(UsedAt) > budget
+
   /** Takes the bytes out of the budget; false, and nothing taken, if they are not there. */
   def charge(blocks: Int): Boolean = {
     val bytes = blocks.toLong * SlotWord.BlockSize
@@ -95,8 +98,8 @@ private[cache] final class PageTable(words: SharedWords, clock: () => Int) {
   }
 
   /** The reserved page is in place. False if it took so long that the slot was reclaimed. */
-  def confirm(reserved: Reserved): Boolean =
-    change(reserved.slot, reserved.word, reserved.word.present(clock())) && {
+  def confirm(reserved: Reserved, cause: EvictionPolicy.Cause): Boolean =
+    change(reserved.slot, reserved.word, reserved.word.present(EvictionPolicy.worthAtFirst(cause), clock())) && {
       words.add(PagesAt, 1)
       true
     }
@@ -106,15 +109,28 @@ private[cache] final class PageTable(words: SharedWords, clock: () => Int) {
     if (change(reserved.slot, reserved.word, reserved.word.free)) discharge(reserved.word.blocks)
 
   /**
-   * The page that should go next, wherever it is; none if there is none. The caller removes its file, then `remove`s
-   * it.
+   * The page that should go next for a newcomer, wherever it is; none if there is none. The caller removes its file,
+   * then `remove`s it.
    */
-  def victim(): Option[Victim] = leastOf(slots, () => Math.floorMod(words.add(HandAt, 1) - 1, slots.toLong).toInt)
+  def victim(cause: EvictionPolicy.Cause): Option[Victim] =
+    leastOf(cause, slots, () => Math.floorMod(words.add(HandAt, 1) - 1, slots.toLong).toInt)
 
   /** As [[victim]], among those that stand where `key` could. */
-  def victimNear(key: PageKey): Option[Victim] = {
+  def victimNear(key: PageKey, cause: EvictionPolicy.Cause): Option[Victim] = {
     var step = -1
-    leastOf(Window, () => { step += 1; slotAfter(home(key), step) })
+    leastOf(cause, Window, () => { step += 1; slotAfter(home(key), step) })
+  }
+
+  /** Bytes that are free, or would be given up for a newcomer, as far as those tell that the hand meets next. */
+  def roomFor(cause: EvictionPolicy.Cause): Long = {
+    val now = clock()
+    val hand = Math.floorMod(words.get(HandAt), slots.toLong).toInt
+    val near = math.min(slots, EvictionPolicy.Candidates * SlotsPerPage)
+    val next = Iterator.range(0, near).map(step => wordOf(slotAfter(hand, step))).filter(_.isPresent)
+    val sample = next.take(EvictionPolicy.Candidates).toVector
+    val yielding = sample.count(EvictionPolicy.judge(_, now, cause) == EvictionPolicy.Evict)
+    val used = words.get(UsedAt)
+    math.max(0, budget - used) + (if (yielding == 0) 0 else used / sample.size * yielding)
   }
 
   /** The page as a victim, if it is there. */
@@ -154,7 +170,7 @@ private[cache] final class PageTable(words: SharedWords, clock: () => Int) {
   def presentKeys: Iterator[PageKey] =
     Iterator.range(0, slots).filter(wordOf(_).isPresent).map(keyOf)
 
-  private def leastOf(limit: Int, next: () => Int): Option[Victim] = {
+  private def leastOf(cause: EvictionPolicy.Cause, limit: Int, next: () => Int): Option[Victim] = {
     val now = clock()
     var leastSlot = Nowhere
     var leastWord = new SlotWord(0)
@@ -164,7 +180,7 @@ private[cache] final class PageTable(words: SharedWords, clock: () => Int) {
     while (taken.isEmpty && passed < limit && candidates < EvictionPolicy.Candidates) {
       val slot = next()
       val word = wordOf(slot)
-      EvictionPolicy.judge(word, now) match {
+      EvictionPolicy.judge(word, now, cause) match {
         case EvictionPolicy.Evict | EvictionPolicy.Reclaim => taken = take(slot, word)
         case EvictionPolicy.Decay => change(slot, word, word.decayed(now))
         case EvictionPolicy.Keep =>
@@ -178,7 +194,8 @@ private[cache] final class PageTable(words: SharedWords, clock: () => Int) {
       }
       passed += 1
     }
-    if (taken.isEmpty && leastSlot != Nowhere) take(leastSlot, leastWord) else taken
+    if (taken.isEmpty && leastSlot != Nowhere && EvictionPolicy.yieldsToLeast(cause)) take(leastSlot, leastWord)
+    else taken
   }
 
   private def take(slot: Int, word: SlotWord): Option[Victim] = {
@@ -246,9 +263,13 @@ private[cache] object PageTable {
   /** The most that one mapping can hold. */
   private val MaxSlots = (Int.MaxValue - HeaderSize) / SlotSize
 
+  private val SlotsPerPage = 16
+
   /** Enough slots for pages of 1/16 of the page size on average, since many objects are small. */
   def slotsFor(budget: Long, pageSize: Int): Int =
-    math.max(4L * Window, math.min(MaxSlots.toLong, budget / math.max(SlotWord.BlockSize, pageSize / 16))).toInt
+    math
+      .max(4L * Window, math.min(MaxSlots.toLong, budget / math.max(SlotWord.BlockSize, pageSize / SlotsPerPage)))
+      .toInt
 
   def fileSize(slots: Int): Long = HeaderSize + slots.toLong * SlotSize
 

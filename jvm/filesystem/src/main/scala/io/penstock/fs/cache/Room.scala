@@ -25,8 +25,9 @@ private[cache] final class Room(directory: TierDirectory, table: PageTable, next
   def charge(blocks: Int, cause: EvictionPolicy.Cause): Boolean = {
     @tailrec def again(recounted: Boolean): Boolean =
       if (table.charge(blocks)) true
-      else if (evictOne(cause)) again(recounted)
-      else if (recounted) false
+      // Whoever made the budget smaller did not ask what the pages are worth.
+      else if (evictOne(if (table.isOverfull) EvictionPolicy.Read else cause)) again(recounted)
+      else if (recounted || (table.status.pages > 0 && !EvictionPolicy.yieldsToLeast(cause))) false
       else {
         // Nothing to evict, yet no room: either the budget is too small, or dead processes never gave back theirs.
         table.recount()
@@ -38,11 +39,11 @@ private[cache] final class Room(directory: TierDirectory, table: PageTable, next
   /** A slot for a page whose blocks are charged. */
   def reserve(key: PageKey, blocks: Int, cause: EvictionPolicy.Cause): PageTable.Reservation =
     table.reserve(key, blocks) match {
-      case PageTable.NoRoom if evict(table.victimNear(key), cause) => table.reserve(key, blocks)
+      case PageTable.NoRoom if evict(table.victimNear(key, cause), cause) => table.reserve(key, blocks)
       case reservation => reservation
     }
 
-  def evictOne(cause: EvictionPolicy.Cause): Boolean = evict(table.victim(), cause)
+  def evictOne(cause: EvictionPolicy.Cause): Boolean = evict(table.victim(cause), cause)
 
   private def evict(victim: Option[PageTable.Victim], cause: EvictionPolicy.Cause): Boolean = {
     for (page <- victim) {

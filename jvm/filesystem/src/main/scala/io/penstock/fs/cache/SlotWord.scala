@@ -21,20 +21,29 @@ private[cache] final class SlotWord(val bits: Long) extends AnyVal {
   /** Whether it was ever found after it came. */
   def wasHit: Boolean = (bits >>> 4 & 1) == 1
 
+  /** Whether it was worth something when it came, and still waits to be found for the first time. */
+  def isAwaited: Boolean = frequency > 0 && !wasHit
+
   /** What it takes on the medium, in [[SlotWord.BlockSize]]. */
   def blocks: Int = (bits >>> 5 & MaxBlocks).toInt
 
   def bytes: Long = blocks.toLong * BlockSize
 
   /** Seconds since the last change that stamped the word. */
-  def age(now: Int): Int = now - (bits >>> 20).toInt & MaxAge
+  def age(now: Int): Int = now - stamp & MaxAge
+
+  private def stamp: Int = (bits >>> 20 & MaxAge).toInt
 
   private def version: Long = bits >>> 40
 
   def reserved(blocks: Int, now: Int): SlotWord = pack(Reserved, 0, hit = false, blocks, now, version + 1)
-  def present(now: Int): SlotWord = pack(Present, 0, hit = false, blocks, now, version)
+  def present(frequency: Int, now: Int): SlotWord = pack(Present, frequency, hit = false, blocks, now, version)
   def found(frequency: Int, now: Int): SlotWord = pack(Present, frequency, hit = true, blocks, now, version)
-  def decayed(now: Int): SlotWord = pack(Present, frequency - 1, wasHit, blocks, now, version)
+
+  /** With its last step a page loses its stamp's renewal too: it has had its time. */
+  def decayed(now: Int): SlotWord =
+    pack(Present, frequency - 1, wasHit, blocks, if (frequency > 1) now else stamp, version)
+
   def evicting(now: Int): SlotWord = pack(Evicting, frequency, wasHit, blocks, now, version)
   def free: SlotWord = pack(Free, 0, hit = false, 0, 0, version)
 }

@@ -88,9 +88,14 @@ private[cache] final class Tier(
   def insert(key: PageKey, label: PageLabel, data: ByteBuffer, cause: EvictionPolicy.Cause): Outcome =
     if (!keeps) Refused
     else {
-      val trailer = PageFile.trailerOf(label, data)
-      insert(key, data.remaining.toLong + trailer.remaining, cause)(PageFile.write(_, data, trailer.duplicate()))
+      // Its checksums are only taken where there is room for the page.
+      lazy val trailer = PageFile.trailerOf(label, data)
+      val bytes = data.remaining.toLong + PageFile.trailerSize(label)
+      insert(key, bytes, cause)(PageFile.write(_, data, trailer.duplicate()))
     }
+
+  /** Bytes of a scan that would be kept now, as far as can be told without making room. */
+  def roomForScan: Long = attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned))
 
   /**
    * Gives a page that is here another name, without moving its bytes.
@@ -152,7 +157,7 @@ private[cache] final class Tier(
         case reserved: PageTable.Reserved =>
           try {
             make(blocks)
-            if (tier.table.confirm(reserved)) Kept else Refused
+            if (tier.table.confirm(reserved, cause)) Kept else Refused
           } catch {
             case failure: Throwable =>
               tier.table.cancel(reserved)

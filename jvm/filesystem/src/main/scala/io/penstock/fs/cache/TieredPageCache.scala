@@ -15,10 +15,13 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
   private val claims = new Claims(
     () => tiers.iterator.flatMap(_.locks).nextOption(),
     label => pageOf(lookUp(label)),
-    (label, data) => insert(label, data, EvictionPolicy.Read) != Tier.Refused
+    (label, data, scanned) =>
+      insert(tiers, label, data, if (scanned) EvictionPolicy.Scanned else EvictionPolicy.Read) != Tier.Refused
   )
 
   override def keeps: Boolean = tiers.exists(_.keeps)
+
+  override def roomForScan: Long = tiers.map(_.roomForScan).sum
 
   override def find(of: ObjectIdentity, index: Long): Option[Page] = {
     val mapped = if (exists(of, index)) lookUp(PageLabel(of, index, pageSize)) else null
@@ -36,8 +39,9 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
 
   override def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit = {
     val label = PageLabel(of, index, pageSize)
-    if (!claims.isFetching(label.key) && !has(of, index) && insert(label, data, EvictionPolicy.Written) == Tier.Kept)
-      Counters.PagesWrittenThrough.increment()
+    // On one tier only: what no room is made for in memory is not worth writing to disk before anybody reads it.
+    def kept = insert(tiers.find(_.keeps), label, data, EvictionPolicy.Written) == Tier.Kept
+    if (!claims.isFetching(label.key) && !has(of, index) && kept) Counters.PagesWrittenThrough.increment()
   }
 
   override def rename(from: ObjectIdentity, fromIndex: Long, to: ObjectIdentity, toIndex: Long): Unit = {
@@ -60,9 +64,14 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
 
   private def exists(of: ObjectIdentity, index: Long): Boolean = index >= 0 && index * pageSize < of.length
 
-  private def insert(label: PageLabel, data: ByteBuffer, cause: EvictionPolicy.Cause): Tier.Outcome = {
+  private def insert(
+      into: Iterable[Tier],
+      label: PageLabel,
+      data: ByteBuffer,
+      cause: EvictionPolicy.Cause
+  ): Tier.Outcome = {
     val key = label.key
-    tiers.iterator.map(_.insert(key, label, data, cause)).find(_ != Tier.Refused).getOrElse(Tier.Refused)
+    into.iterator.map(_.insert(key, label, data, cause)).find(_ != Tier.Refused).getOrElse(Tier.Refused)
   }
 
   private def pageOf(mapped: MappedPage): Page = if (mapped == null) null else new TierPage(mapped, mappings)

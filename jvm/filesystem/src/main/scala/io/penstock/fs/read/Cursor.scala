@@ -4,6 +4,7 @@ import java.nio.ByteBuffer
 
 import org.apache.hadoop.fs.s3a.RangeNotSatisfiableEOFException
 
+import io.penstock.fs.Counters
 import io.penstock.fs.cache.Page
 
 /**
@@ -11,6 +12,7 @@ import io.penstock.fs.cache.Page
  * nothing else. Not thread-safe.
  *
  * Where no tier keeps that page it holds the page's bytes itself: one page of memory, until it is turned or released.
+ * Who reads on where there is no room takes page after page from one response, the [[Passage]].
  *
  * @param firstRead
  *   whether nothing has been read of the stream yet
@@ -31,13 +33,14 @@ final private[read] class Cursor(
   /** Where the last read ended; a read from elsewhere jumps. */
   private var readUntil = position
   private var aheads = Seq.empty[Ahead]
+  private var passage: Passage = _
 
   def at: Long = position
 
   def seek(target: Long): Unit = position = target
 
   /** Whether it holds a page or has requests on their way. */
-  def holds: Boolean = page != null || aheads.nonEmpty
+  def holds: Boolean = page != null || aheads.nonEmpty || passage != null
 
   /**
    * Reads until `length` bytes or the object's end.
@@ -104,7 +107,9 @@ final private[read] class Cursor(
   private def turn(into: ByteBuffer): Int = {
     unpin()
     val index = layout.pageOf(position)
-    val readsOn = firstRead || position == readUntil
+    val passesOn = passage != null && passage.reaches(index)
+    if (!passesOn) endPassage()
+    val readsOn = firstRead || position == readUntil || passesOn
     if (!readsOn) callOff(except = index)
     val own = expected(index)
     val found = if (own.isEmpty) reader.find(index) else null
@@ -120,8 +125,34 @@ final private[read] class Cursor(
     if (found != null) {
       pin(index, found)
       0
-    } else fetch(request, into)
+    } else if (own.isEmpty && scans && readAhead.passes) pass(index)
+    else fetch(request, into)
   }
+
+  /** Whether the object is read through; a small one comes whole to anybody. */
+  private def scans: Boolean = readAhead.scans && layout.pages > ReadPlan.SmallObjectPages
+
+  /** Takes the page from the response on its way, or from a new one for all that follows. */
+  private def pass(index: Long): Int = {
+    if (passage == null) {
+      val (next, wanted) = readAhead.passage(index, layout.pages)
+      readAhead = next
+      try passage = reader.passage(wanted)
+      catch { case _: RangeNotSatisfiableEOFException => return -1 }
+    }
+    passage.take(index) match {
+      case null => -1
+      case taken =>
+        pin(index, taken)
+        if (position < pageEnd) 0 else -1
+    }
+  }
+
+  private def endPassage(): Unit =
+    if (passage != null) {
+      passage.close()
+      passage = null
+    }
 
   /** What the reader must fetch itself, although it was to come ahead. */
   private def expected(index: Long): Option[Request] = {
@@ -136,7 +167,11 @@ final private[read] class Cursor(
   private def goOn(index: Long, readsOn: Boolean): Unit = {
     val (next, more) = readAhead.enter(index, readsOn, layout.pages)
     readAhead = next
-    more.foreach(span => aheads ++= reader.ahead(reader.missing(span), aheads.size))
+    for (span <- more) {
+      val requests = reader.missingInScan(span)
+      if (reader.hasRoom(requests)) aheads ++= reader.ahead(requests, aheads.size)
+      else if (requests.nonEmpty) readAhead = readAhead.pointless
+    }
   }
 
   private def fetch(request: Request, into: ByteBuffer): Int = {
@@ -145,7 +180,7 @@ final private[read] class Cursor(
     // A page that is read to its end now is not needed once more.
     def neededAgain(index: Long) = layout.start(index) <= until && until < layout.end(index) && !reader.has(index)
     val sink = new CopySink(layout, new Wanted(layout, position, into), neededAgain)
-    try reader.fetch(request, sink, () => false)
+    try reader.fetch(request, scans, sink, () => false)
     catch { case _: RangeNotSatisfiableEOFException => sink.end = position }
     val n = (math.min(until, sink.end) - position).toInt
     if (sink.data != null) pin(sink.page, new HeapPage(sink.data, sink.length, PageBuffers.of(layout.pageSize)))
@@ -174,6 +209,7 @@ final private[read] class Cursor(
   /** Holds nothing any more; reading on is possible. */
   def release(): Unit = {
     unpin()
+    endPassage()
     callOff(except = -1)
   }
 }
@@ -182,11 +218,13 @@ final private[read] class Cursor(
 final private class HeapPage(data: Array[Byte], override val length: Int, buffers: PageBuffers) extends Page {
 
   override def read(position: Int, into: Array[Byte], offset: Int, length: Int): Boolean = {
+    Counters.BytesFromStore.add(length.toLong)
     System.arraycopy(data, position, into, offset, length)
     true
   }
 
   override def read(position: Int, into: ByteBuffer): Boolean = {
+    Counters.BytesFromStore.add(into.remaining.toLong)
     into.put(data, position, into.remaining)
     true
   }

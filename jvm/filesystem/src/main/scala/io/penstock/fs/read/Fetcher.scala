@@ -3,6 +3,8 @@ package io.penstock.fs.read
 import java.io.InterruptedIOException
 import java.nio.ByteBuffer
 
+import scala.annotation.tailrec
+
 import org.apache.hadoop.fs.s3a.RemoteFileChangedException
 
 import io.penstock.fs.Counters
@@ -58,112 +60,157 @@ final private[read] class Fetcher(
   /**
    * @param demanded
    *   every page of the request comes to `sink`, even if that means fetching one that another is fetching too slowly;
-   *   otherwise pages that another has fetched or is fetching are left out
+   *   otherwise pages that another has fetched or is fetching are left out, and those behind one that no tier takes
+   * @param scanned
+   *   whether a reader of the whole object wants them
    * @param stopped
    *   asked now and then: whether nobody wants the pages any more
    * @throws java.io.IOException
    *   what S3A's streams throw; pages before the failure have come
    */
-  def fetch(request: Request, demanded: Boolean, sink: PageSink, stopped: () => Boolean): Unit = {
+  def fetch(request: Request, demanded: Boolean, scanned: Boolean, sink: PageSink, stopped: () => Boolean): Unit = {
+    val fetch = new Fetch(demanded, scanned, sink, stopped)
     var next = request.first
     while (next <= request.last) {
       if (stopped()) throw new InterruptedIOException("the stream was closed or unbuffered meanwhile")
-      next =
-        try
-          identity.pages() match {
-            case null => unnamed(Request(next, request.last), sink, stopped)
-            case of => claimed(of, Request(next, request.last), demanded, sink, stopped)
-          }
-        catch { case e: RemoteFileChangedException => if (identity.changed()) next else throw e }
-    }
-  }
-
-  /** Fetches from the request's first page on; the result is the first page that was not dealt with. */
-  private def claimed(
-      of: ObjectIdentity,
-      request: Request,
-      demanded: Boolean,
-      sink: PageSink,
-      stopped: () => Boolean
-  ): Long =
-    cache.claim(of, request.first, if (demanded) Fetcher.PatienceMs else 0) match {
-      case Claim.Arrived(page) =>
-        if (deliver(request.first, page, sink)) request.first + 1 else request.first
-      case Claim.Busy =>
-        if (demanded) transfer(open(Request(request.first, request.first), stopped), new Grants, sink)
-        request.first + 1
-      case first: Claim.Granted =>
-        val grants = new Grants
-        grants.add(request.first, first)
-        var next = request.first + 1
-        grants.releasedAfter {
-          next = grantedAtOnce(of, request, grants, sink)
-          transfer(open(grants.request, stopped), grants, sink)
+      next = ofPresentVersion {
+        identity.pages() match {
+          case null => fetch.unnamed(Request(next, request.last))
+          case of => fetch.claimed(of, Request(next, request.last))
         }
-        next
+      }.getOrElse(next)
     }
-
-  /** Claims what can be had without waiting, up to a gap that is not worth reading over. */
-  private def grantedAtOnce(of: ObjectIdentity, request: Request, grants: Grants, sink: PageSink): Long = {
-    var next = request.first + 1
-    var goesOn = true
-    while (goesOn && next <= request.last) {
-      goesOn = cache.claim(of, next, 0) match {
-        case granted: Claim.Granted if plan.joins(grants.request, next) =>
-          grants.add(next, granted)
-          true
-        case granted: Claim.Granted =>
-          granted.abandon()
-          false
-        case Claim.Arrived(page) => deliver(next, page, sink)
-        case Claim.Busy => false
-      }
-      if (goesOn) next += 1
-    }
-    next
   }
-
-  private def deliver(index: Long, page: Page, sink: PageSink): Boolean =
-    try sink.arrived(index, page)
-    finally page.close()
 
   /**
-   * Fetches without knowing the version, which the response tells; those who want to learn the same wait for that. Also
-   * fetches a version whose pages cannot be kept.
+   * Opens a response for all of `request`, which the reader takes page by page, keeping what there is room for.
+   *
+   * @throws java.io.IOException
+   *   what S3A's streams throw
    */
-  private def unnamed(request: Request, sink: PageSink, stopped: () => Boolean): Long = {
-    val turn =
-      if (identity.unknown && cache.keeps) cache.claim(identity.nameless, 0, Fetcher.PatienceMs) else Claim.Busy
-    val grants = new Grants
-    var transferring = Option.empty[Transfer]
-    grants.releasedAfter {
-      try {
-        identity.lookAgain()
-        if (identity.pages() == null) {
-          transferring = Some(open(request, stopped))
-          claimAll(request, grants)
-        }
-      } finally
-        turn match {
-          case granted: Claim.Granted => granted.abandon()
-          case Claim.Arrived(page) => page.close()
-          case Claim.Busy => ()
-        }
-      transferring.foreach(transfer(_, grants, sink))
-    }
-    if (transferring.isEmpty) request.first else request.last + 1
+  @tailrec def passage(request: Request): Passage = ofPresentVersion {
+    identity.pages(): Unit
+    new Passage(layout, cache, identity, open(request, () => false).download, request, plan.readOver)
+  } match {
+    case Some(passage) => passage
+    case None => passage(request)
   }
 
-  private def claimAll(request: Request, grants: Grants): Unit = {
-    val of = identity.pages()
-    if (of != null)
-      (request.first to request.last).foreach(index =>
-        cache.claim(of, index, 0) match {
-          case granted: Claim.Granted => grants.add(index, granted)
-          case Claim.Arrived(page) => page.close()
-          case Claim.Busy => ()
+  /** None if the object is another version than was believed, and may be: then the work is to be done again. */
+  private def ofPresentVersion[A](work: => A): Option[A] =
+    try Some(work)
+    catch { case e: RemoteFileChangedException => if (identity.changed()) None else throw e }
+
+  /** One call of [[fetch]]. */
+  final private class Fetch(demanded: Boolean, scanned: Boolean, sink: PageSink, stopped: () => Boolean) {
+
+    private val plan = if (scanned) Fetcher.this.plan.forScan else Fetcher.this.plan
+
+    /** Fetches from the request's first page on; the result is the first page that was not dealt with. */
+    def claimed(of: ObjectIdentity, request: Request): Long =
+      cache.claim(of, request.first, if (demanded) Fetcher.PatienceMs else 0) match {
+        case Claim.Arrived(page) =>
+          if (deliver(request.first, page)) request.first + 1 else request.first
+        case Claim.Busy =>
+          if (demanded) transfer(open(Request(request.first, request.first), stopped), new Grants): Unit
+          request.first + 1
+        case first: Claim.Granted =>
+          val grants = new Grants
+          grants.add(request.first, first)
+          var next = request.first + 1
+          grants.releasedAfter {
+            next = grantedAtOnce(of, request, grants)
+            if (!transfer(open(grants.request, stopped), grants)) next = request.last + 1
+          }
+          next
+      }
+
+    /** Claims what can be had without waiting, up to a gap that is not worth reading over. */
+    private def grantedAtOnce(of: ObjectIdentity, request: Request, grants: Grants): Long = {
+      var next = request.first + 1
+      var goesOn = true
+      while (goesOn && next <= request.last) {
+        goesOn = cache.claim(of, next, 0) match {
+          case granted: Claim.Granted if plan.joins(grants.request, next) =>
+            grants.add(next, granted)
+            true
+          case granted: Claim.Granted =>
+            granted.abandon()
+            false
+          case Claim.Arrived(page) => deliver(next, page)
+          case Claim.Busy => false
         }
-      )
+        if (goesOn) next += 1
+      }
+      next
+    }
+
+    private def deliver(index: Long, page: Page): Boolean =
+      try sink.arrived(index, page)
+      finally page.close()
+
+    /**
+     * Fetches without knowing the version, which the response tells; those who want to learn the same wait for that.
+     * Also fetches a version whose pages cannot be kept.
+     */
+    def unnamed(request: Request): Long = {
+      val turn =
+        if (identity.unknown && cache.keeps) cache.claim(identity.nameless, 0, Fetcher.PatienceMs) else Claim.Busy
+      val grants = new Grants
+      var transferring = Option.empty[Transfer]
+      grants.releasedAfter {
+        try {
+          identity.lookAgain()
+          if (identity.pages() == null) {
+            transferring = Some(open(request, stopped))
+            claimAll(request, grants)
+          }
+        } finally
+          turn match {
+            case granted: Claim.Granted => granted.abandon()
+            case Claim.Arrived(page) => page.close()
+            case Claim.Busy => ()
+          }
+        transferring.foreach(transfer(_, grants))
+      }
+      if (transferring.isEmpty) request.first else request.last + 1
+    }
+
+    private def claimAll(request: Request, grants: Grants): Unit = {
+      val of = identity.pages()
+      if (of != null)
+        (request.first to request.last).foreach(index =>
+          cache.claim(of, index, 0) match {
+            case granted: Claim.Granted => grants.add(index, granted)
+            case Claim.Arrived(page) => page.close()
+            case Claim.Busy => ()
+          }
+        )
+    }
+
+    /** @return false if there is no room for pages that nobody waits for */
+    private def transfer(transfer: Transfer, grants: Grants): Boolean = {
+      import transfer._
+      var goesOn = true
+      try {
+        var page = request.first
+        var ended = false
+        while (page <= request.last && !ended && goesOn) {
+          val buffer = buffers.take()
+          var taken = false
+          try {
+            val wanted = layout.size(page)
+            val length = download.read(buffer, 0, wanted)
+            Counters.BytesFetched.add(length.toLong)
+            if (length < wanted) ended = true
+            else if (grants.refused(page, ByteBuffer.wrap(buffer, 0, length), scanned)) goesOn = demanded
+            taken = sink.fetched(page, buffer, length)
+          } finally if (!taken) buffers.give(buffer)
+          page += 1
+        }
+      } finally download.close()
+      goesOn
+    }
   }
 
   final private class Transfer(val request: Request, val download: Download)
@@ -173,26 +220,6 @@ final private[read] class Fetcher(
     val download = new Download(source, from, layout.end(request.last), identity.expected, stopped, tags)
     identity.settle(download.open())
     new Transfer(request, download)
-  }
-
-  private def transfer(transfer: Transfer, grants: Grants, sink: PageSink): Unit = {
-    import transfer._
-    try {
-      var page = request.first
-      var ended = false
-      while (page <= request.last && !ended) {
-        val buffer = buffers.take()
-        var taken = false
-        try {
-          val wanted = layout.size(page)
-          val length = download.read(buffer, 0, wanted)
-          Counters.BytesFetched.add(length.toLong)
-          if (length == wanted) grants.fill(page, ByteBuffer.wrap(buffer, 0, length)) else ended = true
-          taken = sink.fetched(page, buffer, length)
-        } finally if (!taken) buffers.give(buffer)
-        page += 1
-      }
-    } finally download.close()
   }
 }
 

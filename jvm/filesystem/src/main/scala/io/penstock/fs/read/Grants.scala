@@ -22,7 +22,14 @@ final private[read] class Grants {
   /** The pages that were granted, with those in between that were not. */
   def request: Request = Request(lowest, highest)
 
-  def fill(page: Long, data: ByteBuffer): Unit = held.remove(page).foreach(_.fill(data))
+  /**
+   * @param scanned
+   *   as [[Claim.Granted.fill]]
+   * @return
+   *   whether no tier took the page, although it was this fetch's to keep
+   */
+  def refused(page: Long, data: ByteBuffer, scanned: Boolean): Boolean =
+    held.remove(page).exists(claim => !claim.fill(data, scanned))
 
   /** After `work`, which fills what it can, nothing is held any more. */
   def releasedAfter(work: => Unit): Unit =

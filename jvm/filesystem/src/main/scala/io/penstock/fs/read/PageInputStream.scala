@@ -33,7 +33,8 @@ import org.apache.hadoop.fs.{
  * Memory: an open stream that is not reading holds less than a kilobyte of heap, and the mapping of the page it stands
  * on until it is closed or unbuffered. A request on its way holds one page, in a buffer that all streams share; a
  * stream has at most one request of its own on its way, and `fs.s3a.vectored.active.ranged.reads` in the background for
- * each vectored read or reading ahead. Only while no tier keeps pages, a stream holds the page it stands on in memory.
+ * each vectored read or reading ahead. A stream that reads on where no tier has room holds the page it stands on in
+ * memory, and a connection until it is closed or jumps.
  */
 final private[read] class PageInputStream(
     parameters: ObjectReadParameters,

@@ -56,12 +56,23 @@ final private[read] class PageReader(
   /** What to ask for, so that those pages of `span` come that are not there. */
   def missing(span: Request): Vector[Request] = plan.requests((span.first to span.last).filterNot(has))
 
+  /** As [[missing]], for who reads the object through. */
+  def missingInScan(span: Request): Vector[Request] =
+    plan.forScan.requests((span.first to span.last).filterNot(has))
+
+  /** Whether the pages of those requests would be kept until who reads the object through comes to them. */
+  def hasRoom(requests: Seq[Request]): Boolean =
+    keeps && requests.map(request => layout.end(request.last) - layout.start(request.first)).sum <= cache.roomForScan
+
+  /** Opens a response for what is missing from the first page of `wanted` on; as [[Fetcher.passage]]. */
+  def passage(wanted: Request): Passage = fetcher.passage(plan.passage(wanted, has))
+
   /** Brings all pages of `request`; as [[Fetcher.fetch]]. */
-  def fetch(request: Request, sink: PageSink, stopped: () => Boolean): Unit =
-    fetcher.fetch(request, demanded = true, sink, stopped)
+  def fetch(request: Request, scanned: Boolean, sink: PageSink, stopped: () => Boolean): Unit =
+    fetcher.fetch(request, demanded = true, scanned, sink, stopped)
 
   private def begin(request: Request): Ahead = {
-    val ahead = new Ahead(request, fetcher.fetch(_, demanded = false, _, _))
+    val ahead = new Ahead(request, fetcher.fetch(_, demanded = false, scanned = true, _, _))
     try background(ahead)
     // The file system is being closed: the reader will find out by itself.
     catch { case _: RejectedExecutionException => () }

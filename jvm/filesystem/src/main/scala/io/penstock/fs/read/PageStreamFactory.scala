@@ -65,10 +65,10 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     }
 
   private def open(parameters: ObjectReadParameters, pages: PageCache): ObjectInputStream = {
-    val StreamSettings(endpoint, strict, longestRequest, shortestSeek, activeRequests, overTls) = settings
+    val StreamSettings(endpoint, strict, longestRequest, shortestSeek, readOver, activeRequests, overTls) = settings
     val attributes = parameters.getObjectAttributes
-    val plan =
-      ReadPlan(Layout(attributes.getLen, pages.pageSize), longestRequest.max(pages.pageSize.toLong), shortestSeek)
+    val layout = Layout(attributes.getLen, pages.pageSize)
+    val plan = ReadPlan(layout, longestRequest.max(pages.pageSize.toLong), shortestSeek, readOver)
     val told = parameters.getContext.getDstFileStatus
     val modified = told.getModificationTime / 1000
     val status = ObjectStatus(endpoint, attributes.getBucket, attributes.getKey, attributes.getLen, modified)

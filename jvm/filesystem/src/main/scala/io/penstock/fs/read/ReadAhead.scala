@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.s3a.S3AInputPolicy
 
 /**
  * How far ahead of a reader its pages are fetched: nothing for one who jumps, twice as much with every step for one who
- * reads on, up to a limit.
+ * reads on, up to a limit while they must be kept until he comes.
  *
  * A step is due when the reader enters the first page of what was fetched ahead last, so that one fetch is on its way
  * while its predecessor is read.
@@ -15,6 +15,8 @@ import org.apache.hadoop.fs.s3a.S3AInputPolicy
  *   the page whose reading causes the next step
  * @param fetched
  *   the first page not yet asked for ahead
+ * @param passes
+ *   there is no room to keep what would be fetched ahead: the reader takes it from the response itself
  */
 final private[read] case class ReadAhead private (
     policy: S3AInputPolicy,
@@ -22,8 +24,12 @@ final private[read] case class ReadAhead private (
     window: Int,
     due: Long,
     fetched: Long,
-    steps: Int
+    steps: Int,
+    passes: Boolean
 ) {
+
+  /** Whether the reader, who has entered a page, reads the object through. */
+  def scans: Boolean = window > 0
 
   /**
    * The reader, who has read on or jumped, wants `page`.
@@ -38,7 +44,7 @@ final private[read] case class ReadAhead private (
   def enter(page: Long, readsOn: Boolean, pages: Long): (ReadAhead, Option[Request]) =
     if (!readsOn) (jumped, None)
     else if (steps < patience) (copy(steps = steps + 1), None)
-    else if (page < due || most == 0) (this, None)
+    else if (page < due || most == 0 || passes) (this, None)
     else {
       val from = math.max(fetched, page + 1)
       val step = if (window > 0) window else firstWindow
@@ -47,10 +53,16 @@ final private[read] case class ReadAhead private (
       (next, if (from < until) Some(Request(from, until - 1)) else None)
     }
 
-  /** What was fetched ahead was gone when it was wanted: there is no room to read ahead. */
-  def pointless: ReadAhead = copy(most = 0)
+  /** What was fetched ahead was gone when it was wanted, or would be. */
+  def pointless: ReadAhead = copy(passes = true)
 
-  private def jumped: ReadAhead = copy(window = 0, due = 0, fetched = 0, steps = 0)
+  /** The pages from `page` on to ask for with one response that the reader takes itself; the next one brings more. */
+  def passage(page: Long, pages: Long): (ReadAhead, Request) = {
+    val length = if (policy == S3AInputPolicy.Sequential) pages else math.max(window, 1).toLong
+    (copy(window = math.min(window, Int.MaxValue / 2) * 2), Request(page, math.min(pages, page + length) - 1))
+  }
+
+  private def jumped: ReadAhead = copy(window = 0, due = 0, fetched = 0, steps = 0, passes = false)
 
   private def patience: Int = if (policy == S3AInputPolicy.Random) ReadAhead.RandomReaderSteps else 0
 
@@ -63,5 +75,5 @@ private[read] object ReadAhead {
   val RandomReaderSteps = 2
 
   /** @param most pages that are fetched ahead at once; 0 turns reading ahead off */
-  def apply(policy: S3AInputPolicy, most: Int): ReadAhead = new ReadAhead(policy, most, 0, 0, 0, 0)
+  def apply(policy: S3AInputPolicy, most: Int): ReadAhead = new ReadAhead(policy, most, 0, 0, 0, 0, passes = false)
 }

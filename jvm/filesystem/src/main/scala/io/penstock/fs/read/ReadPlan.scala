@@ -26,8 +26,10 @@ final private[read] case class Request(first: Long, last: Long) {
  * @param shortestSeek
  *   in bytes; a gap shorter than this is cheaper to read over than to start another request for
  *   (`fs.s3a.vectored.read.min.seek.size`)
+ * @param readOver
+ *   in bytes; the same for who reads the object through
  */
-final private[read] case class ReadPlan(layout: Layout, longestRequest: Long, shortestSeek: Int) {
+final private[read] case class ReadPlan(layout: Layout, longestRequest: Long, shortestSeek: Int, readOver: Int) {
 
   /**
    * The pages that a reader of `length` bytes (at least 1) from `position` should have.
@@ -52,6 +54,24 @@ final private[read] case class ReadPlan(layout: Layout, longestRequest: Long, sh
       }
     }
 
+  /** For who reads the object through: pages that are here are read over where going around them costs more. */
+  def forScan: ReadPlan = copy(shortestSeek = readOver)
+
+  /**
+   * The part of `wanted`, whose first page is missing, that one response should bring to who reads all of it and keeps
+   * nothing: to its last missing page, or to where more is here than is worth reading over.
+   */
+  def passage(wanted: Request, has: Long => Boolean): Request = {
+    val most = math.min(wanted.last, wanted.first + ReadPlan.LongestPassage - 1)
+    var last = wanted.first
+    var page = wanted.first + 1
+    while (page <= most && (page == last + 1 || layout.start(page) - layout.end(last) < readOver)) {
+      if (!has(page)) last = page
+      page += 1
+    }
+    Request(wanted.first, last)
+  }
+
   /** Whether a gap of the pages after `open.last` and before `page` is read over rather than asked around. */
   def joins(open: Request, page: Long): Boolean = {
     val gap = layout.start(page) - layout.end(open.last)
@@ -63,4 +83,7 @@ private[read] object ReadPlan {
 
   /** Objects of at most so many pages are fetched whole. */
   val SmallObjectPages = 2
+
+  /** In pages: looking for what is here must cost nothing beside the request. */
+  val LongestPassage = 4096
 }

@@ -16,6 +16,8 @@ import io.penstock.fs.gateways.GatewayClientFactory
  *   what tells apart two stores that have buckets of the same name
  * @param longestRequest
  *   in bytes; also the most that is fetched ahead at once
+ * @param readOver
+ *   in bytes; what a request costs a sequential reader, as bytes that would come in the same time
  * @param activeRequests
  *   of one vectored read, or of one reader who wants more than one request brings
  * @param overTls
@@ -26,6 +28,7 @@ final private[read] case class StreamSettings(
     strict: Boolean,
     longestRequest: Long,
     shortestSeek: Int,
+    readOver: Int,
     activeRequests: Int,
     overTls: Boolean
 )
@@ -35,6 +38,9 @@ private[read] object StreamSettings {
   /** A sequential reader pays a client's work for each request: with 8 MiB a cold scan took 1.3 times as long. */
   private val DefaultReadAhead = 32L * 1024 * 1024
 
+  /** Some ten milliseconds of a connection. */
+  private val DefaultReadOver = 4L * 1024 * 1024
+
   /** @param conf with the bucket's own settings already in place of the general ones */
   def apply(conf: Configuration): StreamSettings = {
     val vectored = StreamIntegration.populateVectoredIOContext(conf)
@@ -43,6 +49,7 @@ private[read] object StreamSettings {
       strict = conf.getBoolean(CacheSettings.Strict, false),
       longestRequest = S3AUtils.longBytesOption(conf, CacheSettings.ReadAhead, DefaultReadAhead, 0),
       shortestSeek = vectored.getMinSeekForVectorReads,
+      readOver = S3AUtils.longBytesOption(conf, CacheSettings.ReadOver, DefaultReadOver, 0).min(Int.MaxValue).toInt,
       activeRequests = math.max(1, vectored.getVectoredActiveRangeReads),
       overTls = overTls(conf)
     )

@@ -70,7 +70,7 @@ final private[read] class VectoredRead(
     while (request != null) {
       val failure =
         try {
-          reader.fetch(request, Sink, stopped)
+          reader.fetch(request, scanned = false, Sink, stopped)
           new EOFException("the object ended before the range did")
         } catch { case e: Throwable => e }
       (request.first to request.last).foreach(came(_, _.failed(failure)))

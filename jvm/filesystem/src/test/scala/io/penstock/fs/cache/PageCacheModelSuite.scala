@@ -16,7 +16,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 class PageCacheModelSuite extends AnyFunSuite with Matchers with TemporaryTiers with ScalaCheckPropertyChecks {
 
   private sealed trait Step
-  private case class Fill(cache: Int, page: Int) extends Step
+  private case class Fill(cache: Int, page: Int, scanned: Boolean) extends Step
   private case class Keep(cache: Int, page: Int) extends Step
   private case class Find(cache: Int, page: Int) extends Step
   private case class Rename(cache: Int, page: Int, to: Int) extends Step
@@ -38,7 +38,7 @@ class PageCacheModelSuite extends AnyFunSuite with Matchers with TemporaryTiers 
     val cache = Gen.choose(0, Caches - 1)
     val page = Gen.choose(0, Objects * PagesEach - 1)
     val step: Gen[Step] = Gen.frequency(
-      8 -> Gen.zip(cache, page).map((Fill.apply _).tupled),
+      8 -> Gen.zip(cache, page, Gen.oneOf(true, false)).map((Fill.apply _).tupled),
       2 -> Gen.zip(cache, page).map((Keep.apply _).tupled),
       8 -> Gen.zip(cache, page).map((Find.apply _).tupled),
       2 -> Gen.zip(cache, page, page).suchThat { case (_, from, to) => from != to }.map((Rename.apply _).tupled),
@@ -81,13 +81,16 @@ class PageCacheModelSuite extends AnyFunSuite with Matchers with TemporaryTiers 
     def keyOf(page: Int): PageKey = objectOf(page).page(indexOf(page), PageSize)
     for (step <- history) {
       step match {
-        case Fill(n, page) =>
+        case Fill(n, page, scanned) =>
           caches(n).claim(objectOf(page), indexOf(page), 0) match {
-            case granted: Claim.Granted => granted.fill(ByteBuffer.wrap(bytesOf(objectOf(page), indexOf(page))))
-            case Claim.Arrived(arrived) => arrived.close()
+            case granted: Claim.Granted =>
+              val kept = granted.fill(ByteBuffer.wrap(bytesOf(objectOf(page), indexOf(page))), scanned)
+              if (kept) there += page else evicts shouldBe true
+            case Claim.Arrived(arrived) =>
+              arrived.close()
+              there += page
             case Claim.Busy => fail("nobody else is fetching")
           }
-          there += page
         case Keep(n, page) =>
           caches(n).keep(objectOf(page), indexOf(page), ByteBuffer.wrap(bytesOf(objectOf(page), indexOf(page))))
           there += page

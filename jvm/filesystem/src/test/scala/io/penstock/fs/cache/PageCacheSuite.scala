@@ -122,17 +122,21 @@ class PageCacheSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     tableOf(memory(budget)).status.used shouldBe budget
   }
 
-  test(
-    "what is written takes the place of what nobody has read without copying it to disk, and of what was read with"
-  ) {
+  test("what is written takes the place of what was read once without a copy, and of what was read again with one") {
     val budget = 4L * (PageSize + SlotWord.BlockSize)
     val one = cache(memory(budget), disk(Roomy))
     def write(name: String): Unit = one.keep(identity(name, 1), 0, ByteBuffer.wrap(bytesOf(identity(name, 1), 0)))
-    for (n <- 0 until 12) write(s"output-$n")
+    def readAll(name: String): Unit = {
+      now.addAndGet(EvictionPolicy.SameUse)
+      for (n <- 0 until 4) read(one, identity(s"$name-$n", 1), 0) should not be None
+    }
+    for (name <- Seq("output", "next", "third")) {
+      for (n <- 0 until 8) write(s"$name-$n")
+      readAll(name)
+    }
     filesOf(memory(budget)) should have size 4
     filesOf(disk(Roomy)) shouldBe empty
-    now.addAndGet(EvictionPolicy.SameUse)
-    for (n <- 8 until 12) read(one, identity(s"output-$n", 1), 0) should not be None
+    readAll("third")
     for (n <- 0 until 4; _ = now.addAndGet(2 * EvictionPolicy.DecayAfter)) write(s"more-$n")
     filesOf(disk(Roomy)) should not be empty
   }
@@ -167,6 +171,32 @@ class PageCacheSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     filesOf(memory(budget)) should have size 4
     filesOf(disk(Roomy)) should have size 8
     for (of <- objects) read(one, of, 0) shouldBe Some(bytesOf(of, 0).toSeq)
+  }
+
+  test(
+    "a scan that memory has no room for goes to disk without pushing anything there, and past both when both are full"
+  ) {
+    val budget = 4L * (PageSize + SlotWord.BlockSize)
+    val one = cache(memory(budget), disk(2 * budget))
+    val objects = (0 until 20).map(n => identity(s"object-$n", 1))
+    one.roomForScan shouldBe 3 * budget
+    objects.map(fill(one, _, 0, scanned = true)) shouldBe objects.indices.map(_ < 12)
+    one.roomForScan shouldBe 0
+    filesOf(memory(budget)) should have size 4
+    filesOf(disk(2 * budget)) should have size 8
+    for (of <- objects.take(12)) read(one, of, 0) shouldBe Some(bytesOf(of, 0).toSeq)
+    tableOf(memory(budget)).status.evictions + tableOf(disk(budget)).status.evictions shouldBe 0
+  }
+
+  test("what is written pushes out what was scanned, stays before what is scanned, and goes to no disk") {
+    val budget = 4L * (PageSize + SlotWord.BlockSize)
+    val one = cache(memory(budget), disk(Roomy))
+    for (n <- 0 until 4) fill(one, identity(s"scanned-$n", 1), 0, scanned = true)
+    for (n <- 0 until 8) one.keep(identity(s"output-$n", 1), 0, ByteBuffer.wrap(bytesOf(identity(s"output-$n", 1), 0)))
+    filesOf(disk(Roomy)) shouldBe empty
+    for (n <- 8 until 12) fill(one, identity(s"scanned-$n", 1), 0, scanned = true)
+    for (n <- 0 until 4) read(one, identity(s"output-$n", 1), 0) should not be None
+    filesOf(disk(Roomy)) should have size 4
   }
 
   test("what leaves memory for a full disk goes there only if it was found before") {

@@ -20,19 +20,19 @@ class PageTableSuite extends AnyFunSuite with Matchers {
     table.budget = capacity.toLong * SlotWord.BlockSize
 
     /** As a tier does: room, slot, page; false if that cannot be. */
-    def bring(key: PageKey): Boolean = {
+    def bring(key: PageKey, cause: EvictionPolicy.Cause = EvictionPolicy.Read): Boolean = {
       while (!table.charge(1))
-        table.victim() match {
+        table.victim(cause) match {
           case Some(victim) => table.remove(victim, evicted = true)
           case None => return false
         }
       var reservation = table.reserve(key, 1)
       if (reservation == PageTable.NoRoom) {
-        table.victimNear(key).foreach(table.remove(_, evicted = true))
+        table.victimNear(key, cause).foreach(table.remove(_, evicted = true))
         reservation = table.reserve(key, 1)
       }
       reservation match {
-        case reserved: PageTable.Reserved => table.confirm(reserved)
+        case reserved: PageTable.Reserved => table.confirm(reserved, cause)
         case _ =>
           table.discharge(1)
           false
@@ -74,11 +74,72 @@ class PageTableSuite extends AnyFunSuite with Matchers {
     hot.count(lru.contains) shouldBe 0
   }
 
+  /** Reads the pages one after the other, as a scan at a thousand a second; how many were there. */
+  private def scan(fixture: Fixture, pages: Range): Int =
+    pages.count { n =>
+      if (n % 1000 == 0) fixture.now += 1
+      fixture.find(key(n)) || {
+        fixture.bring(key(n), EvictionPolicy.Scanned)
+        false
+      }
+    }
+
+  test("a scan of twice the budget finds half of it the next time, for no eviction; under LRU it would find nothing") {
+    val fixture = new Fixture(capacity = 10000, slots = 40000)
+    scan(fixture, 0 until 20000) shouldBe 0
+    fixture.now += EvictionPolicy.SameUse
+    for (_ <- 1 to 3) scan(fixture, 0 until 20000) shouldBe 10000
+    (0 until 10000).forall(n => fixture.find(key(n))) shouldBe true
+    fixture.table.status.evictions shouldBe 0
+  }
+
+  test("an endless scan turns the tier over once in the time that a page is given, whatever its pace") {
+    val capacity = 2000
+    val fixture = new Fixture(capacity, 4 * capacity)
+    scan(fixture, 0 until 1000000)
+    val periods = (fixture.now - 1000) / EvictionPolicy.DecayAfter
+    fixture.table.status.evictions should (be >= (periods - 1L) * capacity * 9 / 10 and be <= periods.toLong * capacity)
+  }
+
+  test("a scan takes the place of what was in use before, once that is forgotten") {
+    val fixture = new Fixture(capacity = 1000, slots = 4000)
+    for (n <- 0 until 1000) fixture.bring(key(n))
+    fixture.now += EvictionPolicy.SameUse
+    for (n <- 0 until 1000) fixture.find(key(n))
+    scan(fixture, 5000 until 7000)
+    (0 until 1000).count(n => fixture.find(key(n))) shouldBe 1000
+    fixture.now += 2 * EvictionPolicy.DecayAfter
+    for (_ <- 1 to 3) scan(fixture, 5000 until 7000)
+    (5000 until 7000).count(n => fixture.find(key(n))) should be >= 900
+  }
+
+  test("what is written takes the place of what was scanned, and not of what was written just before") {
+    val fixture = new Fixture(capacity = 1000, slots = 4000)
+    scan(fixture, 0 until 1000)
+    for (n <- 5000 until 7000) fixture.bring(key(n), EvictionPolicy.Written)
+    (5000 until 6000).count(n => fixture.find(key(n))) should be >= 950
+    fixture.table.status.evictions should be <= 1000L
+  }
+
+  test("the room that a scan is told of is there, and is no more than half too much") {
+    val random = new Random(7)
+    val fixture = new Fixture(capacity = 2000, slots = 8000)
+    for (n <- 0 until 1500) fixture.bring(key(n))
+    fixture.table.roomFor(EvictionPolicy.Scanned) shouldBe 500L * SlotWord.BlockSize
+    for (n <- 1500 until 2000) fixture.bring(key(n))
+    fixture.table.roomFor(EvictionPolicy.Scanned) shouldBe 0
+    fixture.now += EvictionPolicy.DecayAfter + 1
+    for (n <- 0 until 2000 if random.nextBoolean()) fixture.find(key(n))
+    val told = fixture.table.roomFor(EvictionPolicy.Scanned) / SlotWord.BlockSize
+    val taken = (5000 until 7000).count(n => fixture.bring(key(n), EvictionPolicy.Scanned))
+    told.toDouble should be(taken.toDouble +- taken / 2.0)
+  }
+
   test("where everything is in use, eviction still finds one page for another and keeps the popular ones") {
     val capacity = 1000
     val fixture = new Fixture(capacity, capacity * 2)
     val (popular, rest) = (0 until capacity).map(key).splitAt(100)
-    (popular ++ rest).foreach(fixture.bring)
+    (popular ++ rest).foreach(fixture.bring(_))
     fixture.now += EvictionPolicy.SameUse
     (popular ++ rest).foreach(fixture.find)
     for (_ <- 1 to 2) {
@@ -110,7 +171,7 @@ class PageTableSuite extends AnyFunSuite with Matchers {
     val slow = fixture.table.reserve(key(0), 1).asInstanceOf[PageTable.Reserved]
     fixture.now += EvictionPolicy.Abandoned + 1
     fixture.bring(key(0)) shouldBe true
-    fixture.table.confirm(slow) shouldBe false
+    fixture.table.confirm(slow, EvictionPolicy.Read) shouldBe false
     fixture.table.cancel(slow)
     fixture.used shouldBe 1
     fixture.find(key(0)) shouldBe true

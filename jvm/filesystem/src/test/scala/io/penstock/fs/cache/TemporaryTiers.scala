@@ -51,9 +51,10 @@ private[cache] trait TemporaryTiers extends BeforeAndAfterEach { this: Suite =>
     bytes
   }
 
-  def fill(cache: PageCache, of: ObjectIdentity, index: Long): Unit =
+  /** @return whether a tier took the page */
+  def fill(cache: PageCache, of: ObjectIdentity, index: Long, scanned: Boolean = false): Boolean =
     cache.claim(of, index, 0) match {
-      case granted: Claim.Granted => granted.fill(ByteBuffer.wrap(bytesOf(of, index)))
+      case granted: Claim.Granted => granted.fill(ByteBuffer.wrap(bytesOf(of, index)), scanned)
       case other => throw new AssertionError(s"page $index of ${of.key} is not to be had: $other")
     }
 

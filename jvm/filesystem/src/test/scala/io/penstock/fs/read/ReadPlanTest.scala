@@ -12,7 +12,8 @@ class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
     length <- Gen.choose(1L, 200L)
     longest <- Gen.choose(1L, 60L)
     shortest <- Gen.choose(0, 25)
-  } yield ReadPlan(Layout(length, pageSize), longest, shortest)
+    over <- Gen.choose(0, 60)
+  } yield ReadPlan(Layout(length, pageSize), longest, shortest, over)
 
   private val planned = for {
     plan <- plans
@@ -70,6 +71,44 @@ class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
         assert(span == Request(layout.pageOf(position), last))
       if (footer) assert(layout.start(span.first) <= math.max(0, layout.length - layout.pageSize))
     }
+  }
+
+  test("a passage goes from the first missing page to the last one before more is here than is worth reading over") {
+    val passages = for {
+      plan <- plans
+      first <- Gen.choose(0L, plan.layout.pages - 1)
+      last <- Gen.choose(first, plan.layout.pages - 1)
+      here <- Gen.someOf(first + 1 to last)
+    } yield (plan, Request(first, last), here.toSet)
+    forAll(passages) { case (plan, wanted, here) =>
+      val layout = plan.layout
+      val passage = plan.passage(wanted, here)
+      assert(passage.first == wanted.first && passage.last <= wanted.last && !here(passage.last))
+      val missing = (passage.first to passage.last).filterNot(here)
+      for ((a, b) <- missing.zip(missing.drop(1)) if b > a + 1)
+        assert(layout.start(b) - layout.end(a) < plan.readOver)
+      for (next <- (passage.last + 1 to wanted.last).find(!here(_)))
+        assert(next > passage.last + 1 && layout.start(next) - layout.end(passage.last) >= plan.readOver)
+    }
+  }
+
+  test("who passes asks for everything at once if he is to read it all, else for twice as much each time") {
+    def passed(policy: S3AInputPolicy) = {
+      val (begun, _) = ReadAhead(policy, 8).enter(0, readsOn = true, 100)
+      Iterator
+        .iterate((begun.pointless, Request(0, 0))) { case (state, before) => state.passage(before.last + 1, 100) }
+        .drop(1)
+        .map(_._2)
+        .takeWhile(_.first < 100)
+        .take(6)
+        .toSeq
+    }
+    assert(passed(S3AInputPolicy.Sequential).head == Request(1, 99))
+    assert(
+      passed(S3AInputPolicy.Normal).takeWhile(_.last < 99) == Seq(1L -> 4L, 5L -> 12L, 13L -> 28L, 29L -> 60L).map {
+        case (first, last) => Request(first, last)
+      }
+    )
   }
 
   /** Reads pages 0, 1, 2, …; what was fetched ahead, with the page whose reading asked for it. */

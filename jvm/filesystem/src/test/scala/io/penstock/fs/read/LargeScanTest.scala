@@ -1,0 +1,126 @@
+package io.penstock.fs.read
+
+import org.apache.hadoop.fs.{FileSystem, Path}
+
+import io.penstock.fs.testing.Store
+import io.penstock.fs.{CacheSettings, Counters}
+
+/** Scans of more than the tiers hold. */
+class LargeScanTest extends ReadsSuite {
+
+  private val Pages = 40
+
+  /** Memory for half of one object, and no disk. */
+  override protected def settings: Map[String, String] =
+    Map(CacheSettings.MemorySize -> (Pages / 2 * (PageSize + 4096)).toString, CacheSettings.DiskSize -> "0")
+
+  private def open(fs: FileSystem, path: Path, policy: String = "sequential") =
+    fs.openFile(path).opt("fs.option.openfile.read.policy", policy).build().get()
+
+  private def requestsFor(fs: FileSystem, objects: Seq[(Path, Array[Byte])], policy: String = "sequential"): Int = {
+    gateway.clear()
+    for ((path, data) <- objects) assert(readAll(open(fs, path, policy)) sameElements data)
+    ranges.size
+  }
+
+  private def fillMemory(): Unit = requestsFor(fileSystem(), Seq(put(Pages * PageSize))): Unit
+
+  private def counted(names: String*)(work: => Unit): Seq[Long] = {
+    val before = Counters.now()
+    work
+    names.map(name => Counters.now()(name) - before(name))
+  }
+
+  test("a scan larger than the tier sends as few requests as S3A's, the second time too") {
+    fillMemory()
+    val objects = Vector.fill(4)(put(Pages * PageSize))
+    val s3a = Store.fileSystem(bucket, Store.conf(java.net.URI.create(gateway.endpoint)))
+    val byS3A =
+      try requestsFor(s3a, objects)
+      finally s3a.close()
+    assert(byS3A == objects.size)
+    val fs = fileSystem()
+    for (_ <- 1 to 3) assert(requestsFor(fs, objects) <= byS3A)
+  }
+
+  test("a scan larger than the tier evicts and moves nothing, and what it kept is read from there the next time") {
+    val objects = Vector.fill(3)(put(Pages * PageSize))
+    val fs = fileSystem()
+    val work = Seq("pages_evicted", "pages_demoted")
+    assert(counted(work: _*)(requestsFor(fs, objects)) == Seq(0, 0))
+    assert(pageFiles.size == Pages / 2)
+    val Seq(evicted, moved, filled, fetched) =
+      counted(work ++ Seq("pages_filled", "bytes_fetched"): _*)(requestsFor(fs, objects))
+    assert((evicted, moved, filled) == ((0, 0, 0)))
+    assert(fetched == (3 * Pages - Pages / 2) * PageSize)
+  }
+
+  test("a scan of an object of which every other page is here reads over those, with one request") {
+    val (path, data) = put(Pages * PageSize)
+    val fs = fileSystem()
+    val in = open(fs, path, "random")
+    for (page <- 1 until Pages by 2) in.readFully(page.toLong * PageSize, new Array[Byte](10))
+    in.close()
+    assert(pageFiles.size == Pages / 2)
+    val Seq(fromMemory) = counted("bytes_from_memory")(assert(requestsFor(fs, Seq(path -> data)) == 1))
+    assert(fromMemory == data.length / 2)
+  }
+
+  test("what is here for longer than a request is worth is not fetched again") {
+    val (path, data) = put(Pages * PageSize)
+    val fs = fileSystem(CacheSettings.ReadOver -> (4 * PageSize).toString)
+    val in = open(fs, path, "random")
+    for (page <- 10 until 30) in.readFully(page.toLong * PageSize, new Array[Byte](10))
+    in.close()
+    assert(requestsFor(fs, Seq(path -> data)) == 2)
+    assert(pagesFetched == Vector(0 to 9, 30 to Pages - 1))
+  }
+
+  test("who reads on without having said so asks for ever more") {
+    val (path, data) = put(8 * Pages * PageSize)
+    fillMemory()
+    val requests = requestsFor(fileSystem(), Seq(path -> data), policy = "adaptive")
+    assert(requests <= 8, pagesFetched)
+    assert(pagesFetched.map(_.size).sum == 8 * Pages)
+  }
+
+  test("a short skip forward goes on in the same response, a jump ends it") {
+    fillMemory()
+    val (path, data) = put(Pages * PageSize)
+    val fs = fileSystem(CacheSettings.ReadOver -> (4 * PageSize).toString)
+    gateway.clear()
+    val in = open(fs, path)
+    val piece = new Array[Byte](PageSize / 2)
+    for (at <- Seq(0, 3 * PageSize, 5 * PageSize + 10, 30 * PageSize, 2 * PageSize)) {
+      in.seek(at.toLong)
+      in.readFully(piece)
+      assert(piece sameElements data.slice(at, at + piece.length))
+    }
+    in.close()
+    assert(ranges.head == ((0L, data.length - 1L)))
+    assert(pagesFetched.map(_.start) == Vector(0, 30, 2))
+  }
+
+  test("an object that was overwritten while it was passed fails the read, as ever") {
+    fillMemory()
+    val (path, data) = put(Pages * PageSize)
+    val in = open(fileSystem(), path)
+    assert(in.readNBytes(PageSize) sameElements data.take(PageSize))
+    in.unbuffer()
+    bucket.put(path.getName, ReadsSuite.bytes(data.length, 4711))
+    assertThrows[org.apache.hadoop.fs.s3a.RemoteFileChangedException](in.readAllBytes())
+    in.close()
+  }
+
+  test("two who pass through one object at once both read it right, and hold up nobody") {
+    fillMemory()
+    val (path, data) = put(Pages * PageSize)
+    val fs = fileSystem()
+    val (slow, quick) = (open(fs, path), open(fs, path))
+    assert(slow.readNBytes(3 * PageSize) sameElements data.take(3 * PageSize))
+    val began = System.nanoTime
+    assert(readAll(quick) sameElements data)
+    assert(System.nanoTime - began < Fetcher.PatienceMs * 1000000)
+    assert(readAll(slow) sameElements data.drop(3 * PageSize))
+  }
+}
