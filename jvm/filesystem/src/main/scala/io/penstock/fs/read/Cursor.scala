@@ -169,7 +169,7 @@ final private[read] class Cursor(
     readAhead = next
     for (span <- more) {
       val requests = reader.missingInScan(span)
-      if (reader.hasRoom(requests)) aheads ++= reader.ahead(requests, aheads.size)
+      if (reader.hasRoom(aheads.map(_.request) ++ requests)) aheads ++= reader.ahead(requests, aheads.size)
       else if (requests.nonEmpty) readAhead = readAhead.pointless
     }
   }

@@ -108,8 +108,10 @@ class PageTableSuite extends AnyFunSuite with Matchers {
     for (n <- 0 until 1000) fixture.find(key(n))
     scan(fixture, 5000 until 7000)
     (0 until 1000).count(n => fixture.find(key(n))) shouldBe 1000
-    fixture.now += 2 * EvictionPolicy.DecayAfter
-    for (_ <- 1 to 3) scan(fixture, 5000 until 7000)
+    for (_ <- 1 to 4) {
+      fixture.now += EvictionPolicy.DecayAfter + 1
+      scan(fixture, 5000 until 7000)
+    }
     (5000 until 7000).count(n => fixture.find(key(n))) should be >= 900
   }
 
