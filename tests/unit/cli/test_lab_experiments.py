@@ -15,7 +15,7 @@ from penstock.cli.lab.workloads import CommandWorkloads
 from penstock.clusters import machine
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
-from penstock.lab import labfile
+from penstock.lab import fio, labfile
 from penstock.lab.records import Description, Recorder
 from penstock.lab.suites.registry import restored
 from penstock.lab.suites.tpcds import Tpcds
@@ -33,6 +33,12 @@ def run(*arguments: str) -> int:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
     return Home(tmp_path / "home")
+
+
+@pytest.fixture(autouse=True)
+def with_fio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that can measure everything: a file that asks for fio is refused where there is none."""
+    monkeypatch.setattr(fio, "program", lambda: "fio")
 
 
 def test_the_example_is_a_file_that_can_be_measured(
