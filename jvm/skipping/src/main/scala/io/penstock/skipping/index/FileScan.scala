@@ -21,9 +21,6 @@ private[index] class FileScan(root: Path, plan: Seq[PlannedColumn], fromData: Bo
 
   import FileScan._
 
-  // Files of old writers have signed bounds of strings only, which must not be taken for unsigned ones.
-  private val options = HadoopReadOptions.builder(conf).useSignedStringMinMax(false).build()
-
   def read(files: Iterator[ListedFile]): Iterator[Outcome] = Ahead.map(files, Threads) { file =>
     try Known(read(file))
     catch {
@@ -35,7 +32,7 @@ private[index] class FileScan(root: Path, plan: Seq[PlannedColumn], fromData: Bo
   private def read(file: ListedFile): FileEntry = {
     // The listing has what a reader would ask the store for.
     val status = new FileStatus(file.length, false, 0, 0, file.modificationMs, pathOf(root, file))
-    val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(status, conf), options)
+    val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(status, conf), options())
     try {
       val footer = reader.getFileMetaData
       val isModern = Calendar.isModern(footer.getKeyValueMetaData)
@@ -53,6 +50,12 @@ private[index] class FileScan(root: Path, plan: Seq[PlannedColumn], fromData: Bo
       FileEntry(file.directory, file.name, file.length, file.modificationMs, rows, columns.toMap)
     } finally reader.close()
   }
+
+  /**
+   * Of one file: they hold decompressors, which two threads must not share. Files of old writers have signed bounds of
+   * strings only, which must not be taken for unsigned ones.
+   */
+  private def options() = HadoopReadOptions.builder(conf).useSignedStringMinMax(false).build()
 
   private def distinct(
       reader: ParquetFileReader,

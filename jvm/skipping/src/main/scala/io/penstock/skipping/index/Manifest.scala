@@ -5,7 +5,6 @@ import java.io.IOException
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.json.JsonMapper
-import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{DeserializationFeature, ObjectMapper}
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.spark.sql.types.DataType
@@ -47,7 +46,8 @@ case class LeftOut(name: String, why: String)
 
 private[index] object Manifest {
 
-  val Format = 1
+  /** In 1, files that were read at once shared a decompressor: one may have got into another's values. */
+  val Format = 2
 
   /** `dataType`: Spark's JSON for it. `asked`: see [[PlannedColumn]]. */
   case class Column(name: String, dataType: String, kinds: Vector[String], why: String, asked: Option[Double])
@@ -73,7 +73,7 @@ private[index] object Manifest {
   def write(manifest: Manifest): Array[Byte] =
     json.writerWithDefaultPrettyPrinter().writeValueAsBytes(manifest)
 
-  /** Throws an [[IndexDamage]] where this is no manifest, or one of a later version or of another table. */
+  /** Throws an [[IndexDamage]] where this is no manifest, or one of another version or of another table. */
   def read(content: Array[Byte], root: String): Manifest = {
     def damage(what: String, cause: Throwable = null): Nothing =
       throw new IndexDamage(s"$what: build it anew to use one", cause)
@@ -82,13 +82,10 @@ private[index] object Manifest {
       val tree = json.readTree(content)
       val format = tree.path("format").asInt(-1)
       if (format < 1) damage("has no manifest that can be read")
+      if (format < Format)
+        damage(s"was written by a version of Penstock that may have noted the values of another file (format $format)")
       if (format > Format)
         damage(s"was written by a later version of Penstock (format $format, this one reads $Format)")
-      // The first manifests did not say it.
-      tree.path("columns").forEach {
-        case column: ObjectNode if !column.has("asked") => column.putNull("asked"): Unit
-        case _ =>
-      }
       val manifest = json.treeToValue(tree, classOf[Manifest])
       if (manifest.root != root) damage(s"belongs to another table, ${manifest.root}")
       manifest.plan.foreach { planned =>

@@ -77,11 +77,11 @@ class DamagedIndexSuite extends AnyFunSuite with Matchers with LocalSpark with A
   }
 
   harmed("an index of a later version") { root =>
-    rewriteText(manifest(root))(_.replaceAll("\"format\" *: *1", "\"format\": 2"))
+    rewriteText(manifest(root))(_.replaceAll("\"format\" *: *2", "\"format\": 3"))
   }
 
   harmed("an index of an unknown version")(root =>
-    rewriteText(manifest(root))(_.replaceAll("\"format\" *: *1,", "\"format\": \"one\","))
+    rewriteText(manifest(root))(_.replaceAll("\"format\" *: *2,", "\"format\": \"one\","))
   )
 
   harmed("a manifest cut short")(root => rewrite(manifest(root))(bytes => bytes.take(bytes.length / 2)))

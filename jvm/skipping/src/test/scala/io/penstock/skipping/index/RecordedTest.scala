@@ -3,6 +3,7 @@ package io.penstock.skipping.index
 import java.nio.charset.StandardCharsets.UTF_8
 
 import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.types.LongType
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What may be recorded of a column, and what may not. */
@@ -116,5 +117,24 @@ class RecordedTest extends AnyFunSuite with IndexedFiles {
     val path = one("groups", rows, "parquet.block.size" -> "262144")
     assert(listed(path, Kind.Values) == (0L until 400L))
     assertBounds(path, 0, 0, 399)
+  }
+
+  test("files that are read at once do not get into each other's values") {
+    val (files, each) = (48, 1000L)
+    val rows = spark.range(0, files * each * 3, 1, files).selectExpr(s"id div (${each * 3}) * $each + id % $each AS c")
+    val root = table(write("at-once", rows)).root
+    val conf = spark.sessionState.newHadoopConf()
+    val listed = TableListing.list(root, conf)
+    val plan = Seq(PlannedColumn(IndexedColumn("c", LongType), Set(Kind.Values), "a test", None))
+    val scan = new FileScan(root, plan, fromData = true, conf)
+    def values(outcome: FileScan.Outcome) = outcome match {
+      case FileScan.Known(entry) => entry.columns("c").values.get
+      case other => fail(s"$other")
+    }
+    val truth = listed.map(file => values(scan.read(Iterator.single(file)).next()))
+    assert(
+      truth.toSet == (0 until files).map(file => (file * each until (file + 1) * each).map(Value.Integral(_))).toSet
+    )
+    for (_ <- 1 to 50) assert(scan.read(listed.iterator).map(values).toVector == truth)
   }
 }
