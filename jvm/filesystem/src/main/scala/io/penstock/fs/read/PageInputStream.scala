@@ -5,9 +5,6 @@ import java.nio.ByteBuffer
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.function.{Consumer, IntFunction}
-import java.util.{List => JavaList, Objects, Optional}
-
-import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.s3a.impl.streams.{InputStreamType, ObjectInputStream, ObjectReadParameters}
 import org.apache.hadoop.fs.{
@@ -16,8 +13,7 @@ import org.apache.hadoop.fs.{
   CanUnbuffer,
   FSExceptionMessages,
   FileRange,
-  StreamCapabilities,
-  VectoredReadUtils
+  StreamCapabilities
 }
 
 /**
@@ -43,7 +39,8 @@ final private[read] class PageInputStream(
 ) extends ObjectInputStream(InputStreamType.Custom, parameters)
     with CanUnbuffer
     with ByteBufferReadable
-    with ByteBufferPositionedReadable {
+    with ByteBufferPositionedReadable
+    with VectoredReads {
 
   private val statistics = getS3AStreamStatistics
   private val fileSystemStatistics = Option(getContext.getStats)
@@ -153,24 +150,20 @@ final private[read] class PageInputStream(
     finally cursor.release()
   }
 
-  override def readVectored(ranges: JavaList[_ <: FileRange], allocate: IntFunction[ByteBuffer]): Unit =
-    readVectored(ranges, allocate, VectoredReadUtils.LOG_BYTE_BUFFER_RELEASED)
+  override protected def objectLength: Long = length
 
-  override def readVectored(
-      ranges: JavaList[_ <: FileRange],
+  override protected def readSorted(
+      ranges: Vector[FileRange],
       allocate: IntFunction[ByteBuffer],
       release: Consumer[ByteBuffer]
   ): Unit = {
-    checkOpen()
-    Objects.requireNonNull(release, "release")
-    val sorted = VectoredReadUtils.validateAndSortRanges(ranges, Optional.of(Long.box(length))).asScala.toVector
-    sorted.foreach(_.setData(new CompletableFuture[ByteBuffer]))
+    ranges.foreach(_.setData(new CompletableFuture[ByteBuffer]))
     touched = true
     val stopping = wanting()
-    val requests = new VectoredRead(reader, sorted, allocate, release, () => stopping.get).start()
-    statistics.readVectoredOperationStarted(sorted.size, requests)
+    val requests = new VectoredRead(reader, ranges, allocate, release, () => stopping.get).start()
+    statistics.readVectoredOperationStarted(ranges.size, requests)
     // Counted here and not where the bytes come: the statistics of this thread are its task's.
-    counted(sorted.map(_.getLength.toLong).sum)
+    counted(ranges.map(_.getLength.toLong).sum)
   }
 
   private def wanting(): AtomicBoolean = synchronized {
@@ -194,7 +187,7 @@ final private[read] class PageInputStream(
     fileSystemStatistics.foreach(_.incrementBytesRead(bytes))
   }
 
-  private def checkOpen(): Unit =
+  override protected def checkOpen(): Unit =
     if (closed) throw new IOException(s"$getUri: ${FSExceptionMessages.STREAM_IS_CLOSED}")
 
   private def checkPosition(position: Long): Unit =

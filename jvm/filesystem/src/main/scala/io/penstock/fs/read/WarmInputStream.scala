@@ -2,11 +2,9 @@ package io.penstock.fs.read
 
 import java.io.{EOFException, IOException}
 import java.nio.ByteBuffer
+import java.util.Locale
 import java.util.concurrent.atomic.AtomicLong
 import java.util.function.{Consumer, IntFunction}
-import java.util.{List => JavaList, Locale, Objects, Optional}
-
-import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.statistics.impl.IOStatisticsBinding
 import org.apache.hadoop.fs.statistics.{IOStatistics, IOStatisticsSource, StreamStatisticNames}
@@ -45,6 +43,7 @@ final private[read] class WarmInputStream(
 ) extends FSInputStream
     with ByteBufferReadable
     with ByteBufferPositionedReadable
+    with VectoredReads
     with CanUnbuffer
     with StreamCapabilities
     with IOStatisticsSource {
@@ -175,21 +174,15 @@ final private[read] class WarmInputStream(
     s3a
   }
 
-  override def readVectored(ranges: JavaList[_ <: FileRange], allocate: IntFunction[ByteBuffer]): Unit =
-    readVectored(ranges, allocate, VectoredReadUtils.LOG_BYTE_BUFFER_RELEASED)
+  override protected def objectLength: Long = of.length
 
-  override def readVectored(
-      ranges: JavaList[_ <: FileRange],
+  override protected def readSorted(
+      ranges: Vector[FileRange],
       allocate: IntFunction[ByteBuffer],
       release: Consumer[ByteBuffer]
-  ): Unit = {
-    checkOpen()
-    Objects.requireNonNull(release, "release")
-    val sorted = VectoredReadUtils.validateAndSortRanges(ranges, Optional.of(Long.box(of.length))).asScala
-    sorted.foreach(range => range.setData(VectoredReadUtils.readRangeFrom(this, range, allocate, release)))
-  }
+  ): Unit = ranges.foreach(range => range.setData(VectoredReadUtils.readRangeFrom(this, range, allocate, release)))
 
-  private def checkOpen(): Unit =
+  override protected def checkOpen(): Unit =
     if (closed) throw new IOException(s"$name: ${FSExceptionMessages.STREAM_IS_CLOSED}")
 
   private def checkPosition(position: Long): Unit =
