@@ -103,7 +103,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     val output = interrupted.task(interrupted.newJob())
     interrupted.write(output, "p=1", "whole")
     gateway.clear()
-    gateway.inject(Fault.Delay(20000))(request => request.method == "POST" && request.query.startsWith("uploads"))
+    gateway.inject(Fault.Delay(5000))(request => request.method == "POST" && request.query.startsWith("uploads"))
     @volatile var left = Option.empty[(Boolean, Seq[String])]
     val writer = new Thread(() => {
       try interrupted.write(output, "p=2", "never")
