@@ -6,12 +6,11 @@ import sys
 from typing import Annotated, Optional
 
 import typer
-from rich.console import Console
 
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
 from penstock.cli.lab.runs import find
-from penstock.cli.lab.show import save, show_document
+from penstock.cli.lab.show import present
 from penstock.errors import InvalidInput
 
 
@@ -69,13 +68,4 @@ def price_command(
         capacity_bytes=options.size_bytes(capacity, "--capacity") if capacity else None,
     )
     found = find(runs or [])
-    try:
-        document = report.document(found, asked)
-    except ValueError as error:
-        raise InvalidInput(
-            "These runs have no price", why=str(error), fix="list the runs: penstock lab runs"
-        ) from error
-    show_document(Console(), document)
-    if output:
-        save(output, document, found)
-        typer.echo(f"Written to {output}")
+    present(found, output, lambda: report.document(found, asked), unfit="These runs have no price")

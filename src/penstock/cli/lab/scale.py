@@ -12,7 +12,7 @@ from rich.console import Console
 from penstock.cli.lab import app as lab
 from penstock.cli.lab import options
 from penstock.cli.lab.measuring import plan, run_arms
-from penstock.cli.lab.show import end_as, save, show_document
+from penstock.cli.lab.show import end_as, show_and_save
 from penstock.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -79,10 +79,7 @@ def measure_curve(
     except ValueError as error:
         console.print(f"[bold red]There is no curve: {error}.[/]", highlight=False)
     else:
-        show_document(console, document)
-        if output:
-            save(output, document, runs)
-            typer.echo(f"Written to {output}")
+        show_and_save(console, document, runs, output)
         names = " ".join(run.description.id for run in runs)
         command = f"price --prices {shlex.quote(str(prices))}" if prices else "report"
         console.print(f"Report: penstock lab {command} {names} -o report.html", highlight=False, soft_wrap=True)

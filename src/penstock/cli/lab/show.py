@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,22 @@ def show_document(console: Console, document: Document) -> None:
             page.print(_table(part, columns))
             page.print()
     console.print(f"[bold {'green' if document.good else 'red'}]{document.headline}[/]", highlight=False)
+
+
+def present(runs: Sequence[Run], page: Path | None, make: Callable[[], Document], *, unfit: str) -> None:
+    """Show what `make` says of the runs, and write it to `page`. Where it finds them unfit: the refusal `unfit`."""
+    try:
+        document = make()
+    except ValueError as error:
+        raise InvalidInput(unfit, why=str(error), fix="list the runs: penstock lab runs") from error
+    show_and_save(Console(), document, runs, page)
+
+
+def show_and_save(console: Console, document: Document, runs: Sequence[Run], page: Path | None) -> None:
+    show_document(console, document)
+    if page:
+        save(page, document, runs)
+        typer.echo(f"Written to {page}")
 
 
 def end_as(runs: Sequence[Run]) -> None:

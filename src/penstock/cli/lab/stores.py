@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
-from rich.console import Console
 
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
 from penstock.cli.lab.runs import find
-from penstock.cli.lab.show import save, show_document
+from penstock.cli.lab.show import present
 from penstock.errors import InvalidInput
 from penstock.home import Home
 
@@ -58,16 +57,7 @@ def stores_command(
     paid = pricefile.prices(prices)
     asked = stores.Question(Choices(baseline, _protections(protection or [])), paid, _medium(medium, paid))
     found = _with_all_of_its_batch(runs or ["last"])
-    try:
-        document = stores.document(found, asked)
-    except ValueError as error:
-        raise InvalidInput(
-            "These runs are no comparison of stores", why=str(error), fix="list the runs: penstock lab runs"
-        ) from error
-    show_document(Console(), document)
-    if output:
-        save(output, document, found)
-        typer.echo(f"Written to {output}")
+    present(found, output, lambda: stores.document(found, asked), unfit="These runs are no comparison of stores")
 
 
 def _with_all_of_its_batch(names: list[str]) -> list[Run]:
