@@ -22,6 +22,7 @@ from penstock.engine.lifecycle import will_retry
 from penstock.engine.preparation import Preparation, check_reachable, lake_name, lake_of
 from penstock.engine.rows import now
 from penstock.engine.supervisor import OnChange, Supervisor, over
+from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import ClusterError, NotFound, StateError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake, ObjectStore
@@ -42,6 +43,7 @@ class Engine(Ledger):
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         super().__init__(home, backend)
         self.attendants = Attendants(home)
+        self.copies = UploadCopies(home, self.uploads)
         self._preparations: dict[str, Preparation] = {}
         self._stores: dict[tuple[Lake, Credentials | None], ObjectStore] = {}
 
@@ -113,7 +115,10 @@ class Engine(Ledger):
             nonlocal preparation
             # Used once: what was out of reach for one attempt may be there for the next.
             ready, preparation = preparation or Preparation(self.home, self._database, application.spec.lake), None
-            return ready.launch(application)
+            spec = application.spec
+            if self.shares_files:
+                spec = self.copies.instead_of_addresses(spec, ready.lake)
+            return ready.launch(application.id, spec)
 
         def keep(application: Application, directory: Path) -> Mapping[str, Any]:
             def open_lake() -> tuple[Lake, ObjectStore]:

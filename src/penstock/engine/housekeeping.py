@@ -52,6 +52,7 @@ class Housekeeping:
         """Remove the uploads of this engine that no application names; tells their keys. A lake that does not answer is
         left for the next time."""
         named = self._engine.mentioned(uploads.pattern(self._engine.uploads))
+        self._engine.copies.sweep(named, at=now(), kept=self._retention.unused)
         swept = []
         for lake in Lakes(self._engine.home).all():
             store = local.store_of(self._engine.home, lake)

@@ -46,7 +46,7 @@ class Installation:
         lake = self.lake_up()
         size = machine.default_size(machine.capacity())
         spec = ApplicationSpec(application=BUILT_IN, size=size, name="training", lake=lake.name)
-        launch = self._prepared().launch_of("training", spec)
+        launch = self._prepared().launch("training", spec)
         archives.make(
             self._home,
             location=f"{lake.root}/{_TRAINING}",

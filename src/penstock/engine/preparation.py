@@ -9,7 +9,7 @@ from penstock.catalog.metastore import Metastore
 from penstock.clusters import jvm
 from penstock.clusters.base import Launch
 from penstock.engine import settings
-from penstock.engine.application import Application, ApplicationSpec
+from penstock.engine.application import ApplicationSpec
 from penstock.engine.leasing import credentials_for
 from penstock.errors import NotFound
 from penstock.home import Home
@@ -72,11 +72,8 @@ class Preparation:
     def hive_site(self) -> str:
         return self._hive_site.result()
 
-    def launch(self, application: Application) -> Launch:
+    def launch(self, application_id: str, spec: ApplicationSpec) -> Launch:
         """Raises what stood in the way: `LakeError`, `CatalogError`, `MissingRequirement`, `NotFound`."""
-        return self.launch_of(application.id, application.spec)
-
-    def launch_of(self, application_id: str, spec: ApplicationSpec) -> Launch:
         lake, own = self._lake.result()
         return settings.launch(
             application_id,

@@ -8,25 +8,27 @@ import pytest
 from engine_making import application, spec
 
 from penstock.engine import engine as module
-from penstock.engine.application import Application
+from penstock.engine.application import ApplicationSpec
 from penstock.engine.engine import Engine
 from penstock.errors import LakeError
 from penstock.home import Home
+from penstock.lake.base import Lake
 
 
 class Preparing:
     """In place of `Preparation`: the lake is out of reach for the first one, and there for those after it."""
 
     made = 0
+    lake = Lake("lake", (), "bucket", "")
 
     def __init__(self, *_: object) -> None:
         Preparing.made += 1
         self._reachable = Preparing.made > 1
 
-    def launch(self, application: Application) -> str:
+    def launch(self, application_id: str, _: ApplicationSpec) -> str:
         if not self._reachable:
             raise LakeError("out of reach")
-        return f"launch of {application.id}"
+        return f"launch of {application_id}"
 
 
 def test_another_attempt_looks_again_for_what_was_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.housekeeping import Housekeeping
 from penstock.engine.instances import Instance
 from penstock.engine.retention import Pruned, Retention
+from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake, ObjectInfo
@@ -44,6 +45,7 @@ class FakeEngine:
 
     def __init__(self, home: Home) -> None:
         self.home = home
+        self.copies = UploadCopies(home, self.uploads)
         self.named: set[str] = set()
         self.used: set[str] = set()
         self.attributes: dict[str, Any] = {}

@@ -18,6 +18,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.fairness import Place
 from penstock.engine.instances import Instance, Use
 from penstock.engine.paging import Page, Query
+from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
 from penstock.service import tokens
@@ -46,6 +47,9 @@ class FakeEngine:
     interfaces: dict[str, WebInterface] = field(default_factory=dict)
 
     uploads = "penstock/uploads/ours/"
+
+    def __post_init__(self) -> None:
+        self.copies = UploadCopies(self.home, self.uploads)
 
     def enqueue(self, spec: ApplicationSpec) -> Application:
         self.instance(spec.instance)

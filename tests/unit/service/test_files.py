@@ -57,6 +57,18 @@ def test_a_file_is_stored_under_its_hash_and_found_again(stage: Stage, objects: 
     assert objects.kept == {KEY: CONTENT}
 
 
+@pytest.mark.parametrize("before", [{}, {KEY: CONTENT}], ids=["uploaded", "found"])
+def test_a_program_is_kept_on_the_services_machine_too(
+    stage: Stage, objects: Objects, before: dict[str, bytes]
+) -> None:
+    stage.engine.home.create()
+    objects.kept.update(before)
+    client = stage.client(Scope.SUBMIT)
+    if client.get(ADDRESS).status_code == 404:
+        client.put(ADDRESS, content=CONTENT)
+    assert (stage.engine.home.cache / "uploads" / DIGEST / "job.py").read_bytes() == CONTENT
+
+
 def test_a_file_that_may_soon_be_swept_is_brought_again(stage: Stage, objects: Objects) -> None:
     client = stage.client(Scope.SUBMIT)
     client.put(ADDRESS, content=CONTENT)

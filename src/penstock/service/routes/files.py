@@ -38,9 +38,11 @@ LakeName = Annotated[Name | None, Query(description="Which lake; the default one
 )
 def find(digest: Digest, name: FileName, service: ServiceOf, _: Submitter, lake: LakeName = None) -> dict[str, Any]:
     key = uploads.key(service.engine.uploads, digest, name)
-    found = (one for one in service.engine.store(lake).list(key) if one.key == key)
-    if not any(uploads.is_there(one, at=now(), kept=service.retention.unused) for one in found):
+    store = service.engine.store(lake)
+    found = next((one for one in store.list(key) if one.key == key), None)
+    if found is None or not uploads.is_there(found, at=now(), kept=service.retention.unused):
         raise NotFound(f"{name} was not uploaded", fix="PUT it to this address")
+    service.engine.copies.keep(key, found.size, lambda: store.get(key))
     return _told(service, lake, key)
 
 
@@ -82,8 +84,13 @@ async def upload(
             )
         file.flush()
         key = uploads.key(service.engine.uploads, digest, name)
-        await to_thread.run_sync(lambda: service.engine.store(lake).put(key, Path(file.name)))
+        await to_thread.run_sync(_bring, service, lake, key, Path(file.name))
     return await to_thread.run_sync(_told, service, lake, key)
+
+
+def _bring(service: Service, lake: str | None, key: str, file: Path) -> None:
+    service.engine.store(lake).put(key, file)
+    service.engine.copies.keep(key, file.stat().st_size, file.read_bytes)
 
 
 async def _steadily(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
