@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,13 @@ settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
 
 
+_SLOW_UNTIL = float(os.environ.get("PENSTOCK_TEST_SLOW_UNTIL", "inf"))
+"""In seconds since 1970: slow tests that have not begun by then are skipped. `.ci/run` has only so much time."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Last, so that where time is short it is these that are skipped.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
     for item in items:
         # Where servers run, a failure is seen to be one before it is called one: docs/why.md. The summary names it.
         if item.get_closest_marker("integration"):
@@ -28,6 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("root"):
                 item.add_marker(pytest.mark.skip(reason="needs root"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("slow") and time.time() > _SLOW_UNTIL:
+        pytest.skip("slow, and the time for tests was over: PENSTOCK_TEST_SLOW_UNTIL")
 
 
 @pytest.fixture(scope="session")

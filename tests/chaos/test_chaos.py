@@ -9,7 +9,7 @@ import pytest
 from tests.chaos import report, runner, stage
 from tests.chaos.rounds import Result
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 SEED = "20263590"  # strikes gateway, store, database, supervisor and executor, each once
 ROUNDS = 1

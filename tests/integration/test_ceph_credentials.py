@@ -28,7 +28,7 @@ from penstock.lake.objects import s3_client
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import CREDENTIALS_FILE, lease_in
 
-pytestmark = [pytest.mark.integration, pytest.mark.root]
+pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.slow]
 
 SECONDS = 16
 NAME = "leased"

@@ -17,7 +17,7 @@ from penstock.lake.base import Lake
 from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.registry import Lakes
 
-pytestmark = [pytest.mark.integration, pytest.mark.root]
+pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.slow]
 
 NAME = "outages"
 

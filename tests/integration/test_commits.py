@@ -23,7 +23,7 @@ from penstock.lake.base import Lake
 from penstock.lake.objects import S3ObjectStore, open_store
 from penstock.lake.registry import Lakes
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 SMALL = ["--driver-memory", "512m", "--executors", "1", "--executor-cores", "1", "--executor-memory", "512m"]
 DYNAMIC = ["--conf", "spark.sql.sources.partitionOverwriteMode=dynamic"]

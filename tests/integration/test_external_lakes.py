@@ -24,7 +24,7 @@ from penstock.lake.base import Lake
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import Lakes
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
 DOMAIN = "store.test"

@@ -18,7 +18,7 @@ from penstock.lab.suites.dfsio import Dfsio
 from penstock.lab.suites.gateways import Gateways
 from penstock.lab.suites.ingest import Ingest
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 MIB = 1 << 20
 SIZE = ClusterSize(ProcessSize(1, 512 * MIB), ProcessSize(1, 768 * MIB), 1)

@@ -12,7 +12,7 @@ from penstock.lab.bench import Bench
 from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.etl import Etl
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 _MIB = 1 << 20
 SMALL = ClusterSize(ProcessSize(1, 512 * _MIB), ProcessSize(1, 512 * _MIB), 1)

@@ -13,7 +13,7 @@ from penstock.lab.records import Run
 from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.reads import Reads
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 MIB = 1 << 20
 PAGES = {

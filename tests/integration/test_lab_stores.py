@@ -23,7 +23,7 @@ from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.objects import S3ObjectStore
 from penstock.lake.registry import Lakes
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 768 << 20), 1)
 

@@ -12,7 +12,7 @@ from penstock.lab.progress import Listener
 from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.terasort import TeraSort
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 MIB = 1 << 20
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), executors=1)

@@ -27,7 +27,7 @@ from penstock.lake.registry import Lakes
 from penstock.processes import processes_in, until
 from penstock.units import MIB
 
-pytestmark = [pytest.mark.integration, pytest.mark.root]
+pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.slow]
 
 
 def emptied(home: Home, name: str) -> ObjectStore:

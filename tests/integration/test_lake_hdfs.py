@@ -22,7 +22,7 @@ from penstock.lake.objects import open_store
 from penstock.lake.registry import Lakes
 from penstock.processes import listening_ports
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 NAME = "test-hdfs"
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), executors=1)

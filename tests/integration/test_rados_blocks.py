@@ -23,7 +23,7 @@ from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.ceph.commands import run
 from penstock.lake.registry import Lakes
 
-pytestmark = [pytest.mark.integration, pytest.mark.root]
+pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.slow]
 
 MIB = 1 << 20
 
