@@ -7,7 +7,6 @@ can hold more than a few events in memory here, nobody keeps an old view, and a 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
@@ -15,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from anyio import to_thread
+from anyio import move_on_after, to_thread
 
 Instances = frozenset[str] | None
 """Those a listener sees; None for all."""
@@ -118,10 +117,9 @@ class Feed:
         try:
             yield HEARTBEAT
             while time.monotonic() < ends_at:
-                try:
-                    written = await asyncio.wait_for(listener.waiting.get(), _HEARTBEAT_SECONDS)
-                except (TimeoutError, asyncio.TimeoutError):
-                    written = HEARTBEAT
+                written: bytes | None = HEARTBEAT
+                with move_on_after(_HEARTBEAT_SECONDS):
+                    written = await listener.waiting.get()
                 if written is None:
                     return
                 yield written
@@ -136,8 +134,9 @@ class Feed:
                 await self._tell_of(changed)
                 # Changes that come in a burst are told together.
                 await asyncio.sleep(_LEAST_PAUSE_SECONDS)
-                with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), _LOOK_SECONDS)
+                # Not asyncio's wait_for, which before Python 3.12 may take an end that is asked for as a change.
+                with move_on_after(_LOOK_SECONDS):
+                    await self._woken.wait()
         except Exception:
             _log.exception("the feed of changes stopped")
         finally:

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from anyio import to_thread
+from anyio import move_on_after, to_thread
 
 from penstock.engine.application import Application
 
@@ -41,8 +41,8 @@ class News:
                 left = deadline - time.monotonic()
                 if application.state.final or left <= 0 or self._closing.is_set():
                     return application
-                with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                    await asyncio.wait_for(event.wait(), min(left, _LOOK_AGAIN_SECONDS))
+                with move_on_after(min(left, _LOOK_AGAIN_SECONDS)):
+                    await event.wait()
 
     def tell_all(self) -> None:
         """Called on the event loop: everybody looks again."""

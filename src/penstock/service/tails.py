@@ -7,13 +7,12 @@ end is served from there; one who is behind, because he began there or reads slo
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, move_on_after, to_thread
 
 from penstock.errors import ServiceError
 
@@ -174,8 +173,8 @@ class _Tail:
             if self._finished or closing():
                 return False
             changed = self._changed
-            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await asyncio.wait_for(changed.wait(), 4 * _LOOK_SECONDS)
+            with move_on_after(4 * _LOOK_SECONDS):
+                await changed.wait()
         return True
 
     def _tell(self) -> None:

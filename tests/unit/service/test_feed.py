@@ -158,6 +158,23 @@ def test_pages_are_let_go_where_the_feed_cannot_go_on(why: str) -> None:
     within(work)
 
 
+def test_a_feed_that_is_ended_in_the_moment_of_a_change_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(_: World, told: Feed) -> None:
+        monkeypatch.setattr(feed, "_LOOK_SECONDS", 60.0)
+        stream = told.listen(None)
+        await heard(stream, 1)
+        await asyncio.sleep(0.2)
+        looking = told._looking
+        assert looking is not None
+        told.tell("a1")
+        await asyncio.sleep(0)
+        looking.cancel()
+        await asyncio.wait([looking], timeout=5)
+        assert looking.cancelled()
+
+    within(work)
+
+
 def test_a_page_comes_back_before_it_could_outlive_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(world: World, told: Feed) -> None:
         monkeypatch.setattr(feed, "_LONGEST_SECONDS", 0.05)
