@@ -23,7 +23,7 @@ from penstock.lake.credentials import resolve
 from penstock.lake.objects import open_store
 from penstock.processes import until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 # All of 127.0.0.0/8 is this machine.
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
