@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -103,6 +103,16 @@ class ApplicationSpec:
     priority: int = 0
     retries: int = 0
     webhooks: tuple[str, ...] = ()
+
+    def with_paths(self, changed: Callable[[str], str]) -> ApplicationSpec:
+        """The same with each of its paths and addresses as `changed` has it."""
+        return replace(
+            self,
+            application=changed(self.application),
+            jars=tuple(map(changed, self.jars)),
+            files=tuple(map(changed, self.files)),
+            python_files=tuple(map(changed, self.python_files)),
+        )
 
     def to_json(self) -> dict[str, Any]:
         # `asdict` would copy every word of it, and a submission needs it three times.

@@ -9,12 +9,12 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from penstock.engine import uploads
 from penstock.engine.application import ApplicationSpec
+from penstock.errors import PenstockError
 from penstock.home import Home, write_atomically
 from penstock.lake.base import Lake, ObjectInfo
 
@@ -35,20 +35,20 @@ class UploadCopies:
         if size > MOST_BYTES or target.exists():
             return
         # Without a copy it is as it was: the lake has the file.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, PenstockError):
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(target, content())
 
     def instead_of_addresses(self, spec: ApplicationSpec, lake: Lake) -> ApplicationSpec:
         """The same, naming files of this machine where there are copies of what it names in the lake."""
-        here = self._finder(lake)
-        return replace(
-            spec,
-            application=here(spec.application),
-            jars=tuple(map(here, spec.jars)),
-            python_files=tuple(map(here, spec.python_files)),
-            files=tuple(map(here, spec.files)),
-        )
+        ours = re.compile(f"{re.escape(lake.root)}/({uploads.pattern(self._place)})")
+
+        def here(address: str) -> str:
+            found = ours.fullmatch(address)
+            file = self._file(found[1]) if found else None
+            return str(file) if file is not None and _is_whole(file) else address
+
+        return spec.with_paths(here)
 
     def sweep(self, named: Collection[str], *, at: datetime, kept: timedelta) -> None:
         """Remove those that `uploads.unused` would of the lake."""
@@ -57,16 +57,6 @@ class UploadCopies:
             with contextlib.suppress(OSError):
                 file.unlink()
                 file.parent.rmdir()
-
-    def _finder(self, lake: Lake) -> Callable[[str], str]:
-        ours = re.compile(f"{re.escape(lake.root)}/({uploads.pattern(self._place)})")
-
-        def here(address: str) -> str:
-            found = ours.fullmatch(address)
-            file = self._file(found[1]) if found else None
-            return str(file) if file is not None and _is_whole(file) else address
-
-        return here
 
     def _all(self) -> list[ObjectInfo]:
         found = []

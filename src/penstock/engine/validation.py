@@ -57,13 +57,7 @@ def _with_absolute_paths(spec: ApplicationSpec) -> ApplicationSpec:
     def absolute(path: str) -> str:
         return path if _REMOTE.match(path) or path == BUILT_IN else str(Path(path).expanduser().absolute())
 
-    return replace(
-        spec,
-        application=absolute(spec.application),
-        jars=tuple(map(absolute, spec.jars)),
-        files=tuple(map(absolute, spec.files)),
-        python_files=tuple(map(absolute, spec.python_files)),
-    )
+    return spec.with_paths(absolute)
 
 
 def _check_size(spec: ApplicationSpec) -> None:

@@ -14,6 +14,7 @@ from penstock.engine import uploads
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.engine.rows import now
 from penstock.engine.uploadcopies import MOST_BYTES, UploadCopies
+from penstock.errors import LakeError
 from penstock.home import Home
 from penstock.lake.base import Lake
 
@@ -78,6 +79,13 @@ def test_a_full_or_broken_disk_refuses_no_upload(copies: UploadCopies, tmp_path:
     (tmp_path / "home" / "cache" / "uploads").write_text("a file where the directory should be")
     address = brought(copies)
     assert copies.instead_of_addresses(of(address), LAKE).application == address
+
+
+def test_a_lake_that_does_not_give_the_file_refuses_nothing(copies: UploadCopies) -> None:
+    def away() -> bytes:
+        raise LakeError("The store does not answer")
+
+    copies.keep(uploads.key(PLACE, "0" * 64, "job.py"), 1, away)
 
 
 def test_copies_that_no_application_names_go_when_they_are_old(copies: UploadCopies) -> None:
