@@ -19,4 +19,9 @@ told = {
     "version": spark.version,
 }
 spark.sql("drop table from_a_session")
+# A name is free again at once, whatever directories the table had.
+for _ in range(2):
+    spark.range(10).selectExpr("id", "id % 2 as part").write.partitionBy("part").saveAsTable("from_a_session")
+    told["rows"] = spark.table("from_a_session").count()
+    spark.sql("drop table from_a_session")
 print(json.dumps(told))

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FileStatus, Path}
 import org.apache.hadoop.util.functional.FutureIO
 
 import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
-import io.penstock.fs.list.{ListAhead, ListedObject, StorePages}
+import io.penstock.fs.list.{LingeringDirectories, ListAhead, ListedObject, StorePages}
 import io.penstock.fs.locality.{LiveHosts, Ranges}
 import io.penstock.fs.read.{PageStreamFactory, WarmObjects}
 import io.penstock.fs.scan.ScannedFile
@@ -19,8 +19,8 @@ import io.penstock.fs.write.WatchedWrites
 
 /**
  * S3A that tells where a file's pages are wanted, leaves the pages of what it writes in the cache, opens small objects
- * from there and lists a table's partitions together: `fs.s3a.impl=io.penstock.fs.PenstockFileSystem`. Everything else
- * is S3A's own, and so are its settings.
+ * from there, lists a table's partitions together and has what was deleted be gone in every listing:
+ * `fs.s3a.impl=io.penstock.fs.PenstockFileSystem`. Everything else is S3A's own, and so are its settings.
  */
 class PenstockFileSystem extends S3AFileSystem {
 
@@ -66,6 +66,26 @@ class PenstockFileSystem extends S3AFileSystem {
 
   private def status(path: Path, length: Long, modified: Long, etag: String): S3AFileStatus =
     new S3AFileStatus(length, modified, path, getDefaultBlockSize(path), getUsername, etag, null)
+
+  /** None where only objects are listed, as in every S3 store. */
+  private lazy val lingering: Option[LingeringDirectories] =
+    Option.when(getConf.getBoolean(LingeringDirectories.Setting, false))(LingeringDirectories.of(this))
+
+  override def delete(path: Path, recursive: Boolean): Boolean = {
+    val deleted = super.delete(path, recursive)
+    // A single object was asked for by name: its directory is nobody's to remove.
+    if (deleted && recursive) removeLingering(path)
+    deleted
+  }
+
+  override def rename(from: Path, to: Path): Boolean = {
+    val renamed = super.rename(from, to)
+    if (renamed) removeLingering(from)
+    renamed
+  }
+
+  private def removeLingering(directory: Path): Unit =
+    for (directories <- lingering; key <- Some(pathToKey(directory)) if key.nonEmpty) directories.remove(s"$key/")
 
   /** Where pages of what is read are kept; none where streams are S3A's own. */
   private lazy val read: Option[PageCache] = PageStreamFactory.pages(getConf)

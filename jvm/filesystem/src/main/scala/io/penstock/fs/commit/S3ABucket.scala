@@ -1,7 +1,5 @@
 package io.penstock.fs.commit
 
-import java.io.IOException
-
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.s3a.S3AFileSystem
@@ -28,7 +26,7 @@ final private[commit] class S3ABucket(fs: S3AFileSystem) extends Bucket {
 
   override def list(prefix: String): Iterator[Listed] =
     pages(Option.empty[String]) { token =>
-      val request = requests.newListObjectsV2RequestBuilder(prefix, null, PageSize)
+      val request = requests.newListObjectsV2RequestBuilder(prefix, null, StoreRequests.PageSize)
       token.foreach(request.continuationToken)
       val page = retrying("list", prefix)(client.listObjectsV2(request.build()))
       val listed =
@@ -59,26 +57,7 @@ final private[commit] class S3ABucket(fs: S3AFileSystem) extends Bucket {
   private def put(key: String, content: Array[Byte]): PutObjectRequest.Builder =
     requests.newPutObjectRequestBuilder(key, PutObjectOptions.defaultOptions(), content.length.toLong, false)
 
-  override def delete(keys: Seq[String]): Unit = keys match {
-    case Seq() => ()
-    case Seq(key) =>
-      retrying("delete", key)(client.deleteObject(requests.newDeleteObjectRequestBuilder(key).build()))
-      ()
-    case many if store.deletesMany => many.grouped(PageSize).foreach(deletePage)
-    case many => many.foreach(key => delete(Seq(key)))
-  }
-
-  private def deletePage(keys: Seq[String]): Unit = retrying("delete", keys.head) {
-    val named = keys.map(key => ObjectIdentifier.builder().key(key).build()).asJava
-    val failed = client.deleteObjects(requests.newBulkDeleteRequestBuilder(named).build()).errors
-    if (!failed.isEmpty) {
-      val first = failed.get(0)
-      throw new IOException(
-        s"${failed.size} of ${keys.size} objects could not be deleted, such as ${first.key}: " +
-          s"${first.code} ${first.message}"
-      )
-    }
-  }
+  override def delete(keys: Seq[String]): Unit = store.delete(keys)
 
   override def complete(upload: Upload): Boolean = retrying("complete", upload.key) {
     val parts = upload.parts.zipWithIndex.map { case (part, index) =>
@@ -119,8 +98,6 @@ final private[commit] class S3ABucket(fs: S3AFileSystem) extends Bucket {
 }
 
 private[commit] object S3ABucket {
-
-  private val PageSize = 1000
 
   /** There is one; or another is being created at this moment: looking again tells. */
   private val Conflicts = Set(409, 412)
