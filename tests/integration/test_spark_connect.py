@@ -69,6 +69,7 @@ def test_a_session_from_start_to_history(served: Served, notebook: Path) -> None
             "sum": 499500,
             "doubled": 1998,
             "pandas": [0, 1, 2],
+            "rows": 10,
             "version": pyspark.__version__,
         }
         assert "Invalid authentication token" in connect(notebook, there + "x").stderr
@@ -130,6 +131,7 @@ def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) 
 
 def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:
     history = History(Engine(served.home), idle_seconds=2)
+    history.stop()  # one that somebody else started waits for longer
     host, port = history.look(served_lake(served), timeout_seconds=120)
     assert httpx.get(f"http://{host}:{port}/api/v1/applications").status_code == 200
     deadline = time.monotonic() + 30

@@ -26,7 +26,7 @@ from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.lake import settings as lake_settings
 from penstock.lake.base import Lake, ObjectStore
 from penstock.lake.registry import Lakes
-from penstock.processes import ProcessId, end_process, listening_ports, start_daemon
+from penstock.processes import ProcessId, end_process, start_daemon
 
 IDLE_SECONDS = 900.0
 SIZE = ProcessSize(cores=2, memory_bytes=768 << 20)
@@ -40,7 +40,7 @@ _PRIVATE = ["spark.conf", lake_settings.CREDENTIALS_FILE, PLAN]
 
 @dataclass(frozen=True)
 class Status:
-    """`address` is None while it does not listen yet. Times are UTC; those of the last run where none is on."""
+    """`address` is None while its pages are not there yet. Times are UTC; those of the last run where none is on."""
 
     lake: str
     running: bool
@@ -154,11 +154,11 @@ class History:
         running = state["ended_at"] is None and server.alive()
         if not running:
             return Status(lake, False, None, _moment(state["started_at"]), _moment(state["ended_at"]))
-        ports = listening_ports(server)
+        port = state.get("port")
         return Status(
             lake,
             running=True,
-            address=("127.0.0.1", min(ports)) if ports else None,
+            address=None if port is None else ("127.0.0.1", port),
             started_at=_moment(state["started_at"]),
             idle_ends_at=_moment(idle_ends_at((directory / USED).stat().st_mtime, self._idle_seconds)),
         )

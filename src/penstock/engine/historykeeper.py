@@ -2,12 +2,14 @@
 
 It, not the service, watches the idle time: a killed service leaves nothing running for long. What it starts dies
 with it. In the directory: `plan.json` says what to start and which files to remove after it, `used` was last touched
-when somebody looked, `state.json` tells what runs, and when it ended.
+when somebody looked, `state.json` tells what runs, at which port its pages are once all of them are there, and when it
+ended.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import signal
 import subprocess
@@ -18,11 +20,13 @@ from typing import Any
 
 from penstock.clusters.keeper import tie_to
 from penstock.home import read_json, write_json
-from penstock.processes import ProcessId
+from penstock.processes import ProcessId, listening_ports
 
 PLAN, STATE, USED = "plan.json", "state.json", "used"
 
 _LOOK_SECONDS = 1.0
+_LOOK_SECONDS_AT_START = 0.1
+_ANSWER_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
 _AWAITED = (signal.SIGCHLD, signal.SIGTERM)
 
@@ -39,11 +43,16 @@ def main(directory: Path) -> None:
         "keeper": _identity(os.getpid()),
         "server": _identity(server.pid),
         "started_at": time.time(),
+        "port": None,
         "ended_at": None,
     }
     write_json(directory / STATE, state)
     while server.poll() is None and _wanted(directory, plan["idle_seconds"]):
-        received = signal.sigtimedwait(_AWAITED, _LOOK_SECONDS)
+        if state["port"] is None and (port := _ready_at(ProcessId.from_json(state["server"]))) is not None:
+            state["port"] = port
+            write_json(directory / STATE, state)
+        look = _LOOK_SECONDS if state["port"] else _LOOK_SECONDS_AT_START
+        received = signal.sigtimedwait(_AWAITED, look)
         if received is not None and received.si_signo == signal.SIGTERM:
             break
     _end(server)
@@ -65,6 +74,25 @@ def _start(plan: dict[str, Any]) -> subprocess.Popen[bytes]:
         env=plan["environment"],
         preexec_fn=in_child,  # noqa: PLW1509  this process has one thread
     )
+
+
+def _ready_at(server: ProcessId) -> int | None:
+    """The port of its pages; None where they are not all there yet.
+
+    It listens before it has pages, and the first of them answers for any other until that one is there: an application
+    would be shown as the list of all. Those of applications come last, and theirs is the one address that redirects.
+    """
+    port = min(listening_ports(server), default=None)
+    if port is None:
+        return None
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/history/")
+        return port if connection.getresponse().status == http.HTTPStatus.FOUND else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
 
 
 def _wanted(directory: Path, idle_seconds: float) -> bool:

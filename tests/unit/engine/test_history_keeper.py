@@ -19,7 +19,7 @@ from penstock.engine.historykeeper import PLAN, STATE, USED
 from penstock.home import Home, read_json, write_json
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
-from penstock.processes import ProcessId
+from penstock.processes import ProcessId, listening_ports
 
 
 @dataclass
@@ -113,6 +113,32 @@ def test_a_server_that_cannot_run_is_seen_to_have_ended(directory: Path, keep: C
     keep(idle_seconds=60.0, command=["false"])
     until(lambda: read_json(directory / STATE)["ended_at"] is not None)
     assert not history(directory).status("lake").running
+
+
+def test_its_pages_are_there_when_all_of_them_are(
+    directory: Path, keep: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    state = keep(60.0, [sys.executable, "-c", _ONE_PAGE_FOR_ALL, str(tmp_path / "all pages")])
+    until(lambda: bool(listening_ports(server_of(state))))
+    until((tmp_path / "all pages.asked").exists)
+    assert history(directory).status("lake").address is None
+
+    (tmp_path / "all pages").touch()
+    until(lambda: history(directory).status("lake").address is not None)
+    assert history(directory).status("lake").address == ("127.0.0.1", *listening_ports(server_of(state)))
+
+
+_ONE_PAGE_FOR_ALL = """
+import http.server, pathlib, sys
+complete = pathlib.Path(sys.argv[1])
+class Pages(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        pathlib.Path(f"{complete}.asked").touch()
+        self.send_response(302 if complete.exists() and self.path == "/history/" else 200)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", 0), Pages).serve_forever()
+"""
+"""Like the history server in the moment of its start, until there is a file at its argument."""
 
 
 def test_after_the_machine_was_restarted_nothing_runs(directory: Path) -> None:
