@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.passing_gateway import PassingGateway
 
 from penstock.catalog.database import Database
 from penstock.engine.installation import Installation
 from penstock.home import Home
-from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
 
 LAKE = "within-reach"
@@ -29,6 +29,9 @@ def lake_and_database(home: Home, host: str) -> Iterator[dict[str, str]]:
         store = stack.enter_context(passed_on(host, int(own.endpoints[0].rpartition(":")[2])))
         catalog = stack.enter_context(passed_on(host, database.port))
         credentials = Lakes(home).credentials_of(own)
-        Lakes(home).add(Lake(LAKE, (store.endpoint,), own.bucket, "environment"), credentials)
+        Lakes(home).add(
+            replace(own, name=LAKE, endpoints=(store.endpoint,), credentials="environment", kind="external"),
+            credentials,
+        )
         stack.callback(Lakes(home).remove, LAKE)
         yield {"PENSTOCK_DATABASE_URL": f"postgresql://{database.user}:{database.password}@{host}:{catalog.port}/"}

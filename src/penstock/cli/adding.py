@@ -62,7 +62,7 @@ def add(
     With --role-arn or --sts-endpoint no application sees them: it gets temporary ones, renewed as long as it runs.
     """
     from penstock.lake import local, registry
-    from penstock.lake.check import require_reachable, require_temporary_credentials
+    from penstock.lake.check import directories_linger, require_reachable, require_temporary_credentials
     from penstock.lake.credentials import resolve
     from penstock.lake.sts import sts_of
 
@@ -87,6 +87,7 @@ def add(
     if check:
         own = given or resolve(home, lake.credentials)
         require_reachable(lake, own)
+        lake = replace(lake, directories_linger=directories_linger(lake, own))
         if lake.sts is not None:
             seen = require_temporary_credentials(lake, own)
             lake = replace(lake, sts=replace(lake.sts, deletes_many=seen.deletes_many))

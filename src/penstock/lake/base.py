@@ -80,6 +80,8 @@ class Lake:
     """None: applications are given the lake's own credentials."""
     ca_file: str | None = None
     """Certificates in PEM of the authorities that vouch for the endpoints, beside the public ones."""
+    directories_linger: bool = False
+    """Whether its store goes on listing a directory for a while after the last object in it was deleted (SeaweedFS)."""
 
     @property
     def is_s3(self) -> bool:

@@ -21,6 +21,7 @@ from penstock.lake.judgements import (
     judge_bytes,
     judge_clock,
     judge_conditional,
+    judge_directories,
     judge_gateways,
     judge_listing,
     judge_multipart,
@@ -35,6 +36,7 @@ from penstock.lake.observations import Temporary
 from penstock.lake.probes import Probes
 
 _STARTING_ATTEMPTS = 3
+_CHECKS = "penstock/check-"
 _NO_KEY = "penstock/.no-such-key"
 """A listing of nothing: it needs the bucket and the right to look into it."""
 
@@ -67,8 +69,7 @@ class LakeCheck:
     def __init__(self, lake: Lake, credentials: Credentials, *, progress: Progress = lambda _: None) -> None:
         self._lake = lake
         self._progress = progress
-        prefix = f"penstock/check-{secrets.token_hex(6)}/"
-        self._probes = Probes(lake, credentials, prefix)
+        self._probes = Probes(lake, credentials, f"{_CHECKS}{secrets.token_hex(6)}/")
         self._rows: list[Row] = []
         self._blocked = ""
 
@@ -89,6 +90,7 @@ class LakeCheck:
             self._measure("range GET", probes.ranges, judge_ranges)
             self._measure("multipart upload", probes.multipart, judge_multipart)
             self._measure("list after write", probes.list_after_write, judge_listing)
+            self._measure("directories", probes.directories_linger, judge_directories)
             self._measure("overwrite visible", probes.overwrites, judge_overwrites)
             self._measure(
                 "conditional PUT", probes.conditional_put, lambda seen: judge_conditional(seen, "a file"), optional=True
@@ -212,6 +214,17 @@ def require_usable(lake: Lake, credentials: Credentials | None) -> None:
         HdfsObjectStore(lake).require_reachable()
     else:
         next(S3ObjectStore(lake, credentials, attempts=_STARTING_ATTEMPTS).list(_NO_KEY), None)
+
+
+def directories_linger(lake: Lake, credentials: Credentials) -> bool:
+    """See `Lake.directories_linger`. False where they may not write, and so delete nothing."""
+    probes = Probes(lake, credentials, f"{_CHECKS}{secrets.token_hex(6)}/", attempts=1)
+    try:
+        return probes.directories_linger()
+    except Exception as error:
+        if not status_of(error):
+            raise translated(error, lake, lake.endpoints[0]) from error
+        return False
 
 
 def require_temporary_credentials(lake: Lake, credentials: Credentials) -> Temporary:

@@ -256,7 +256,7 @@ class EmbeddedLake:
         _remove([*server.ports.sockets(), self.directory / "filer.sock", self.directory / "s3.sock"])
 
     def _lake(self, server: Server) -> Lake:
-        return Lake(EMBEDDED, (server.endpoint,), BUCKET, f"file:{EMBEDDED}", kind="embedded")
+        return Lake(EMBEDDED, (server.endpoint,), BUCKET, f"file:{EMBEDDED}", kind="embedded", directories_linger=True)
 
     def _register(self, server: Server) -> Lake:
         lakes, lake = Lakes(self._home), self._lake(server)

@@ -185,6 +185,19 @@ class Probes:
             stale += self._count("list/") != left
         return Staleness(2 * _WRITES, stale)
 
+    def directories_linger(self) -> bool:
+        """Whether a directory is listed after its only object was deleted. Leaves neither."""
+        client = self._first()
+        target = self._target("directory/inner/object")
+        client.put_object(**target, Body=b"")
+        client.delete_object(**target)
+        page = client.list_objects_v2(Bucket=self.lake.bucket, Prefix=f"{self.prefix}directory/", Delimiter="/")
+        linger = bool(page.get("CommonPrefixes"))
+        if linger:
+            for directory in ("directory/inner/", "directory/"):
+                client.delete_object(**self._target(directory))
+        return linger
+
     def overwrites(self) -> Staleness:
         """Reads right after an overwrite that do not give the new content."""
         target = self._target("overwrite")

@@ -64,7 +64,7 @@ def gateway_settings(lake: Lake) -> dict[str, str]:
         "spark.hadoop.fs.s3a.s3.client.factory.impl": "io.penstock.fs.gateways.GatewayClientFactory",
         "spark.hadoop.fs.s3a.penstock.endpoints": ",".join(lake.endpoints),
         # SeaweedFS lists a directory for minutes after what was in it: a dropped table's name would be taken.
-        **({"spark.hadoop.fs.s3a.penstock.directories.linger": "true"} if lake.kind == "embedded" else {}),
+        **({"spark.hadoop.fs.s3a.penstock.directories.linger": "true"} if lake.directories_linger else {}),
     }
 
 

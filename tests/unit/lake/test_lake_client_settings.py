@@ -20,5 +20,5 @@ def test_objects_are_deleted_one_by_one_only_where_the_store_takes_no_more_with_
 
 def test_only_a_store_that_keeps_directories_is_asked_to_remove_them() -> None:
     linger = "spark.hadoop.fs.s3a.penstock.directories.linger"
-    assert gateway_settings(replace(LAKE, kind="embedded"))[linger] == "true"
+    assert gateway_settings(replace(LAKE, directories_linger=True))[linger] == "true"
     assert linger not in gateway_settings(LAKE)

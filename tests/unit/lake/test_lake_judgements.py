@@ -6,6 +6,7 @@ from penstock.lake.judgements import (
     judge_bytes,
     judge_clock,
     judge_conditional,
+    judge_directories,
     judge_gateways,
     judge_listing,
     judge_multipart,
@@ -72,6 +73,11 @@ def test_stale_listings_exclude_a_store_and_stale_overwrites_only_limit_it() -> 
     assert judge_listing(Staleness(40, 1)).outcome is Outcome.FAILED
     assert judge_overwrites(Staleness(20, 1)).outcome is Outcome.LIMITED
     assert judge_listing(Staleness(40, 0)).outcome is judge_overwrites(Staleness(20, 0)).outcome is Outcome.OK
+
+
+def test_a_store_that_keeps_empty_directories_is_used_and_told_of() -> None:
+    assert judge_directories(linger=True).outcome is Outcome.LIMITED
+    assert judge_directories(linger=False).outcome is Outcome.OK
 
 
 def test_wrong_bytes_exclude_a_store() -> None:
