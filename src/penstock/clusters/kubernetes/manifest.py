@@ -131,6 +131,7 @@ def executor_template(target: Target, launch: Launch) -> Json:
         },
         "spec": {
             **_pod_spec(target),
+            **_spread(target, launch),
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 10,
             "containers": [executor],
@@ -138,6 +139,24 @@ def executor_template(target: Target, launch: Launch) -> Json:
         },
     }
     return merged(target.executor_template, own)
+
+
+def _spread(target: Target, launch: Launch) -> Json:
+    """The application's executors on as many nodes as have room: each has pages, a network and a disk of its own.
+
+    A wish, which costs none its place. Kubernetes refuses two for one key, so a template's own are the only ones.
+    """
+    if "topologySpreadConstraints" in target.executor_template.get("spec", {}):
+        return {}
+    wish = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {
+            "matchLabels": {places.APPLICATION_LABEL: launch.application_id, places.ROLE_LABEL: places.EXECUTOR}
+        },
+    }
+    return {"topologySpreadConstraints": [wish]}
 
 
 def secret(target: Target, launch: Launch, owner: Json, content: Mapping[str, bytes]) -> Json:

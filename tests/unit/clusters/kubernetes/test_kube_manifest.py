@@ -177,6 +177,16 @@ def test_placing_is_the_same_for_driver_and_executors() -> None:
         assert pod["spec"]["containers"][0]["envFrom"] == [{"secretRef": {"name": "variables"}}]
 
 
+def test_executors_spread_over_the_nodes_unless_a_template_says_how() -> None:
+    made = manifest.executor_template(TARGET, launch())
+    (wish,) = made["spec"]["topologySpreadConstraints"]
+    assert wish["whenUnsatisfiable"] == "ScheduleAnyway", "an executor that finds no other node still runs"
+    assert wish["labelSelector"]["matchLabels"].items() <= made["metadata"]["labels"].items()
+    assert "topologySpreadConstraints" not in manifest.driver_pod(TARGET, launch())["spec"]
+    own = replace(TARGET, executor_template={"spec": {"topologySpreadConstraints": []}})
+    assert manifest.executor_template(own, launch())["spec"]["topologySpreadConstraints"] == []
+
+
 def test_a_template_adds_and_never_takes_away() -> None:
     template = {
         "metadata": {"annotations": {"mine": "1"}},
