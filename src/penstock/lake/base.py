@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -114,13 +114,15 @@ class Lake:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Lake:
+        """What `as_json` made, of this release or a later one: what that one says besides is left out."""
+        known = {name: said for name, said in value.items() if name in {field.name for field in fields(Lake)}}
         hdfs, sts = value.get("hdfs"), value.get("sts")
         made = {
             "endpoints": tuple(value["endpoints"]),
             "hdfs": HdfsClient(**hdfs) if hdfs else None,
             "sts": Sts(**sts) if sts else None,
         }
-        return Lake(**{**value, **made})
+        return Lake(**{**known, **made})
 
 
 def require_s3(lake: Lake, what: str) -> None:

@@ -122,7 +122,8 @@ class Cluster:
             detail=seen.reason.message if seen.reason else "",
             lost_executors=len(self._lost),
             reason=seen.reason or (self._why_executors_wait(pod, executors) if phase is not Phase.ENDED else None),
-            hopeless=seen.hopeless,
+            # A driver that was seen to work may come to its end without its keeper.
+            hopeless=seen.hopeless and phase is Phase.STARTING,
         )
 
     def _why_executors_wait(self, driver: Json | None, executors: Sequence[Json]) -> Reason | None:

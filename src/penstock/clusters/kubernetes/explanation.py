@@ -52,7 +52,8 @@ class Seen:
 def of_driver(pod: Json | None, *, at: datetime, patience_seconds: float, events: Sequence[Json] = ()) -> Seen:
     """What the driver pod tells; None where there is none. `patience_seconds` are for a pod that cannot start.
 
-    RUNNING here means that its containers run: whether Spark does, its keeper knows.
+    RUNNING here means that its containers run: whether Spark does, its keeper knows, and one that is gone will never
+    tell that it started.
     """
     if pod is None:
         return Seen(Phase.LOST, reason=_gone())
@@ -67,7 +68,8 @@ def of_driver(pod: Json | None, *, at: datetime, patience_seconds: float, events
     if pod.get("metadata", {}).get("deletionTimestamp"):
         return Seen(Phase.STARTING if "running" not in driver else Phase.RUNNING, reason=_gone())
     if "running" in driver:
-        return Seen(Phase.RUNNING)
+        lost = _of_keeper(pod, keeper)
+        return Seen(Phase.RUNNING, reason=lost, hopeless=lost is not None)
     reason, hopeless = _of_start(pod, (driver, keeper), events)
     waited = (at - _created(pod)).total_seconds()
     return Seen(Phase.STARTING, reason=reason, hopeless=reason is not None and (hopeless or waited > patience_seconds))
@@ -144,6 +146,18 @@ def _of_end(pod: Json, ended: Json, keeper: Json, code: int) -> Reason | None:
             "see why: penstock logs ID --process executor-1; often they need more --executor-memory",
         )
     return None
+
+
+def _of_keeper(pod: Json, keeper: Json) -> Reason | None:
+    """Why nothing is heard of a driver that runs."""
+    if (gone := keeper.get("terminated")) is None:
+        return None
+    how = "more memory than its limit" if gone.get("reason") == "OOMKilled" else f"exit code {gone.get('exitCode')}"
+    return Reason(
+        "keeper_lost",
+        f"the keeper beside its driver ended ({how}): nothing it does is seen, and its logs will not be in the lake",
+        f"kubectl logs {pod['metadata']['name']} -c {places.KEEPER} says why; an image of another release: {_IMAGE_FIX}",
+    )
 
 
 def _taken_away(pod: Json) -> Reason | None:

@@ -105,6 +105,17 @@ def test_a_driver_that_ended_because_its_pod_was_taken_away_is_no_failure_of_its
         assert reason.code == code
 
 
+def test_a_driver_without_its_keeper_is_not_waited_for_and_told_with_the_reason() -> None:
+    for end, words in (({"exitCode": 1}, "exit code 1"), ({"exitCode": 137, "reason": "OOMKilled"}, "more memory")):
+        alone = [container("driver", running={}), container("keeper", terminated=end)]
+        found = seen(pod(containerStatuses=alone))
+        assert (found.phase, found.hopeless) == (Phase.RUNNING, True)
+        assert found.reason is not None
+        assert words in found.reason.message
+    both = [container("driver", running={}), container("keeper", running={})]
+    assert seen(pod(containerStatuses=both)) == Seen(Phase.RUNNING)
+
+
 def test_a_keeper_that_failed_means_an_image_without_penstock() -> None:
     states = [container("driver", terminated={"exitCode": 1}), container("keeper", terminated={"exitCode": 1})]
     reason = seen(pod(phase="Failed", containerStatuses=states)).reason
