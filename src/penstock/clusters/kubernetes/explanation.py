@@ -153,10 +153,11 @@ def _of_keeper(pod: Json, keeper: Json) -> Reason | None:
     if (gone := keeper.get("terminated")) is None:
         return None
     how = "more memory than its limit" if gone.get("reason") == "OOMKilled" else f"exit code {gone.get('exitCode')}"
+    log = f"kubectl logs {pod['metadata']['name']} -c {places.KEEPER}"
     return Reason(
         "keeper_lost",
         f"the keeper beside its driver ended ({how}): nothing it does is seen, and its logs will not be in the lake",
-        f"kubectl logs {pod['metadata']['name']} -c {places.KEEPER} says why; an image of another release: {_IMAGE_FIX}",
+        f"{log} says why; where the image is of another release: {_IMAGE_FIX}",
     )
 
 
