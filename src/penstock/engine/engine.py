@@ -18,7 +18,7 @@ from penstock.engine.attendants import Attendants
 from penstock.engine.identifiers import new_id
 from penstock.engine.leasing import GiveUp, leasing
 from penstock.engine.lifecycle import will_retry
-from penstock.engine.outputs import Outputs
+from penstock.engine.outputs import WATCH_SECONDS, Outputs
 from penstock.engine.preparation import Preparation, check_reachable, lake_name, lake_of
 from penstock.engine.rows import now
 from penstock.engine.supervisor import OnChange, Supervisor, over
@@ -28,8 +28,6 @@ from penstock.home import Home
 from penstock.lake.base import Lake, ObjectStore
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
-
-_WATCH_SECONDS = 0.2
 
 
 class Engine(Outputs):
@@ -165,7 +163,7 @@ class Engine(Outputs):
             if application_id in self._records.unsupervised():
                 self.detach(application_id)
                 self._await_supervisor(application_id)
-            time.sleep(_WATCH_SECONDS)
+            time.sleep(WATCH_SECONDS)
         return application
 
     def reconcile(self) -> Iterable[str]:

@@ -16,7 +16,7 @@ from penstock.home import Home
 from penstock.lake.base import Credentials, Lake, ObjectStore
 from penstock.lake.registry import Lakes
 
-_WATCH_SECONDS = 0.2
+WATCH_SECONDS = 0.2
 
 
 class Outputs(Ledger):
@@ -76,7 +76,7 @@ class Outputs(Ledger):
             elif until():
                 return
             else:
-                time.sleep(_WATCH_SECONDS)
+                time.sleep(WATCH_SECONDS)
                 attempt = application.attempt
                 application = self._records.get(application.id)
                 while attempt < application.attempt:

@@ -115,7 +115,7 @@ class Lake:
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Lake:
         """What `as_json` made, of this release or a later one: what that one says besides is left out."""
-        known = {name: said for name, said in value.items() if name in {field.name for field in fields(Lake)}}
+        known = {field.name: value[field.name] for field in fields(Lake) if field.name in value}
         hdfs, sts = value.get("hdfs"), value.get("sts")
         made = {
             "endpoints": tuple(value["endpoints"]),

@@ -90,7 +90,8 @@ class LakeCheck:
             self._measure("range GET", probes.ranges, judge_ranges)
             self._measure("multipart upload", probes.multipart, judge_multipart)
             self._measure("list after write", probes.list_after_write, judge_listing)
-            self._measure("directories", probes.directories_linger, judge_directories)
+            judge_seen = functools.partial(judge_directories, known=self._lake.directories_linger)
+            self._measure("directories", probes.directories_linger, judge_seen)
             self._measure("overwrite visible", probes.overwrites, judge_overwrites)
             self._measure(
                 "conditional PUT", probes.conditional_put, lambda seen: judge_conditional(seen, "a file"), optional=True

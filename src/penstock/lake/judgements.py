@@ -125,14 +125,16 @@ def judge_listing(seen: Staleness) -> Judgement:
     return Judgement(Outcome.OK, f"{seen.tries} of {seen.tries} listings up to date", "lists tables without waiting")
 
 
-def judge_directories(linger: bool) -> Judgement:
-    if linger:
-        return Judgement(
-            Outcome.LIMITED,
-            "an empty directory is listed for a while",
-            "removes the directories of what it deletes: a dropped table can be made again at once",
-        )
-    return Judgement(Outcome.OK, "gone with their last object", "deletes objects, and nothing else")
+def judge_directories(linger: bool, *, known: bool) -> Judgement:
+    """`known`: whether the lake's record says that they do."""
+    if not linger:
+        return Judgement(Outcome.OK, "gone with their last object", "deletes objects, and nothing else")
+    seen = "an empty directory is listed for a while"
+    if known:
+        told = "removes the directories of what it deletes: a dropped table can be made again at once"
+    else:
+        told = "cannot make a dropped table again at once, for the lake does not say so: add it again"
+    return Judgement(Outcome.LIMITED, seen, told)
 
 
 def judge_overwrites(seen: Staleness) -> Judgement:

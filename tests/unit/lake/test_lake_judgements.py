@@ -76,8 +76,11 @@ def test_stale_listings_exclude_a_store_and_stale_overwrites_only_limit_it() -> 
 
 
 def test_a_store_that_keeps_empty_directories_is_used_and_told_of() -> None:
-    assert judge_directories(linger=True).outcome is Outcome.LIMITED
-    assert judge_directories(linger=False).outcome is Outcome.OK
+    for known, words in ((True, "can be made again"), (False, "add it again")):
+        judged = judge_directories(linger=True, known=known)
+        assert judged.outcome is Outcome.LIMITED
+        assert words in judged.consequence
+        assert judge_directories(linger=False, known=known).outcome is Outcome.OK
 
 
 def test_wrong_bytes_exclude_a_store() -> None:
