@@ -76,12 +76,17 @@ def application(role: str, *, core_seconds: float | None, **summary: Any) -> dic
 
 
 def terasort(
-    *, seconds: float = 12.0, repetitions: int = 3, more: Iterable[dict[str, Any]] = (), **described: Any
+    *,
+    seconds: float = 12.0,
+    repetitions: int = 3,
+    stumble: float = 1.0,
+    more: Iterable[dict[str, Any]] = (),
+    **described: Any,
 ) -> Run:
-    """Three measures of fixed work, validated, with a warm-up that was slower."""
+    """Three measures of fixed work, validated, after a slower warm-up; round one takes `stumble` times its time."""
     samples: list[dict[str, Any]] = []
     for number in range(repetitions + 1):
-        slow = seconds * (1.5 if number == 0 else 1 + number / 50)
+        slow = seconds * (1.5 if number == 0 else 1 + number / 50) * (stumble if number == 1 else 1)
         work = [
             measure("generate", slow / 3, bytes=GB, rows=10**7),
             measure("sort", slow, bytes=GB, rows=10**7),

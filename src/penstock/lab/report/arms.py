@@ -64,21 +64,26 @@ def document(runs: Sequence[Run]) -> Document:
 
 
 def _headline(baseline: str, arms: Sequence[_Arm]) -> str:
-    best = min(arms, key=lambda arm: arm.against_first.total.ratio)
-    total = best.against_first.total
-    apart = [arm for arm in arms if arm.against_first.total.verdict in ("faster", "slower")]
     known = all(arm.against_first.total.interval for arm in arms)
-    if known and not apart:
+    noise = [arm.name for arm in arms if arm.against_first.total.verdict not in ("faster", "slower")]
+    if known and len(noise) == len(arms):
         return f"No arm differs from {baseline} beyond the noise."
-    noise = [arm.name for arm in arms if arm not in apart]
     same = f"; {words.some(noise)} {'is' if len(noise) == 1 else 'are'} within its noise" if known and noise else ""
     unknown = "" if known else f"; with fewer than {analysis.FEWEST} rounds of each the noise is unknown"
-    if total.ratio < 1 and (best in apart or not known):
-        return (
-            f"{words.capitalised(best.name)} is the fastest of {len(arms) + 1} arms: "
-            f"{words.number(total.ratio)}× the time of {baseline}{same}{unknown}."
-        )
-    return f"{words.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
+    faster = [arm for arm in arms if arm.against_first.total.ratio < 1 and not (known and arm.name in noise)]
+    if not faster:
+        return f"{words.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
+    best = min(faster, key=_ratio)
+    ratio = words.number(_ratio(best))
+    if best is min(arms, key=_ratio):
+        said = f"is the fastest of {len(arms) + 1} arms: {ratio}× the time of {baseline}"
+    else:
+        said = f"is faster than {baseline}: {ratio}× its time"
+    return f"{words.capitalised(best.name)} {said}{same}{unknown}."
+
+
+def _ratio(arm: _Arm) -> float:
+    return arm.against_first.total.ratio
 
 
 def _key_figures(baseline: str, arms: Sequence[_Arm]) -> list[KeyFigure]:
