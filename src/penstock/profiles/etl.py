@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.application import ClusterSize
+from penstock.profiles import base
 from penstock.profiles.setting import Layer, Setting
 from penstock.profiles.sources import CEPH_LAKE_S3A, SPARK_SQL_TUNING
 from penstock.profiles.store import S3A
@@ -35,6 +36,7 @@ LAYER = Layer(
     "transforming, loading and enriching: much is written",
     (
         *UPLOADS,
+        base.DRIVER_THAT_SCHEDULES,
         Setting(
             "spark.sql.adaptive.coalescePartitions.parallelismFirst",
             "false",

@@ -30,14 +30,6 @@ LAYER = Layer(
             SMALL_CLUSTERS,
         ),
         Setting(
-            "spark.executor.extraJavaOptions",
-            "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=2400 "
-            "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000",
-            "Every stage runs newly generated code, most of it for less time than optimising it takes: at four times "
-            "the usual thresholds the compilers took 22 core-seconds less and the tasks no longer",
-            SMALL_CLUSTERS,
-        ),
-        Setting(
             S3A + "experimental.input.fadvise",
             "random",
             "Columnar files are read by ranges only, also by readers that do not say so when they open a file (ORC)",

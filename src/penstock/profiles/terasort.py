@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.application import ClusterSize
+from penstock.profiles import base
 from penstock.profiles.etl import UPLOADS
 from penstock.profiles.setting import Layer, Setting, mebibytes
 from penstock.profiles.sources import PLATFORM_TERASORT, SPARK_TUNING
@@ -21,6 +22,7 @@ LAYER = Layer(
     "sorting everything: each byte read, shuffled and written once",
     (
         *UPLOADS,
+        base.DRIVER_THAT_SCHEDULES,
         Setting(
             S3A + "block.size",
             _split,
