@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.engine.application import ClusterSize
 from penstock.profiles import base
 from penstock.profiles.setting import Layer, Setting
-from penstock.profiles.sources import CEPH_LAKE_S3A, SPARK_SQL_TUNING
+from penstock.profiles.sources import CEPH_LAKE_S3A, COMMITTED_SORTS, SPARK_SQL_TUNING
 from penstock.profiles.store import S3A
 from penstock.units import GIB
 
@@ -25,9 +25,10 @@ UPLOADS = (
     ),
     Setting(
         S3A + "multipart.size",
-        "100M",
-        "Large objects in fewer parts: fewer requests for the same bytes",
-        CEPH_LAKE_S3A,
+        "32M",
+        "A part goes up while the next one is written: sorting 1 GB into objects of 128 MB on Ceph took 6 % less time "
+        "than with the document's 100M",
+        f"{CEPH_LAKE_S3A}; {COMMITTED_SORTS}",
     ),
 )
 

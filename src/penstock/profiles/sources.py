@@ -25,5 +25,6 @@ S3A_COMMITTERS = "Hadoop 3.4.2 documentation, 'Committing work to S3 with the S3
 S3A_GUIDE = "Hadoop 3.4.2 documentation, 'Hadoop-AWS module: Integration with Amazon Web Services'"
 
 SMALL_CLUSTERS = "docs/results.md, 'Settings on two cores'"
+COMMITTED_SORTS = "docs/results.md, 'TeraSort, by what commits it'"
 FAULTS = "docs/guide/faults.md"
 ATOMIC_COMMITS = "docs/guide/filesystem.md, 'Commits'"
