@@ -9,6 +9,8 @@ import scala.util.Using
 
 import org.apache.hadoop.conf.Configuration
 
+import io.penstock.fs.EmptyBodies
+
 final private[commit] case class SweepArguments(conf: Configuration, place: Location, before: Long, dryRun: Boolean)
 
 private[commit] object SweepArguments {
@@ -23,7 +25,8 @@ private[commit] object SweepArguments {
     }
     val named = options(arguments, Map.empty)
     SweepArguments(
-      conf(named("--settings")),
+      // It opens the lake as S3A's own class does, and empties commits that it finishes.
+      EmptyBodies.added(conf(named("--settings")), named("--bucket")),
       Location(named("--bucket"), named("--prefix")),
       named("--before").toLong,
       named.contains("--dry-run")
