@@ -2,7 +2,7 @@ package io.penstock.skipping.join
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression}
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, DynamicPruningSubquery, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.internal.SQLConf
@@ -14,6 +14,7 @@ private[join] class FilteredTree(
     val tree: JoinTree,
     scans: Scans,
     benefit: Benefit,
+    copies: Copies,
     conf: SQLConf,
     skipping: LogicalPlan => LogicalPlan
 ) {
@@ -113,7 +114,7 @@ private[join] class FilteredTree(
       case Right(use) =>
         val filter = DynamicFilter(target.expression, source, onlyInBroadcast = use == Benefit.BroadcastOnly)
         val placed = tree.changeRelation(side, target.expression.references) { relation =>
-          DynamicFilter.place(filter, relation)(accept(source))
+          if (breaksCopies(filter, relation)) None else DynamicFilter.place(filter, relation)(accept(source))
         }
         if (placed.isEmpty)
           DynamicFilter
@@ -121,6 +122,15 @@ private[join] class FilteredTree(
             .foreach(scans.decide(_, attempted = false, "the filter does not get down to the files"))
         placed
     }
+  }
+
+  private def breaksCopies(filter: DynamicPruningSubquery, relation: LogicalPlan): Boolean = !copies.isEmpty && {
+    val broken = DynamicFilter.place(filter, relation)((_, _) => true).exists(!copies.intact(relation, _))
+    if (broken)
+      DynamicFilter
+        .column(filter.pruningKey)
+        .foreach(scans.decide(_, attempted = false, "an equal part of the query is read together with it"))
+    broken
   }
 
   private def accept(source: KeySource)(relation: LogicalRelation, column: AttributeReference): Boolean = {

@@ -28,8 +28,8 @@ class JoinSkipping(indexOf: HadoopFsRelation => Option[TableIndex]) extends Rule
     case _ if JoinSkipping.isSettled(plan) => plan
     case _ if !isOn || !plan.containsPattern(JOIN) || plan.isStreaming => plan
     case _ =>
-      val joins = new KeysOfJoins(DynamicFilter.strip(plan), conf, indexOf)
-      val filtered = reuse(joins.filter, plan)
+      val joins = new KeysOfJoins(DynamicFilter.strip(plan), conf, indexOf).leavingCopiesEqual
+      val filtered = reuse(joins.filtered, plan)
       val result = if (filtered.fastEquals(plan)) plan else filtered
       joins.record(result)
       JoinSkipping.settle(result)

@@ -16,13 +16,24 @@ import io.penstock.skipping.index.TableIndex
  * equal. So nothing in a side may change once it was copied: at each join, from the top down, first the side that is
  * broadcast is finished, and then filters go into the other one, before its own joins are looked at.
  */
-private[join] class KeysOfJoins(plan: LogicalPlan, conf: SQLConf, indexOf: HadoopFsRelation => Option[TableIndex]) {
+private[join] class KeysOfJoins(
+    plan: LogicalPlan,
+    conf: SQLConf,
+    indexOf: HadoopFsRelation => Option[TableIndex],
+    copies: Copies = Copies.None
+) {
 
   private val settings = new SkippingSettings(conf)
   private val benefit = new Benefit(settings.maxFilesPerKey, settings.secondRunBytes)
   private val scans = new Scans(plan, indexOf, benefit)
 
-  def filter: LogicalPlan = if (scans.mayBeFiltered(plan)) rewrite(plan, None) else plan
+  lazy val filtered: LogicalPlan = if (scans.mayBeFiltered(plan)) rewrite(plan, None) else plan
+
+  /** The pass by which copies of one grouping stay equal where one of them is read whole anyway. */
+  def leavingCopiesEqual: KeysOfJoins = {
+    val found = if (filtered eq plan) Copies.None else Copies.partlyFiltered(plan, filtered)
+    if (found.isEmpty) this else new KeysOfJoins(plan, conf, indexOf, found)
+  }
 
   private val sidesThatPrune = plan.flatMap(_.expressions.flatMap(_.collect { case filter: DynamicPruningSubquery =>
     filter.buildQuery
@@ -45,10 +56,10 @@ private[join] class KeysOfJoins(plan: LogicalPlan, conf: SQLConf, indexOf: Hadoo
     }
   }
 
-  private def filteredTree(top: Join) = new FilteredTree(new JoinTree(top), scans, benefit, conf, separately)
+  private def filteredTree(top: Join) = new FilteredTree(new JoinTree(top), scans, benefit, copies, conf, separately)
 
   /** What is decided about a run beside the query is not about the query's scans. */
-  private def separately(plan: LogicalPlan): LogicalPlan = new KeysOfJoins(plan, conf, indexOf).filter
+  private def separately(plan: LogicalPlan): LogicalPlan = new KeysOfJoins(plan, conf, indexOf).filtered
 
   private def rewriteJoin(join: Join, tree: FilteredTree): LogicalPlan = join.joinType match {
     case LeftAnti | ExistenceJoin(_) =>

@@ -235,6 +235,22 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
   private val partitioned = """SELECT sum(quantity) FROM fact JOIN parted ON item = p_item JOIN days d1 ON day = d1.d
     |JOIN days d2 ON p_day = d2.d AND d1.week = d2.week WHERE d1.year = 0 AND d1.d < 3""".stripMargin
 
+  private val sums = "WITH sums AS (SELECT item, sum(amount) sum FROM fact GROUP BY item)"
+  private def sumOf(name: String) = s"SELECT item, sum FROM sums JOIN items ON item = i WHERE name = '$name'"
+
+  test("one of two equal groupings is not filtered: Spark computes them once") {
+    val sql = s"$sums ${sumOf("7")} UNION ALL SELECT item, sum FROM sums WHERE item IS NOT NULL"
+    assert(filtered(optimized(sql)) === Set.empty)
+    assert(decisions(optimized(sql))("fact").map(_.reason).exists(_.contains("an equal part of the query")))
+    assertSameAnswer(sql)
+  }
+
+  test("equal groupings are filtered each by its own keys where none is read whole") {
+    val sql = s"$sums ${sumOf("7")} UNION ALL ${sumOf("8")}"
+    assert(filters(optimized(sql)).map(_._2) === Seq("item", "item"))
+    assertSameAnswer(sql)
+  }
+
   test("partitions are pruned through a table that itself is not filtered, where Spark prunes none") {
     withSettings("spark.penstock.skipping.transitive.enabled" -> "false") {
       assert(!filtered(optimized(partitioned))("parted.p_day"))
