@@ -135,7 +135,7 @@ def _question(chance: random.Random, identity: str, text: str) -> Job:
 
 def base_work() -> Work:
     """Makes the table of known rows."""
-    return Work("base", ((Job(SEED_JOB, APPEND, BASE, BASE_ROWS, 3, PARTITIONS),),))
+    return Work("base", ((Job(SEED_JOB, OVERWRITE, BASE, BASE_ROWS, 3, PARTITIONS),),))
 
 
 def asking(seed: str) -> Work:
