@@ -47,6 +47,8 @@ def rounds(
 
 
 def run(options: argparse.Namespace) -> list[Result]:
+    if options.directory:
+        options.directory.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-", dir=options.directory))
     results = []
     home = stage.existing_home(options.home) if options.home else stage.own_home(directory / "home")

@@ -16,7 +16,7 @@ from penstock.lab import roundtrip, runner
 from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites import tpcds, tpcdsdata
 
-LAYOUTS = ("by-size", "by-day", "by-range")
+LAYOUTS = ("by-size", "by-day", "by-range", "advised")
 SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"))
 
 
@@ -64,7 +64,12 @@ def test_another_layout_is_another_data_set_and_so_is_every_object_size_below_a_
     sizes = [tpcdsdata.DataSet(1, size) for size in (32 << 20, 256 << 10, 64 << 10, 100_000)]
     assert [data.name for data in sizes] == ["sf1", "sf1_256k", "sf1_64k", "sf1_100000b"]
     layouts = [tpcdsdata.DataSet(1, 256 << 10, layout=layout).database(LAKE) for layout in LAYOUTS]
-    assert layouts == ["tpcds_sf1_256k", "tpcds_sf1_256k_by_day", "tpcds_sf1_256k_by_range"]
+    assert layouts == [
+        "tpcds_sf1_256k",
+        "tpcds_sf1_256k_by_day",
+        "tpcds_sf1_256k_by_range",
+        "tpcds_sf1_256k_advised",
+    ]
 
 
 def test_lakes_that_share_a_catalog_have_databases_of_their_own() -> None:
@@ -83,6 +88,18 @@ def test_data_is_used_in_the_layout_that_was_asked_for(world: World) -> None:
         ["by-size", "by-day"],
         ["tpcds_sf0p1", "tpcds_sf0p1_by_day", "tpcds_sf0p1_by_day"],
     ]
+
+
+def test_a_layout_is_advised_by_what_was_asked_of_the_data_that_is_laid_out_by_size(world: World) -> None:
+    world.measure(replace(SUITE, layout="advised"))
+    assert world.mains() == ["Load", "Load", "PowerRun"]
+    assert asked(world, "Load", "--layout") == ["by-size", "advised"]
+    advised = world.engine.submitted[1].arguments
+    assert advised[advised.index("--from-database") + 1] == "tpcds_sf0p1"
+    assert advised[advised.index("--from") + 1].endswith("tpcds/sf0p1")
+    assert asked(world, "PowerRun", "--database") == ["tpcds_sf0p1_advised"]
+    with pytest.raises(InvalidInput, match="local copy"):
+        world.measure(replace(SUITE, layout="advised", location="local"))
 
 
 def test_a_layout_there_is_not_is_refused_before_anything_starts(world: World) -> None:

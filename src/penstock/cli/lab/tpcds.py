@@ -34,7 +34,7 @@ def tpcds(
         str,
         typer.Option(
             help="Of the fact tables: by-size (Hive partitions by date that fill their objects), by-day (by the date "
-            "key), or by-range (ranges of dates and items alone)."
+            "key), by-range (ranges of dates and items alone), or advised (by what was asked of the first)."
         ),
     ] = "by-size",
     index: Annotated[bool, typer.Option("--index", help="Build the skipping index of every table.")] = False,

@@ -15,6 +15,7 @@ from penstock.lab.suites import queries
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.queryprogress import query_progress
 from penstock.lab.suites.tpcdsdata import (
+    ADVISED,
     BY_SIZE,
     DEFAULT_OBJECT,
     LAKE,
@@ -62,6 +63,10 @@ class Tpcds(Suite):
             )
         if self.layout not in LAYOUTS:
             raise InvalidInput(f"There is no layout {self.layout}", fix=f"choose one of {', '.join(LAYOUTS)}")
+        if self.layout == ADVISED and self.location == LOCAL:
+            raise InvalidInput(
+                "A local copy cannot have the layout advised", fix="choose another layout, or location lake"
+            )
 
     @property
     def description_scale(self) -> float:

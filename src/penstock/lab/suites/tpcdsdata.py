@@ -25,10 +25,11 @@ DEFAULT_OBJECT = 32 * MIB
 LAKE, LOCAL = "lake", "local"
 LOCATIONS = (LAKE, LOCAL)
 
-BY_SIZE, BY_DAY, BY_RANGE = "by-size", "by-day", "by-range"
-LAYOUTS = (BY_SIZE, BY_DAY, BY_RANGE)
-"""Of the fact tables: in Hive partitions by date as fine as fills their objects, in those by the date key itself, or in
-none but in ranges of dates and items. The loader knows what each means."""
+BY_SIZE, BY_DAY, BY_RANGE, ADVISED = "by-size", "by-day", "by-range", "advised"
+LAYOUTS = (BY_SIZE, BY_DAY, BY_RANGE, ADVISED)
+"""Of the fact tables: in Hive partitions by date as fine as fills their objects, in those by the date key itself, in
+none but in ranges of dates and items, or as is advised by what was asked of the first of these. The loader knows what
+each means."""
 
 _INDEX = "_skipindex/manifest.json"
 """Of a table, below its directory."""
@@ -79,14 +80,14 @@ class DataSet:
 
         With `index`, every table has a skipping index afterwards.
         """
-        in_lake = replace(self, local=False)
-        if self.local:
-            in_lake.ensure(session, reload=reload)
+        source = self._source
+        if source is not None:
+            source.ensure(session, reload=reload and self.local)
         session.listener.step(f"{'Local copy of ' if self.local else ''}TPC-DS data of scale {self.scale:g}")
         found = None if reload else self.manifest(session.bench)
         made = found is None or not session.bench.has_tables(self.database(session.bench.lake))
         if found is None or made:
-            found = self._load(session, ("--from", in_lake.location(session)) if self.local else ())
+            found = self._load(session, source)
         else:
             session.listener.note("It is there already.")
         session.record("dataset", manifest=json.loads(found))
@@ -94,7 +95,17 @@ class DataSet:
             self._ensure_index(session, [str(table["table"]) for table in json.loads(found)["tables"]], anew=made)
         return found
 
-    def _load(self, session: Session, copied: Sequence[str]) -> bytes:
+    @property
+    def _source(self) -> DataSet | None:
+        """What it is made from; None where it is generated."""
+        if self.local:
+            return replace(self, local=False)
+        return replace(self, layout=BY_SIZE) if self.layout == ADVISED else None
+
+    def _load(self, session: Session, source: DataSet | None) -> bytes:
+        origin = () if source is None else ("--from", source.location(session))
+        if source is not None and source.layout != self.layout:
+            origin = (*origin, "--from-database", source.database(session.bench.lake))
         session.application(
             "load",
             f"{MAIN}.Load",
@@ -104,7 +115,7 @@ class DataSet:
                 *("--database", self.database(session.bench.lake)),
                 *("--object-size", f"{self.object_size_bytes}b"),
                 *("--layout", self.layout),
-                *copied,
+                *origin,
             ),
             name=f"TPC-DS load, scale {self.scale:g}",
             profile=PROFILE,

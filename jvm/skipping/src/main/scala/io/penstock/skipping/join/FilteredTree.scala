@@ -125,7 +125,7 @@ private[join] class FilteredTree(
   }
 
   private def breaksCopies(filter: DynamicPruningSubquery, relation: LogicalPlan): Boolean = !copies.isEmpty && {
-    val broken = DynamicFilter.place(filter, relation)((_, _) => true).exists(!copies.intact(relation, _))
+    val broken = DynamicFilter.place(filter, relation)((_, _) => true).exists(!copies.allow(filter, _))
     if (broken)
       DynamicFilter
         .column(filter.pruningKey)

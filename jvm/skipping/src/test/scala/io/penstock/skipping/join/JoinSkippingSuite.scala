@@ -245,6 +245,16 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
     assertSameAnswer(sql)
   }
 
+  test("equal groupings are filtered by the keys that all of them have where one has no others") {
+    val sums = "WITH sums AS (SELECT item, day, sum(amount) sum FROM fact WHERE day IS NOT NULL GROUP BY item, day)"
+    val named = s"$sums, named AS (SELECT item, day, sum FROM sums JOIN items ON item = i WHERE name = '7')"
+    val sql = s"$named SELECT item, day, sum FROM named UNION ALL " +
+      "SELECT item, day, sum FROM named JOIN days ON day = d WHERE year = 1"
+    assert(filters(optimized(sql)).map(_._2) === Seq("item", "item"))
+    assert(decisions(optimized(sql))("fact").map(_.reason).exists(_.contains("an equal part of the query")))
+    assertSameAnswer(sql)
+  }
+
   test("equal groupings are filtered each by its own keys where none is read whole") {
     val sql = s"$sums ${sumOf("7")} UNION ALL ${sumOf("8")}"
     assert(filters(optimized(sql)).map(_._2) === Seq("item", "item"))

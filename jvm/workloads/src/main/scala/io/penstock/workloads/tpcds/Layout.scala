@@ -26,7 +26,10 @@ object Design {
   /** No Hive partitions: every object is of a range of dates and a range of items, and filled. Of inventory too. */
   case object ByRange extends Design("by-range")
 
-  val all: Seq[Design] = Seq(BySize, ByDay, ByRange)
+  /** From another data set, by size, as the skipping extension advises by what was asked of that one. */
+  case object ByAdvice extends Design("advised")
+
+  val all: Seq[Design] = Seq(BySize, ByDay, ByRange, ByAdvice)
 }
 
 /** Where the rows of a table go. `bytes` is what it is expected to take as Parquet. */
@@ -68,7 +71,8 @@ object Layout {
   def plain(bytes: Long, objectSize: Long): Layout = Plain(bytes, files(bytes.toDouble, objectSize))
 
   def fact(bytes: Long, objectSize: Long, design: Design = Design.BySize): Layout = design match {
-    case Design.BySize => bySize(bytes, objectSize)
+    // What is not advised otherwise stays as it was.
+    case Design.BySize | Design.ByAdvice => bySize(bytes, objectSize)
     case Design.ByDay => partitioned(bytes, objectSize, Granularity.Day)
     case Design.ByRange => gridded(bytes, objectSize)
   }

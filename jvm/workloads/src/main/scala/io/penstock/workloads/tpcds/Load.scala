@@ -11,7 +11,9 @@ import io.penstock.workloads.{Application, Arguments, Manifest, UsageError}
 
 /**
  * Generates TPC-DS, lays it out, registers the tables as external Parquet tables and collects their statistics. With
- * `--from`, the files of a data set that was loaded with the same options are copied instead of generated.
+ * `--from`, the files of a data set that was loaded with the same options are copied instead of generated. For the
+ * layout `advised` they are those of one laid out by size, whose tables are in `--from-database`: those for which its
+ * history knows a better layout are written in it.
  *
  * What is at `--location` and the tables of the same names in `--database` are replaced. A load that was cut short
  * leaves no `_manifest.json`; running it again starts over.
@@ -19,9 +21,10 @@ import io.penstock.workloads.{Application, Arguments, Manifest, UsageError}
 object Load extends Application {
 
   private val usage =
-    "Load --scale S --location URI --database NAME [--object-size 32m] [--layout by-size|by-day|by-range] " +
-      "[--tables a,b] [--parallelism N] [--from URI]"
-  private val known = Set("scale", "location", "database", "object-size", "layout", "tables", "parallelism", "from")
+    "Load --scale S --location URI --database NAME [--object-size 32m] [--layout by-size|by-day|by-range|advised] " +
+      "[--tables a,b] [--parallelism N] [--from URI [--from-database NAME]]"
+  private val known = Set("scale", "location", "database", "object-size", "layout", "tables", "parallelism") ++
+    Set("from", "from-database")
 
   override def run(arguments: Seq[String]): Int = {
     val options = Arguments.parse(arguments, known, usage)
@@ -33,15 +36,25 @@ object Load extends Application {
       .read("layout", s"one of ${Design.all.map(_.name).mkString(", ")}")(name => Design.all.find(_.name == name))
       .getOrElse(Design.BySize)
     val tables = options.list("tables").fold(TpcdsTable.all)(_.map(table))
+    val from = options.optional("from").map(_.stripSuffix("/"))
+    val source = options.optional("from-database")
+    if (source.isDefined != (design == Design.ByAdvice) || source.isDefined && from.isEmpty)
+      throw new UsageError(s"The layout ${Design.ByAdvice.name}, --from-database and --from go together.")
     val spark = SparkSession.builder().appName(s"TPC-DS load, scale $scale").getOrCreate()
     val parallelism = options.int("parallelism", 2 * spark.sparkContext.defaultParallelism, atLeast = 1)
 
     val plans = tables.map(LoadPlan.of(_, scale, objectSize, parallelism, design))
     val manifest = new Manifest(location, spark.sparkContext.hadoopConfiguration)
     manifest.withdraw()
-    spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database`")
-    val loader = new TableLoader(spark, scale, location, database, options.optional("from").map(_.stripSuffix("/")))
-    val loaded = sideBySide(plans)(loader.load)
+    // Tables that are written as advised are where their database is.
+    val place = source.fold("")(_ => s" LOCATION '${location.replace("'", "\\'")}'")
+    spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database`$place")
+    val advised = source.map(new AdvisedTables(spark, _, database, objectSize))
+    val loaded = sideBySide(plans)(new TableLoader(spark, scale, location, database, from, advised).load)
+    if (advised.isDefined && loaded.forall(_.advised.isEmpty))
+      throw new UsageError(
+        s"No layout is advised for any table of ${source.get}: too little was asked of them yet. Run the queries on it first."
+      )
     manifest.write(LoadReport.manifest(scale, objectSize, design, versions(spark), loaded))
     println(LoadReport.table(loaded))
     spark.stop()

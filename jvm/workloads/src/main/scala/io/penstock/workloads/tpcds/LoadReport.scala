@@ -29,7 +29,7 @@ object LoadReport {
     "files" -> loaded.files,
     "partitions" -> loaded.partitions,
     "partition_column" -> loaded.plan.partitionColumn,
-    "layout" -> loaded.plan.description
+    "layout" -> loaded.layout
   )
 
   /** For people. */
@@ -41,7 +41,7 @@ object LoadReport {
         "%,d".formatLocal(Locale.ROOT, one.rows),
         "%.1f".formatLocal(Locale.ROOT, one.bytes / 1e6),
         one.files.toString,
-        one.plan.description
+        one.layout
       )
     }
     val widths = (heading +: rows).transpose.map(_.map(_.length).max)

@@ -8,27 +8,54 @@ import org.apache.spark.sql.{SaveMode, SparkSession}
 
 import io.penstock.workloads.DataFiles
 
-/** What a table came to. `bytes` and `files` are of its data files alone. */
-case class LoadedTable(plan: TablePlan, rows: Long, bytes: Long, files: Int, partitions: Int)
+/**
+ * What a table came to. `bytes` and `files` are of its data files alone.
+ *
+ * @param advised
+ *   its layout, where that was advised instead of planned
+ */
+case class LoadedTable(
+    plan: TablePlan,
+    advised: Option[String],
+    rows: Long,
+    bytes: Long,
+    files: Int,
+    partitions: Int
+) {
+  def layout: String = advised.fold(plan.description)(layout => s"as advised: $layout")
+}
 
 /**
  * Generates, writes, registers and analyses tables of one scale in one database.
  *
  * @param from
  *   where the tables' files are copied from instead of being generated
+ * @param advised
+ *   lays out those tables for which it knows a better layout than the plan
  */
 class TableLoader(
     spark: SparkSession,
     scale: Double,
     location: String,
     database: String,
-    from: Option[String] = None
+    from: Option[String] = None,
+    advised: Option[AdvisedTables] = None
 ) {
 
   private val items = TpcdsTable.session(scale).getScaling.getRowCount(Table.ITEM)
 
   /** What is under the table's location is replaced. */
   def load(plan: TablePlan): LoadedTable = {
+    val name = plan.table.name
+    val layout = advised.flatMap { tables =>
+      describe(s"$name: laying out as advised")
+      tables.write(name)
+    }
+    if (layout.isEmpty) loadAsPlanned(plan)
+    measure(plan, layout)
+  }
+
+  private def loadAsPlanned(plan: TablePlan): Unit = {
     val name = plan.table.name
     from match {
       case Some(place) =>
@@ -42,7 +69,6 @@ class TableLoader(
     register(plan)
     describe(s"$name: collecting statistics")
     spark.sql(s"ANALYZE TABLE ${qualified(name)} COMPUTE STATISTICS FOR ALL COLUMNS")
-    measure(plan)
   }
 
   private def copy(source: String, target: String): Unit = {
@@ -81,13 +107,14 @@ class TableLoader(
     if (plan.partitionColumn.isDefined) spark.sql(s"ALTER TABLE $name RECOVER PARTITIONS")
   }
 
-  private def measure(plan: TablePlan): LoadedTable = {
+  private def measure(plan: TablePlan, advised: Option[String]): LoadedTable = {
     val name = plan.table.name
     val identifier = spark.sessionState.sqlParser.parseTableIdentifier(qualified(name))
     val rows = spark.sessionState.catalog.getTableMetadata(identifier).stats.flatMap(_.rowCount).map(_.toLong)
     val files = DataFiles.under(directory(plan), spark.sparkContext.hadoopConfiguration)
     LoadedTable(
       plan,
+      advised,
       rows.getOrElse(0L),
       files.map(_.getLen).sum,
       files.size,
