@@ -1,29 +1,36 @@
 package io.penstock.skipping.join
 
-import org.apache.spark.sql.catalyst.expressions.{DynamicPruningSubquery, Expression}
+import org.apache.spark.sql.catalyst.expressions.{DynamicPruningSubquery, ExprId, Expression}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LogicalPlan}
+import org.apache.spark.sql.execution.datasources.LogicalRelation
 
 /**
  * Groupings that are in a plan more than once, of which Spark computes the first and takes its exchange for the others
  * as long as they are equal, and which filters are to leave equal. Groupings, since what stands below one is exchanged.
  *
  * @param common
- *   a grouping as it is without filters → the filters that all of its copies are to have, and no others
+ *   for each scan below such groupings, the filters that all copies of each are to have, and no others; and which of
+ *   the grouping's leaves it is
  */
-private[join] class Copies(common: Map[LogicalPlan, Set[Copies.KeyFilter]]) {
+private[join] class Copies(common: Map[Copies.Scan, Seq[(Int, Set[Copies.KeyFilter])]]) {
   import Copies._
 
   def isEmpty: Boolean = common.isEmpty
 
-  /** Whether the filter, as it was placed in a plan, is one that all copies of the groupings in that plan have. */
-  def allow(filter: DynamicPruningSubquery, placed: LogicalPlan): Boolean = isEmpty || groupings(placed).forall {
-    grouping =>
-      common.get(unfiltered(grouping)).forall(KeyFilter.of(grouping)(_.exprId == filter.exprId).subsetOf)
+  /** Whether the filter, as it was placed in a plan, is one that the copies of each grouping have. */
+  def allow(filter: DynamicPruningSubquery, placed: LogicalPlan): Boolean = isEmpty || filters(placed).forall {
+    case (relation, found) =>
+      found.exprId != filter.exprId || common.getOrElse(scan(relation), Nil).forall { case (leaf, allowed) =>
+        allowed(KeyFilter.of(leaf, found))
+      }
   }
 }
 
 private[join] object Copies {
+
+  /** A scan by the columns it has, which no other has. */
+  private[join] type Scan = Seq[ExprId]
 
   val None = new Copies(Map.empty)
 
@@ -32,42 +39,50 @@ private[join] object Copies {
    * does not read, it could have had for nothing. (q64 of TPC-DS read a third more of a table.)
    */
   def unequal(filtered: LogicalPlan): Copies = {
-    val copies = groupings(filtered).groupMap(unfiltered)(KeyFilter.of(_)(_ => true))
-    new Copies(for {
-      (grouping, filters) <- copies if filters.distinct.size > 1
-      least <- filters.find(few => filters.forall(few.subsetOf))
-    } yield grouping -> least)
+    val groupings = filtered.collect { case grouping: Aggregate => grouping }
+    val limits = for {
+      copies <- groupings.groupBy(DynamicFilter.strip(_).canonicalized).values.toSeq if copies.size > 1
+      kept = copies.map(KeyFilter.in)
+      least <- kept.find(few => kept.forall(few.subsetOf)).toSeq if kept.exists(_ != least)
+      copy <- copies
+      (relation: LogicalRelation, leaf) <- copy.collectLeaves().zipWithIndex
+    } yield scan(relation) -> (leaf, least)
+    new Copies(limits.groupMap(_._1)(_._2))
   }
 
   /**
    * A filter, told without the names that each copy has of its own.
    *
-   * @param scan
-   *   of which of the plan's leaves it filters the files
+   * @param leaf
+   *   of the grouping, whose files it filters
    * @param build
    *   what has the keys
    */
-  case class KeyFilter(scan: Int, column: String, build: LogicalPlan, keys: Seq[Expression])
+  private[join] case class KeyFilter(leaf: Int, column: Option[String], build: LogicalPlan, keys: Seq[Expression])
 
   private object KeyFilter {
 
-    /** Those filters of the plan that are asked for. */
-    def of(plan: LogicalPlan)(which: DynamicPruningSubquery => Boolean): Set[KeyFilter] = {
-      val leaves = plan.collectLeaves()
-      val filters = for {
-        (condition, scan) <- plan.collect { case Filter(condition, scan) => condition -> leaves.indexWhere(_ eq scan) }
-        filter <- condition.collect { case filter: DynamicPruningSubquery if which(filter) => filter }
-        column <- filter.pruningKey.references.headOption
-      } yield {
-        val build = filter.buildQuery
-        val keys = filter.broadcastKeyIndices.map(filter.buildKeys)
-        KeyFilter(scan, column.name, build.canonicalized, keys.map(QueryPlan.normalizeExpressions(_, build.output)))
-      }
-      filters.toSet
+    def of(leaf: Int, filter: DynamicPruningSubquery): KeyFilter = {
+      val build = filter.buildQuery
+      val keys = filter.broadcastKeyIndices.map(filter.buildKeys)
+      KeyFilter(
+        leaf,
+        DynamicFilter.column(filter.pruningKey).map(_.name),
+        build.canonicalized,
+        keys.map(QueryPlan.normalizeExpressions(_, build.output))
+      )
+    }
+
+    def in(grouping: LogicalPlan): Set[KeyFilter] = {
+      val leaves = grouping.collectLeaves()
+      filters(grouping).map { case (relation, filter) => of(leaves.indexWhere(_ eq relation), filter) }.toSet
     }
   }
 
-  private def groupings(plan: LogicalPlan): Seq[Aggregate] = plan.collect { case grouping: Aggregate => grouping }
+  private def filters(plan: LogicalPlan): Seq[(LogicalRelation, DynamicPruningSubquery)] = plan.collect {
+    case Filter(condition, relation: LogicalRelation) =>
+      condition.collect { case filter: DynamicPruningSubquery => relation -> filter }
+  }.flatten
 
-  private def unfiltered(plan: LogicalPlan): LogicalPlan = DynamicFilter.strip(plan).canonicalized
+  private def scan(relation: LogicalRelation): Scan = relation.output.map(_.exprId)
 }

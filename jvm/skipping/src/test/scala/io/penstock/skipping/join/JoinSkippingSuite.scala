@@ -255,6 +255,13 @@ class JoinSkippingSuite extends AnyFunSuite with PlannedJoins with AdaptiveSpark
     assertSameAnswer(sql)
   }
 
+  test("equal groupings of a join stay equal, too, whose tables are filtered below them") {
+    val sums = "WITH sums AS (SELECT item, sum(amount) sum FROM fact JOIN stock ON item = s_item GROUP BY item)"
+    val sql = s"$sums ${sumOf("7")} UNION ALL SELECT item, sum FROM sums WHERE item IS NOT NULL"
+    assert(filtered(optimized(sql)) === Set.empty)
+    assertSameAnswer(sql)
+  }
+
   test("equal groupings are filtered each by its own keys where none is read whole") {
     val sql = s"$sums ${sumOf("7")} UNION ALL ${sumOf("8")}"
     assert(filters(optimized(sql)).map(_._2) === Seq("item", "item"))

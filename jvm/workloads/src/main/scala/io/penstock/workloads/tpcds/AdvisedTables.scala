@@ -5,8 +5,8 @@ import java.util.Locale
 import org.apache.spark.sql.SparkSession
 
 /**
- * Writes tables of `database` from their namesakes in `from`, in the layouts advised by what was asked of these. For a
- * session with the skipping extension, and a database whose tables are below its own location.
+ * Writes new tables of `database` from their namesakes in `from`, in the layouts advised by what was asked of these.
+ * For a session with the skipping extension, and a database whose tables are below its own location.
  *
  * @param objectSize
  *   that objects are to have, in bytes
@@ -22,19 +22,11 @@ class AdvisedTables(spark: SparkSession, from: String, database: String, objectS
   def write(table: String): Option[String] = {
     val (source, target) = (s"`$from`.`$table`", s"`$database`.`$table`")
     for (layout <- advice(source)) yield {
-      spark.sql(s"DROP TABLE IF EXISTS $target")
       spark.sql(s"REWRITE TABLE $source INTO $target $layout")
       layout.replace("`", "").toLowerCase(Locale.ROOT)
     }
   }
 
   private def advice(table: String): Option[String] =
-    spark
-      .sql(s"SHOW SKIPPING ADVICE ON $table")
-      .where("item = 'layout'")
-      .collect()
-      .flatMap { row =>
-        Option(row.getAs[String]("value"))
-      }
-      .headOption
+    Option(spark.sql(s"SHOW SKIPPING ADVICE ON $table").where("item = 'layout'").head().getAs[String]("value"))
 }

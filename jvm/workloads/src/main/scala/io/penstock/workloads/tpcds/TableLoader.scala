@@ -47,12 +47,20 @@ class TableLoader(
   /** What is under the table's location is replaced. */
   def load(plan: TablePlan): LoadedTable = {
     val name = plan.table.name
+    remove(plan)
     val layout = advised.flatMap { tables =>
       describe(s"$name: laying out as advised")
       tables.write(name)
     }
     if (layout.isEmpty) loadAsPlanned(plan)
     measure(plan, layout)
+  }
+
+  /** Before anything is written: a table that was written as advised takes its files with it when it is dropped. */
+  private def remove(plan: TablePlan): Unit = {
+    spark.sql(s"DROP TABLE IF EXISTS ${qualified(plan.table.name)}")
+    val place = new Path(directory(plan))
+    val _ = place.getFileSystem(spark.sparkContext.hadoopConfiguration).delete(place, true)
   }
 
   private def loadAsPlanned(plan: TablePlan): Unit = {
@@ -75,7 +83,6 @@ class TableLoader(
     val configuration = spark.sparkContext.hadoopConfiguration
     val (in, out) = (new Path(source), new Path(target))
     val (store, place) = (in.getFileSystem(configuration), out.getFileSystem(configuration))
-    place.delete(out, true)
     if (!FileUtil.copy(store, in, place, out, false, configuration)) throw new IOException(s"$in was not copied whole")
   }
 
@@ -100,7 +107,6 @@ class TableLoader(
     val derived = plan.partitionColumn.filterNot(schema.fieldNames.contains).map(column => s"`$column` INT")
     val columns = (schema.fields.map(field => s"`${field.name}` ${field.dataType.sql}") ++ derived).mkString(", ")
     val partitioning = plan.partitionColumn.fold("")(column => s"PARTITIONED BY (`$column`)")
-    spark.sql(s"DROP TABLE IF EXISTS $name")
     spark.sql(
       s"CREATE TABLE $name ($columns) USING PARQUET $partitioning LOCATION '${directory(plan).replace("'", "\\'")}'"
     )
