@@ -73,17 +73,3 @@ def test_no_history_and_no_table_are_told_by_their_cause(shared_home: Home) -> N
     failed = penstock(shared_home, "table", "rewrite", "layout.nowhere", "--partition-by", "day", *SMALL, code=1)
     assert "layout.nowhere was not rewritten" in failed.stderr and "cannot be found" in failed.stderr
     assert "\tat " not in failed.stderr
-
-
-def test_the_labs_data_is_laid_out_as_its_queries_advise_and_answers_are_right(shared_home: Home) -> None:
-    def measure(layout: str, *options: str) -> None:
-        scale = ["--scale", "0.01", "--object-size", "16k", "--queries", "q3,q52", "--layout", layout]
-        penstock(shared_home, "lab", "tpcds", *scale, *SMALL, *options)
-
-    measure("by-size")
-    measure("advised")
-    measure("advised", "--reload")
-    names = "tpcds_sf0p01_16k.store_sales", "tpcds_sf0p01_16k_advised.store_sales"
-    before, after = (json.loads(penstock(shared_home, "tables", "show", name, "--json").stdout) for name in names)
-    assert after["rows"] == before["rows"] > 0
-    assert after["location"].endswith("/tpcds/sf0p01_16k_advised/store_sales")
