@@ -30,13 +30,13 @@ private[join] class Copies(common: Map[Copies.Scan, Seq[(Int, Set[Copies.KeyFilt
 private[join] object Copies {
 
   /** A scan by the columns it has, which no other has. */
-  private[join] type Scan = Seq[ExprId]
+  type Scan = Seq[ExprId]
 
   val None = new Copies(Map.empty)
 
   /**
-   * Those of which one copy has no filter in `filtered` that another has not, too, and another has more: what that one
-   * does not read, it could have had for nothing. (q64 of TPC-DS read a third more of a table.)
+   * Those of which one copy has in `filtered` only such filters as all the others have, too, and another has more: what
+   * the first reads, the other could have had for nothing. (q64 of TPC-DS read a third more of a table.)
    */
   def unequal(filtered: LogicalPlan): Copies = {
     val groupings = filtered.collect { case grouping: Aggregate => grouping }
@@ -58,7 +58,7 @@ private[join] object Copies {
    * @param build
    *   what has the keys
    */
-  private[join] case class KeyFilter(leaf: Int, column: Option[String], build: LogicalPlan, keys: Seq[Expression])
+  case class KeyFilter(leaf: Int, column: Option[String], build: LogicalPlan, keys: Seq[Expression])
 
   private object KeyFilter {
 

@@ -47,8 +47,8 @@ object Load extends Application {
     val manifest = new Manifest(location, spark.sparkContext.hadoopConfiguration)
     manifest.withdraw()
     // Tables that are written as advised are where their database is.
-    val place = source.fold("")(_ => s" LOCATION '${location.replace("'", "\\'")}'")
-    spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database`$place")
+    val place = source.fold("")(_ => TableLoader.at(location))
+    spark.sql(s"CREATE DATABASE IF NOT EXISTS `$database` $place")
     val advised = source.map(new AdvisedTables(spark, _, database, objectSize))
     val loaded = sideBySide(plans)(new TableLoader(spark, scale, location, database, from, advised).load)
     if (advised.isDefined && loaded.forall(_.advised.isEmpty))

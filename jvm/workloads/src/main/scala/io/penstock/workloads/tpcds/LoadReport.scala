@@ -28,7 +28,7 @@ object LoadReport {
     "bytes" -> loaded.bytes,
     "files" -> loaded.files,
     "partitions" -> loaded.partitions,
-    "partition_column" -> loaded.plan.partitionColumn,
+    "partition_column" -> loaded.partitionColumn,
     "layout" -> loaded.layout
   )
 

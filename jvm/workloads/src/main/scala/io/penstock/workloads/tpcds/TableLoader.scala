@@ -23,6 +23,9 @@ case class LoadedTable(
     partitions: Int
 ) {
   def layout: String = advised.fold(plan.description)(layout => s"as advised: $layout")
+
+  /** As planned; what a table is partitioned by that was advised otherwise, its layout says. */
+  def partitionColumn: Option[String] = if (advised.isEmpty) plan.partitionColumn else None
 }
 
 /**
@@ -107,9 +110,7 @@ class TableLoader(
     val derived = plan.partitionColumn.filterNot(schema.fieldNames.contains).map(column => s"`$column` INT")
     val columns = (schema.fields.map(field => s"`${field.name}` ${field.dataType.sql}") ++ derived).mkString(", ")
     val partitioning = plan.partitionColumn.fold("")(column => s"PARTITIONED BY (`$column`)")
-    spark.sql(
-      s"CREATE TABLE $name ($columns) USING PARQUET $partitioning LOCATION '${directory(plan).replace("'", "\\'")}'"
-    )
+    spark.sql(s"CREATE TABLE $name ($columns) USING PARQUET $partitioning ${TableLoader.at(directory(plan))}")
     if (plan.partitionColumn.isDefined) spark.sql(s"ALTER TABLE $name RECOVER PARTITIONS")
   }
 
@@ -133,4 +134,10 @@ class TableLoader(
   private def qualified(table: String): String = s"`$database`.`$table`"
 
   private def describe(step: String): Unit = spark.sparkContext.setJobDescription(step)
+}
+
+object TableLoader {
+
+  /** Where a table or a database is to be, in SQL. */
+  def at(location: String): String = s"LOCATION '${location.replace("'", "\\'")}'"
 }
