@@ -23,7 +23,7 @@ case class TableFacts(
  * @param layout
  *   none where the table should stay as it is
  * @param bytesNow
- *   of the files that the noted scans read
+ *   of the files that the noted scans would read of the table as it is: by its index, or as they did where it has none
  * @param bytesThen
  *   of the files that they would read from a table of that layout, as far as can be told beforehand
  * @param reasons

@@ -12,14 +12,21 @@ object Advisor {
   /** Layouts that differ by less than this share of what is read now are alike: the simpler one is taken. */
   private val Alike = 0.02
 
-  /** What `notes`, all of this table, say. */
-  def advise(notes: Seq[ScanNote], facts: TableFacts, objectBytes: Long): Advice =
+  /** What `notes`, all of this table, say; `present`: where its index tells what they would read of it as it lies. */
+  def advise(
+      notes: Seq[ScanNote],
+      facts: TableFacts,
+      present: Option[PresentLayout],
+      objectBytes: Long
+  ): Advice =
     if (notes.isEmpty) Advice(None, 0, 0, 0, Seq("no scan of this table is noted"))
     else {
       val scans = notes.map(_.scans).sum
-      val now = notes.map(_.bytes).sum
+      val read = notes.map(_.bytes).sum
+      val now = present.fold(read)(layout => notes.map(note => note.scans * layout.bytes(note.conditions)).sum)
+      val indexed = present.fold("")(_ => s", as it is they would read ${Bytes.text(now)} by its index")
       val seen =
-        s"noted: ${Costs.scans(scans)}, of files of ${Bytes.text(now)}; the table has ${Bytes.text(facts.bytes)}"
+        s"noted: ${Costs.scans(scans)}, of files of ${Bytes.text(read)}; the table has ${Bytes.text(facts.bytes)}$indexed"
       val costs = new Costs(notes, facts)
       val ranked = new Candidates(facts, objectBytes).all.map(candidate => candidate -> costs.of(candidate))
       val least = ranked.map(_._2).minOption

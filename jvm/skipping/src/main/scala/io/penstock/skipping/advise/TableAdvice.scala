@@ -4,6 +4,7 @@ import org.apache.spark.sql.SparkSession
 
 import io.penstock.skipping.SkippingSettings
 import io.penstock.skipping.history.{History, ScanNote}
+import io.penstock.skipping.index.Domain
 import io.penstock.skipping.layout.{ColumnSample, ObjectOf, SourceTable}
 
 /** Advice on a table from the session's history. Reads a sample of the columns that the history asks for. */
@@ -18,8 +19,16 @@ object TableAdvice {
       )
     }
     val history = new History(directory, spark.sessionState.newHadoopConf())
-    val notes = history.of(table.root.toString)
-    Advisor.advise(notes, facts(table, notes), settings.objectBytes)
+    val notes = history.of(table.root.toString).map(applicable(_, table))
+    Advisor.advise(notes, facts(table, notes), PresentLayout.of(spark, table), settings.objectBytes)
+  }
+
+  /** Without what was asked of columns that the table no longer has, or has with another type. */
+  private def applicable(note: ScanNote, table: SourceTable): ScanNote = {
+    val domains = table.frame.schema.map(field => field.name -> Domain.of(field.dataType)).toMap
+    note.copy(conditions = note.conditions.filter { condition =>
+      domains.get(condition.column).exists(domain => condition.keys.forall(keys => domain.contains(keys.domain)))
+    })
   }
 
   private def facts(table: SourceTable, notes: Seq[ScanNote]): TableFacts = {

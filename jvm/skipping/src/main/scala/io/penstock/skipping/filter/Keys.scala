@@ -5,11 +5,15 @@ import java.util.Arrays
 
 import scala.collection.mutable
 
+import io.penstock.skipping.index.Domain
+
 /**
  * A set of a column's values, as intervals in ascending order that neither overlap nor touch. The two domains are
  * closed under complement, so that no operation here rounds: whatever is left out is known not to be in the set.
  */
 sealed trait Keys {
+
+  def domain: Domain
 
   /** How many intervals. */
   def size: Int
@@ -35,6 +39,8 @@ object Keys {
 
   /** Closed intervals: `lows(i) <= highs(i)` and `highs(i) + 1 < lows(i + 1)`. The arrays are not to be changed. */
   final class Integral private (val lows: Array[Long], val highs: Array[Long]) extends Keys {
+
+    override def domain: Domain = Domain.Integral
 
     override def size: Int = lows.length
 
@@ -125,6 +131,8 @@ object Keys {
    * interval between these two.
    */
   final class Bytes private (val lows: Array[Array[Byte]], val highs: Array[Array[Byte]]) extends Keys {
+
+    override def domain: Domain = Domain.Bytes
 
     override def size: Int = lows.length
 

@@ -17,20 +17,22 @@ import io.penstock.skipping.index.{Domain, TableListing}
  *   the directory of its files, qualified
  * @param entry
  *   in the catalog
- * @param frame
- *   all of its rows as they are stored: characters are not padded
  */
 class SourceTable private (
     val name: Seq[String],
     val root: Path,
     val entry: Option[CatalogTable],
-    val partitionColumns: Seq[String],
-    val frame: DataFrame
+    private[skipping] val relation: HadoopFsRelation
 ) {
 
   import SourceTable._
 
   val sqlName: String = name.map(Layout.quoted).mkString(".")
+
+  val partitionColumns: Seq[String] = relation.partitionSchema.fieldNames.toSeq
+
+  /** All of its rows as they are stored: characters are not padded. */
+  val frame: DataFrame = relation.sparkSession.baseRelationToDataFrame(relation)
 
   private lazy val listed = TableListing.list(root, frame.sparkSession.sessionState.newHadoopConf())
 
@@ -98,8 +100,7 @@ object SourceTable {
         if (relation.bucketSpec.isDefined) refused("it is bucketed")
         val path = entry.fold(relation.location.rootPaths.head)(table => new Path(table.location))
         val root = path.getFileSystem(spark.sessionState.newHadoopConf()).makeQualified(path)
-        val frame = spark.baseRelationToDataFrame(relation)
-        new SourceTable(name, root, entry, relation.partitionSchema.fieldNames.toSeq, frame)
+        new SourceTable(name, root, entry, relation)
       case _ => refused("its files are not read by Spark's own Parquet source")
     }
   }

@@ -1,12 +1,13 @@
 package io.penstock.skipping.advise
 
+import org.apache.spark.sql.types.LongType
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.filter.Keys
 import io.penstock.skipping.history.{Condition, ScanNote}
-import io.penstock.skipping.index.Value
+import io.penstock.skipping.index.{ColumnEntry, FileEntry, IndexedColumn, TableIndex, Value}
 import io.penstock.skipping.layout.{ColumnSample, Layout, RangeLevel}
 
 class AdvisorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
@@ -36,27 +37,27 @@ class AdvisorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("a table asked for by days large enough for an object each is partitioned by day") {
     val facts = table(1000, "day" -> days, "item" -> items)
-    val advice = Advisor.advise(Seq(scan(facts, 5, days(10, 19))), facts, objectBytes)
+    val advice = Advisor.advise(Seq(scan(facts, 5, days(10, 19))), facts, None, objectBytes)
     assert(advice.layout.contains(Layout(Seq("day"), Nil)))
     assert(advice.bytesNow == 5 * facts.bytes && math.abs(advice.bytesThen - facts.bytes / 2) < megabyte)
   }
 
   test("days too small for an object each become ranges, not thousands of tiny objects") {
     val facts = table(80, "day" -> days)
-    val advice = Advisor.advise(Seq(scan(facts, 1, days(0, 9))), facts, objectBytes)
+    val advice = Advisor.advise(Seq(scan(facts, 1, days(0, 9))), facts, None, objectBytes)
     assert(advice.layout.contains(Layout(Nil, Seq(RangeLevel("day", Some(10))))))
   }
 
   test("where scans ask for two columns the table is partitioned by one and cut by the other inside") {
     val facts = table(10000, "day" -> days, "item" -> items)
     val asked = Seq(scan(facts, 3, days(3, 4)), scan(facts, 3, "item" -> Keys.Integral.interval(0, 40)))
-    val advice = Advisor.advise(asked, facts, objectBytes)
+    val advice = Advisor.advise(asked, facts, None, objectBytes)
     assert(advice.layout.contains(Layout(Seq("day"), Seq(RangeLevel("item")))))
   }
 
   test("a column that may not be a directory is cut into ranges") {
     val facts = table(1000, "day" -> days).copy(partitionable = Set.empty)
-    val advice = Advisor.advise(Seq(scan(facts, 1, days(0, 0))), facts, objectBytes)
+    val advice = Advisor.advise(Seq(scan(facts, 1, days(0, 0))), facts, None, objectBytes)
     assert(advice.layout.exists(layout => layout.partitionBy.isEmpty && layout.columns == Seq("day")))
   }
 
@@ -64,9 +65,9 @@ class AdvisorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val facts = table(1000, "order" -> orders)
     val scattered = Keys.Integral.points((0L until 10000 by 10).map(_ * 1000003L).toArray)
     val all = Keys.Integral.interval(0, Long.MaxValue)
-    assert(Advisor.advise(Seq(scan(facts, 9, "order" -> scattered)), facts, objectBytes).layout.isEmpty)
+    assert(Advisor.advise(Seq(scan(facts, 9, "order" -> scattered)), facts, None, objectBytes).layout.isEmpty)
     val both = table(1000, "order" -> orders, "day" -> days)
-    val advice = Advisor.advise(Seq(scan(both, 9, "order" -> all, days(1, 1))), both, objectBytes)
+    val advice = Advisor.advise(Seq(scan(both, 9, "order" -> all, days(1, 1))), both, None, objectBytes)
     assert(advice.layout.exists(_.columns == Seq("day")))
     assert(advice.reasons.exists(reason => reason.startsWith("order:") && reason.contains("no order by it would help")))
   }
@@ -74,24 +75,38 @@ class AdvisorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a table that is laid out well already stays as it is") {
     val facts = table(1000, "day" -> days)
     val read = scan(facts, 4, days(7, 7)).copy(bytes = 4 * facts.bytes / 100)
-    val advice = Advisor.advise(Seq(read), facts, objectBytes)
+    val advice = Advisor.advise(Seq(read), facts, None, objectBytes)
     assert(advice.layout.isEmpty && advice.bytesThen == advice.bytesNow)
     assert(advice.reasons.last.contains("not worth writing the table again"))
   }
 
+  test("scans that were noted without an index do not count against a layout that serves them with one") {
+    val facts = table(1000, "day" -> days)
+    val entries = (0 until 100).map { day =>
+      val value = Some(Value.Integral(day))
+      FileEntry("", s"f$day", 10 * megabyte, 1, 100000, Map("day" -> ColumnEntry(minimum = value, maximum = value)))
+    }
+    val index = TableIndex.of("s3a://lake/sales", Seq(IndexedColumn("day", LongType)), entries)
+    val all = PresentPartition(Map.empty, 0 until 100, Seq.fill(100)(10 * megabyte))
+    val noted = Seq(scan(facts, 5, days(10, 19)))
+    val advice = Advisor.advise(noted, facts, Some(new PresentLayout(Seq(all), index)), objectBytes)
+    assert(advice.layout.isEmpty && advice.bytesNow == 5 * 100 * megabyte)
+    assert(advice.reasons.head.endsWith("as it is they would read 500.0 MiB by its index"))
+  }
+
   test("no history, nothing asked for and a table of one object are told apart") {
     val facts = table(1000, "day" -> days)
-    assert(Advisor.advise(Nil, facts, objectBytes).reasons == Seq("no scan of this table is noted"))
+    assert(Advisor.advise(Nil, facts, None, objectBytes).reasons == Seq("no scan of this table is noted"))
     val without = table(1000)
-    assert(Advisor.advise(Seq(scan(without, 1)), without, objectBytes).reasons.last.contains("no column"))
+    assert(Advisor.advise(Seq(scan(without, 1)), without, None, objectBytes).reasons.last.contains("no column"))
     val small = table(10, "day" -> days)
-    assert(Advisor.advise(Seq(scan(small, 1, days(1, 1))), small, objectBytes).reasons.last.contains("too small"))
+    assert(Advisor.advise(Seq(scan(small, 1, days(1, 1))), small, None, objectBytes).reasons.last.contains("too small"))
   }
 
   test("a join whose keys were not seen promises nothing") {
     val facts = table(1000, "day" -> days)
     val blind = scan(facts, 5).copy(conditions = Seq(Condition("day", byJoin = true, None)))
-    assert(Advisor.advise(Seq(blind), facts, objectBytes).layout.isEmpty)
+    assert(Advisor.advise(Seq(blind), facts, None, objectBytes).layout.isEmpty)
   }
 
   test("advice never promises less than nothing, nor more than is read; the order of notes does not matter") {
@@ -104,9 +119,9 @@ class AdvisorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val facts = table(500, "day" -> days, "item" -> items)
     forAll(Gen.listOfN(4, asked)) { asked =>
       val notes = asked.map { case (name, keys, scans) => scan(facts, scans, name -> keys) }
-      val advice = Advisor.advise(notes, facts, objectBytes)
+      val advice = Advisor.advise(notes, facts, None, objectBytes)
       assert(advice.bytesThen >= 0 && advice.bytesThen <= advice.bytesNow)
-      assert(Advisor.advise(notes.reverse, facts, objectBytes).layout == advice.layout)
+      assert(Advisor.advise(notes.reverse, facts, None, objectBytes).layout == advice.layout)
     }
   }
 }
