@@ -196,6 +196,11 @@ def _lines(seen: Status) -> Iterator[str]:
             )
     yield f"  gateways  {' '.join(seen.endpoints)}"
     yield f"  files     {seen.directory}"
+    places = seen.devices
+    if places["block"].parent != seen.directory:
+        yield f"  disks     {places['block']}"
+    if places.get("block.db", places["block"]) != places["block"]:
+        yield f"  metadata  {places['block.db']}"
     yield ""
     yield f"{'daemon':<8} {'state':<16} {'process':>8} {'core':>6} {'core time':>10} {'memory':>10}"
     for daemon in seen.daemons:

@@ -73,6 +73,8 @@ class Status:
     state: str
     endpoints: tuple[str, ...]
     directory: Path
+    devices: Mapping[str, Path]
+    """In which directory the OSDs' files of each name are."""
     free_bytes: int
     """Of the file system that the OSDs' sparse files grow in."""
     daemons: tuple[DaemonStatus, ...]
@@ -81,7 +83,8 @@ class Status:
     """Why the monitor told nothing."""
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "directory": str(self.directory)}
+        devices = {name: str(place) for name, place in self.devices.items()}
+        return {**asdict(self), "directory": str(self.directory), "devices": devices}
 
 
 def look(ceph: Ceph) -> Status | None:
@@ -104,11 +107,13 @@ def look(ceph: Ceph) -> Status | None:
         daemon_status(daemon, before, after, seconds, serves=daemon.process is not None and ceph.serves(daemon.name))
         for daemon in found
     )
+    devices = state.device_directories(ceph.directory)
     return Status(
         state=state_of(told, cluster),
         endpoints=state.ports.endpoints(),
         directory=ceph.directory,
-        free_bytes=shutil.disk_usage(state.device_directories(ceph.directory)["block"]).free,
+        devices=devices,
+        free_bytes=shutil.disk_usage(devices["block"]).free,
         daemons=told,
         cluster=cluster,
         silence=silence,
