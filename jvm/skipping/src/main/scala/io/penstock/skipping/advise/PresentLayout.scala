@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.StructType
 
 import io.penstock.skipping.filter.{Encoding, FileFilter, Keys}
 import io.penstock.skipping.history.Condition
-import io.penstock.skipping.index.{IndexCatalog, TableIndex, TablePath}
+import io.penstock.skipping.index.{IndexCatalog, ListedFiles, TableIndex}
 import io.penstock.skipping.layout.SourceTable
 
 /**
@@ -51,14 +51,14 @@ private[advise] object PresentLayout {
   /** None where the table has no index: then nothing tells what the best is that can be had of its files. */
   def of(spark: SparkSession, table: SourceTable): Option[PresentLayout] =
     IndexCatalog.find(spark, table.relation).map { index =>
+      val listedFiles = new ListedFiles(index)
       val partitions = table.relation.location.listFiles(Nil, Nil).map { listed =>
-        val numbers = listed.files.map { file =>
-          TablePath.relative(index.root, file.getPath.getParent.toString).fold(-1) { directory =>
-            index.find(directory, file.getPath.getName, file.getLen, file.getModificationTime)
-          }
-        }
         val values = listed.values.toSeq(table.relation.partitionSchema)
-        PresentPartition(keys(table.relation.partitionSchema, values), numbers, listed.files.map(_.getLen))
+        PresentPartition(
+          keys(table.relation.partitionSchema, values),
+          listed.files.map(listedFiles.number),
+          listed.files.map(_.getLen)
+        )
       }
       new PresentLayout(partitions, index)
     }

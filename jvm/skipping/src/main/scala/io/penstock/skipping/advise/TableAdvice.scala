@@ -19,16 +19,18 @@ object TableAdvice {
       )
     }
     val history = new History(directory, spark.sessionState.newHadoopConf())
-    val notes = history.of(table.root.toString).map(applicable(_, table))
+    val notes = applicable(history.of(table.root.toString), table)
     Advisor.advise(notes, facts(table, notes), PresentLayout.of(spark, table), settings.objectBytes)
   }
 
   /** Without what was asked of columns that the table no longer has, or has with another type. */
-  private def applicable(note: ScanNote, table: SourceTable): ScanNote = {
+  private def applicable(notes: Seq[ScanNote], table: SourceTable): Seq[ScanNote] = {
     val domains = table.frame.schema.map(field => field.name -> Domain.of(field.dataType)).toMap
-    note.copy(conditions = note.conditions.filter { condition =>
-      domains.get(condition.column).exists(domain => condition.keys.forall(keys => domain.contains(keys.domain)))
-    })
+    notes.map(note =>
+      note.copy(conditions = note.conditions.filter { condition =>
+        domains.get(condition.column).exists(domain => condition.keys.forall(keys => domain.contains(keys.domain)))
+      })
+    )
   }
 
   private def facts(table: SourceTable, notes: Seq[ScanNote]): TableFacts = {

@@ -1,10 +1,9 @@
 package io.penstock.skipping.plan
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.datasources.{FileStatusWithMetadata, PartitionDirectory}
 
 import io.penstock.skipping.filter.FileFilter
-import io.penstock.skipping.index.{TableIndex, TablePath}
+import io.penstock.skipping.index.{ListedFiles, TableIndex}
 
 /**
  * What is left of a listing once the files that cannot match are taken out.
@@ -27,13 +26,11 @@ object FileSelection {
     case FileFilter.Anything => FileSelection(listed, Nil)
     case _ =>
       val matching = index.select(filter)
-      val directories = new RelativeDirectories(index.root)
+      val listedFiles = new ListedFiles(index)
       val skipped = Seq.newBuilder[FileStatusWithMetadata]
       val kept = listed.flatMap { partition =>
         val (keep, skip) = partition.files.partition { file =>
-          val number = directories.of(file.getPath).fold(-1) { directory =>
-            index.find(directory, file.getPath.getName, file.getLen, file.getModificationTime)
-          }
+          val number = listedFiles.number(file)
           number < 0 || matching.get(number)
         }
         skipped ++= skip
@@ -41,21 +38,5 @@ object FileSelection {
         if (skip.isEmpty) Some(partition) else Option.when(keep.nonEmpty)(partition.copy(files = keep))
       }
       FileSelection(kept, skipped.result())
-  }
-
-  /** Files of a listing come directory by directory: what was found out for the last one is remembered. */
-  private class RelativeDirectories(root: String) {
-    private var lastParent: Path = _
-    private var lastDirectory: Option[String] = None
-
-    /** None outside of the table's root. */
-    def of(file: Path): Option[String] = {
-      val parent = file.getParent
-      if (parent != lastParent) {
-        lastParent = parent
-        lastDirectory = TablePath.relative(root, parent.toString)
-      }
-      lastDirectory
-    }
   }
 }
