@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -21,7 +22,8 @@ from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.objects import open_store
 from penstock.lake.registry import Lakes
 from penstock.lake.seaweed import Ports
-from penstock.processes import ProcessId
+from penstock.processes import ProcessId, until
+from penstock.units import MIB
 
 pytestmark = pytest.mark.integration
 
@@ -232,6 +234,29 @@ def test_stopping_leaves_no_socket_behind(embedded: EmbeddedLake) -> None:
     embedded.down()
     assert not any(path.exists() for path in ports.sockets())
     assert not list(embedded.directory.glob("*.sock"))
+
+
+@pytest.mark.slow
+def test_what_is_deleted_gives_its_room_back_within_two_minutes(home: Home, embedded: EmbeddedLake) -> None:
+    """Left to itself the server waits a quarter of an hour, and a sort found no volume to write to for four minutes."""
+    store = open_store(home, embedded.up())
+    for number in range(8):
+        store.put(f"deleted/{number}", os.urandom(8 * MIB))
+        store.put(f"kept/{number}", str(number).encode())
+    assert taken(embedded.data) > 64 * MIB
+    for number in range(8):
+        store.delete(f"deleted/{number}")
+    assert until(lambda: taken(embedded.data) < 16 * MIB, 120, pause_seconds=1)
+    assert [store.get(f"kept/{number}") for number in range(8)] == [str(number).encode() for number in range(8)]
+
+
+def taken(directory: Path) -> int:
+    """Bytes on the disk, not the length of files that have holes. Volumes come and go meanwhile."""
+    found = 0
+    for file in directory.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            found += file.stat().st_blocks * 512
+    return found
 
 
 def servers_of(embedded: EmbeddedLake) -> list[int]:
