@@ -13,6 +13,7 @@ from penstock.engine.skipped import Skipped
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 STYLES = {
     State.FINISHED: "green",
@@ -21,6 +22,9 @@ STYLES = {
     State.AUTO_TERMINATED: "yellow",
     State.RUNNING: "cyan",
 }
+
+# A table is measured against the console it is for, and is never said to be wider than that.
+_WIDEST = 1_000_000
 
 
 def colours(stream: IO[str]) -> tuple[str, str, str]:
@@ -35,6 +39,13 @@ def plain_console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 500, markup=False, highlight=False)
+
+
+def whole_width(table: Table) -> int:
+    """The columns of a screen that shows the table with nothing folded or cut off."""
+    from rich.console import Console
+
+    return Console(width=_WIDEST).measure(table).maximum
 
 
 def size(count: float | None) -> str:

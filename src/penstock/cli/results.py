@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+from penstock.cli.console import whole_width
+
 FORMATS = ("table", "csv", "json")
 
 Result = Mapping[str, Any]
@@ -49,10 +51,14 @@ def _write_table(result: Result, stream: IO[str], limit: int) -> None:
     for row in result["rows"]:
         table.add_row(*(Text(_text(value, null="NULL"), style="dim" if value is None else "") for value in row))
     console = Console(file=stream)
-    if not stream.isatty():
-        # A pipe has no width; a line is a row then, whatever its length.
-        console.width = max(console.measure(table).maximum, 20)
-    console.print(table)
+    if stream.isatty():
+        console.print(table)
+    else:
+        # A pipe has no width; a line is a row then, whatever its length, and is not filled up to the longest.
+        console.width = whole_width(table)
+        with console.capture() as printed:
+            console.print(table)
+        stream.writelines(line.rstrip() + "\n" for line in printed.get().removesuffix("\n").split("\n"))
     count = len(result["rows"])
     more = f" (the first {limit}; --limit shows more)" if result.get("truncated") else ""
     seconds = result.get("elapsed_ms", 0) / 1000

@@ -39,5 +39,13 @@ def test_a_table_shows_values_as_they_are() -> None:
     assert "2 rows, 1.50 s" in table
 
 
+def test_a_row_is_a_line_on_a_pipe_however_long_and_is_not_filled_up() -> None:
+    plan = "== Physical Plan ==\n" + "FileScan parquet " * 200 + "end"
+    explained = {**RESULT, "columns": [{"name": "plan", "type": "string"}], "rows": [[plan]]}
+    lines = written("table", explained).splitlines()
+    assert set(plan.splitlines()) <= set(lines)
+    assert not [line for line in lines if line != line.rstrip()]
+
+
 def test_json_is_json() -> None:
     assert json.loads(written("json", RESULT, NOTHING)) == [RESULT, NOTHING]

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli import options as shared
+from penstock.cli.console import whole_width
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
 from penstock.cli.lab.show import show, write_report
@@ -21,8 +22,6 @@ from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.lab.records import Run
-
-_WIDEST = 1000
 
 
 @app.command("runs")
@@ -43,7 +42,7 @@ def runs_command(as_json: shared.Json = False) -> None:
         table.add_row(run["run"], run["workload"], run["arm"], scale, run["outcome"] + done)
     console = Console()
     # An id that is cut off can be copied by nobody.
-    console.width = max(console.width, Console(width=_WIDEST).measure(table).maximum)
+    console.width = max(console.width, whole_width(table))
     console.print(table)
     if left := [run["run"] for run in found if run["outcome"] == "interrupted" and run["repetitions"]]:
         console.print(
