@@ -55,7 +55,7 @@ def _write_table(result: Result, stream: IO[str], limit: int) -> None:
         console.print(table)
     else:
         # A pipe has no width; a line is a row then, whatever its length, and is not filled up to the longest.
-        console.width = whole_width(table)
+        console.width = max(whole_width(table), console.width)
         with console.capture() as printed:
             console.print(table)
         stream.writelines(line.rstrip() + "\n" for line in printed.get().removesuffix("\n").split("\n"))

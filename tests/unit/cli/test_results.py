@@ -47,5 +47,10 @@ def test_a_row_is_a_line_on_a_pipe_however_long_and_is_not_filled_up() -> None:
     assert not [line for line in lines if line != line.rstrip()]
 
 
+def test_the_closing_line_is_whole_below_a_narrow_column() -> None:
+    counted = {**RESULT, "columns": [{"name": "n", "type": "int"}], "rows": [[1]], "truncated": True}
+    assert written("table", counted).splitlines()[-1] == "1 row (the first 10; --limit shows more), 1.50 s"
+
+
 def test_json_is_json() -> None:
     assert json.loads(written("json", RESULT, NOTHING)) == [RESULT, NOTHING]
