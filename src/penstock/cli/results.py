@@ -55,14 +55,15 @@ def _write_table(result: Result, stream: IO[str], limit: int) -> None:
         console.print(table)
     else:
         # A pipe has no width; a line is a row then, whatever its length, and is not filled up to the longest.
-        console.width = max(whole_width(table), console.width)
+        console.width = whole_width(table)
         with console.capture() as printed:
             console.print(table)
-        stream.writelines(line.rstrip() + "\n" for line in printed.get().removesuffix("\n").split("\n"))
+        stream.writelines(line.rstrip(" ") + "\n" for line in printed.get().removesuffix("\n").split("\n"))
     count = len(result["rows"])
     more = f" (the first {limit}; --limit shows more)" if result.get("truncated") else ""
     seconds = result.get("elapsed_ms", 0) / 1000
-    console.print(f"{count} row{'' if count == 1 else 's'}{more}, {seconds:.2f} s", style="dim", highlight=False)
+    closing = f"{count} row{'' if count == 1 else 's'}{more}, {seconds:.2f} s"
+    console.print(closing, style="dim", highlight=False, soft_wrap=True)
 
 
 def _text(value: Any, *, null: str) -> str:
