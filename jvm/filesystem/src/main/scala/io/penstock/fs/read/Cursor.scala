@@ -32,6 +32,9 @@ final private[read] class Cursor(
 
   /** Where the last read ended; a read from elsewhere jumps. */
   private var readUntil = position
+
+  /** How the read that is under way comes to its next page. */
+  private var step: ReadAhead.Step = ReadAhead.Jump
   private var aheads = Seq.empty[Ahead]
   private var passage: Passage = _
 
@@ -49,6 +52,7 @@ final private[read] class Cursor(
    *   -1 if there are none
    */
   def read(into: Array[Byte], offset: Int, length: Int): Int = {
+    begin()
     val wanted = math.min(length.toLong, layout.length - position).toInt
     var done = 0
     while (done < wanted)
@@ -68,6 +72,7 @@ final private[read] class Cursor(
 
   /** As the other `read`, as many as `into` has room for. */
   def read(into: ByteBuffer): Int = {
+    begin()
     val start = into.position()
     val limit = into.limit()
     val until = start + math.min((limit - start).toLong, layout.length - position).toInt
@@ -93,6 +98,9 @@ final private[read] class Cursor(
     ended(into.position() - start)
   }
 
+  private def begin(): Unit =
+    step = if (firstRead || position == readUntil) ReadAhead.ReadOn else ReadAhead.Jump
+
   private def ended(done: Int): Int = {
     readUntil = position
     if (done > 0) done else -1
@@ -109,8 +117,8 @@ final private[read] class Cursor(
     val index = layout.pageOf(position)
     val passesOn = passage != null && passage.reaches(index)
     if (!passesOn) endPassage()
-    val readsOn = firstRead || position == readUntil || passesOn
-    if (!readsOn) callOff(except = index)
+    if (passesOn && step == ReadAhead.Jump) step = ReadAhead.ReadOn
+    if (step == ReadAhead.Jump) callOff(except = index)
     val own = expected(index)
     val found = if (own.isEmpty) reader.find(index) else null
     val span = own.getOrElse(
@@ -121,7 +129,8 @@ final private[read] class Cursor(
     val requests = if (found != null) Vector.empty else reader.missing(span)
     val request = requests.find(_.contains(index)).getOrElse(Request(index, index))
     aheads ++= reader.ahead(requests.filter(_ != request), aheads.size)
-    goOn(span.last, readsOn && !isFooter)
+    goOn(span.last, if (isFooter) ReadAhead.Jump else step)
+    step = ReadAhead.SameRead
     if (found != null) {
       pin(index, found)
       0
@@ -164,8 +173,8 @@ final private[read] class Cursor(
     }
   }
 
-  private def goOn(index: Long, readsOn: Boolean): Unit = {
-    val (next, more) = readAhead.enter(index, readsOn, layout.pages)
+  private def goOn(index: Long, by: ReadAhead.Step): Unit = {
+    val (next, more) = readAhead.enter(index, by, layout.pages)
     readAhead = next
     for (span <- more) {
       val requests = reader.missingInScan(span)

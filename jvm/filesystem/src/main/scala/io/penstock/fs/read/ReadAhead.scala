@@ -27,6 +27,7 @@ final private[read] case class ReadAhead private (
     steps: Int,
     passes: Boolean
 ) {
+  import ReadAhead._
 
   /** Whether the reader, who has entered a page, reads the object through. */
   def scans: Boolean = window > 0
@@ -34,15 +35,14 @@ final private[read] case class ReadAhead private (
   /**
    * The reader, who has read on or jumped, wants `page`.
    *
-   * @param readsOn
-   *   whether it continues where its last read ended, or this is its first
    * @param pages
    *   how many pages the object has
    * @return
    *   and the pages to fetch now behind that page, if any
    */
-  def enter(page: Long, readsOn: Boolean, pages: Long): (ReadAhead, Option[Request]) =
-    if (!readsOn) (jumped, None)
+  def enter(page: Long, by: Step, pages: Long): (ReadAhead, Option[Request]) =
+    if (by == Jump) (jumped, None)
+    else if (by == SameRead && !scans) (this, None)
     else if (steps < patience) (copy(steps = steps + 1), None)
     else if (page < due || most == 0 || passes) (this, None)
     else {
@@ -64,12 +64,24 @@ final private[read] case class ReadAhead private (
 
   private def jumped: ReadAhead = copy(window = 0, due = 0, fetched = 0, steps = 0, passes = false)
 
-  private def patience: Int = if (policy == S3AInputPolicy.Random) ReadAhead.RandomReaderSteps else 0
+  private def patience: Int = if (policy == S3AInputPolicy.Random) RandomReaderSteps else 0
 
   private def firstWindow: Int = if (policy == S3AInputPolicy.Sequential) most else math.min(most, 2)
 }
 
 private[read] object ReadAhead {
+
+  /** How a reader comes to a page. */
+  sealed trait Step
+
+  /** With a read from elsewhere than where the last one ended. */
+  case object Jump extends Step
+
+  /** With a read from there, or its first. */
+  case object ReadOn extends Step
+
+  /** With a read that has brought it to other pages already: however long that is, it tells nothing of the next one. */
+  case object SameRead extends Step
 
   /** Pages that a reader announced as random must read on through before it is believed to be sequential. */
   val RandomReaderSteps = 2

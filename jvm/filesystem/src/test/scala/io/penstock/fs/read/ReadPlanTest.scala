@@ -94,7 +94,7 @@ class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("who passes asks for everything at once if he is to read it all, else for twice as much each time") {
     def passed(policy: S3AInputPolicy) = {
-      val (begun, _) = ReadAhead(policy, 8).enter(0, readsOn = true, 100)
+      val (begun, _) = ReadAhead(policy, 8).enter(0, ReadAhead.ReadOn, 100)
       Seq.unfold((begun.pointless, 1L)) { case (state, page) =>
         Option.when(page < 100) {
           val (next, request) = state.passage(page, 100)
@@ -113,7 +113,7 @@ class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def readOn(start: ReadAhead, from: Long, until: Long, pages: Long): Seq[(Long, Request)] = {
     var state = start
     (from until until).flatMap { page =>
-      val (next, request) = state.enter(page, readsOn = true, pages)
+      val (next, request) = state.enter(page, ReadAhead.ReadOn, pages)
       state = next
       request.map(page -> _)
     }
@@ -151,10 +151,18 @@ class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a jump ends reading ahead; a random reader must read on before it begins") {
-    val (jumped, nothing) = ReadAhead(S3AInputPolicy.Normal, 8).enter(5, readsOn = false, 100)
+    val (jumped, nothing) = ReadAhead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.Jump, 100)
     assert(nothing.isEmpty)
-    assert(jumped.enter(6, readsOn = true, 100)._2.contains(Request(7, 8)))
+    assert(jumped.enter(6, ReadAhead.ReadOn, 100)._2.contains(Request(7, 8)))
     assert(readOn(ReadAhead(S3AInputPolicy.Random, 8), 0, 3, 100) == Seq(2L -> Request(3, 4)))
     assert(readOn(ReadAhead(S3AInputPolicy.Normal, 8).pointless, 0, 50, 100).isEmpty)
+  }
+
+  test("pages of one read tell nothing of the next, but do not end what has begun") {
+    def within(start: ReadAhead) = start.enter(6, ReadAhead.SameRead, 100)
+    val (jumped, _) = ReadAhead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.Jump, 100)
+    assert(within(jumped) == ((jumped, None)))
+    val (begun, _) = ReadAhead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.ReadOn, 100)
+    assert(within(begun) == begun.enter(6, ReadAhead.ReadOn, 100) && within(begun)._2.contains(Request(8, 11)))
   }
 }

@@ -1,10 +1,11 @@
 package io.penstock.fs.read
 
+import java.nio.ByteBuffer
 import java.util.concurrent.{CountDownLatch, Executors, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.FileRange
+import org.apache.hadoop.fs.{FSDataInputStream, FileRange}
 
 import io.penstock.fs.testing.Fault
 
@@ -37,6 +38,52 @@ class RequestsTest extends ReadsSuite {
     gateway.clear()
     assert(readAll(in) sameElements data)
     assert(pagesFetched.sortBy(_.start) == Vector(0 to 0, 1 to 8, 9 to 16, 17 to 19))
+  }
+
+  for (policy <- Seq("adaptive", "sequential", "random"))
+    test(s"a $policy reader whose reads end in the middle of pages sends the requests of one who stops at each") {
+      def requests(pieces: Int, read: (FSDataInputStream, Array[Byte]) => Unit): Vector[Range] = {
+        val fs = fileSystem()
+        val (path, data) = put(20 * PageSize + 100)
+        val in = fs.openFile(path).opt("fs.option.openfile.read.policy", policy).build().get()
+        gateway.clear()
+        for (expected <- data.grouped(pieces)) {
+          val piece = new Array[Byte](expected.length)
+          read(in, piece)
+          assert(piece sameElements expected)
+        }
+        in.close()
+        pagesFetched.sortBy(_.start)
+      }
+      def fully(in: FSDataInputStream, into: Array[Byte]): Unit = in.readFully(into)
+      def intoBuffer(in: FSDataInputStream, into: Array[Byte]): Unit = {
+        val buffer = ByteBuffer.wrap(into)
+        while (buffer.hasRemaining) assert(in.read(buffer) > 0)
+      }
+      val stopping = requests(PageSize / 4, fully)
+      assert(stopping.last.size > 2 && stopping.map(_.size).sum == 21)
+      assert(requests(1000, fully) == stopping)
+      assert(requests(1000, intoBuffer) == stopping)
+      assert(requests(PageSize - 1000, fully).map(_.size).sum == 21)
+    }
+
+  test("one long read of what is here is not taken for reading on by a random reader") {
+    val fs = fileSystem()
+    val (path, data) = put(20 * PageSize)
+    def open() = fs.openFile(path).opt("fs.option.openfile.read.policy", "random").build().get()
+    val first = open()
+    first.readFully(2 * PageSize + 10L, new Array[Byte](6 * PageSize))
+    first.close()
+    gateway.clear()
+    val in = open()
+    for (_ <- 1 to 3) {
+      val piece = new Array[Byte](5 * PageSize)
+      in.seek(2 * PageSize + 10L)
+      in.readFully(piece)
+      assert(piece sameElements data.slice(2 * PageSize + 10, 7 * PageSize + 10))
+    }
+    in.close()
+    assert(pagesFetched.isEmpty)
   }
 
   test("a random reader of a cold object fetches its pages and no other") {
