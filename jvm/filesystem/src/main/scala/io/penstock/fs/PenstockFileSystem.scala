@@ -99,12 +99,16 @@ class PenstockFileSystem extends S3AFileSystem {
     super.close()
   }
 
-  /** Opens a small object whose pages are all here by itself; anything else is S3A's to open. */
+  /**
+   * Opens a small object whose pages are all here by itself; anything else is S3A's to open, which its stream is told
+   * the split's end of.
+   */
   override def openFileWithOptions(
       path: Path,
       parameters: OpenFileParameters
   ): CompletableFuture[FSDataInputStream] = {
-    def s3a(by: OpenFileParameters) = super.openFileWithOptions(path, by)
+    def s3a(by: OpenFileParameters) =
+      super.openFileWithOptions(path, by).thenApply[FSDataInputStream](PageStreamFactory.endsWith(by.getOptions, _))
     val file = parameters.getStatus
     val opened =
       // A closed file system refuses, as it does what must be understood and is not.

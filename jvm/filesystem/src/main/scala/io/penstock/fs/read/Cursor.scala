@@ -144,7 +144,7 @@ final private[read] class Cursor(
   /** Takes the page from the response on its way, or from a new one for all that follows. */
   private def pass(index: Long): Int = {
     if (passage == null) {
-      val (next, wanted) = readAhead.passage(index, layout.pages)
+      val (next, wanted) = readAhead.passage(index)
       readAhead = next
       try passage = reader.passage(wanted)
       catch { case _: RangeNotSatisfiableEOFException => return -1 }
@@ -174,7 +174,7 @@ final private[read] class Cursor(
   }
 
   private def goOn(index: Long, by: ReadAhead.Step): Unit = {
-    val (next, more) = readAhead.enter(index, by, layout.pages)
+    val (next, more) = readAhead.enter(index, by)
     readAhead = next
     for (span <- more) {
       val requests = reader.missingInScan(span)

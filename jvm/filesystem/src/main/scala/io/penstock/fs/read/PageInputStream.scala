@@ -46,7 +46,7 @@ final private[read] class PageInputStream(
   private val fileSystemStatistics = Option(getContext.getStats)
   private val length = getContentLength
   private val single = new Array[Byte](1)
-  private val cursor = new Cursor(reader, 0, true, ReadAhead(getInputPolicy, mostAhead))
+  private var cursor = begin(length)
 
   /** Whether positional reads have been there first, so that the next read is not the first of the stream. */
   @volatile private var touched = false
@@ -54,6 +54,12 @@ final private[read] class PageInputStream(
 
   /** Set when what was begun in the background is not wanted any more; replaced by the next that begins something. */
   @volatile private var stop = new AtomicBoolean
+
+  private def begin(end: Long) =
+    new Cursor(reader, 0, true, ReadAhead(getInputPolicy, mostAhead, reader.layout, end))
+
+  /** Whoever opened the stream, and has read nothing yet, has said that he reads no further than to this byte. */
+  private[read] def endsAt(end: Long): Unit = synchronized { cursor = begin(end) }
 
   override def getPos: Long = synchronized(cursor.at)
 
@@ -144,7 +150,7 @@ final private[read] class PageInputStream(
 
   /** Reads without moving the stream. */
   private def at(position: Long)(read: Cursor => Int): Int = {
-    val cursor = new Cursor(reader, position, !touched, ReadAhead(getInputPolicy, 0))
+    val cursor = new Cursor(reader, position, !touched, ReadAhead(getInputPolicy, 0, reader.layout, length))
     touched = true
     try read(cursor)
     finally cursor.release()

@@ -1,6 +1,8 @@
 package io.penstock.fs.read
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.FSDataInputStream
+import org.apache.hadoop.fs.Options.OpenFileOptions
 import org.apache.hadoop.fs.s3a.Constants
 import org.apache.hadoop.fs.s3a.impl.streams.{
   AbstractObjectInputStreamFactory,
@@ -87,6 +89,24 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
 }
 
 private[fs] object PageStreamFactory {
+
+  /**
+   * Tells a stream that was just opened where its reader ends: at the end of a split, near which he may read on to the
+   * end of a record. S3A does not pass it on to its streams.
+   *
+   * @param split
+   *   the options with which it was opened
+   */
+  def endsWith(split: Configuration, opened: FSDataInputStream): FSDataInputStream = {
+    val end = split.getLong(OpenFileOptions.FS_OPTION_OPENFILE_SPLIT_END, Undefined)
+    opened.getWrappedStream match {
+      case pages: PageInputStream if end != Undefined => pages.endsAt(end)
+      case _ => ()
+    }
+    opened
+  }
+
+  private val Undefined = -1L
 
   /** Where the streams of a file system with these settings keep pages; none where they are S3A's own. */
   def pages(conf: Configuration): Option[PageCache] = {

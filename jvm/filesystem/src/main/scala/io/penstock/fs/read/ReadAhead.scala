@@ -9,6 +9,12 @@ import org.apache.hadoop.fs.s3a.S3AInputPolicy
  * A step is due when the reader enters the first page of what was fetched ahead last, so that one fetch is on its way
  * while its predecessor is read.
  *
+ * @param most
+ *   pages that are fetched ahead at once; 0 turns reading ahead off
+ * @param until
+ *   the first page that the reader is not expected to want
+ * @param pages
+ *   that the object has
  * @param window
  *   pages to fetch with the next step; 0 while the reader jumps
  * @param due
@@ -21,6 +27,8 @@ import org.apache.hadoop.fs.s3a.S3AInputPolicy
 final private[read] case class ReadAhead private (
     policy: S3AInputPolicy,
     most: Int,
+    until: Long,
+    pages: Long,
     window: Int,
     due: Long,
     fetched: Long,
@@ -35,31 +43,31 @@ final private[read] case class ReadAhead private (
   /**
    * The reader, who has read on or jumped, wants `page`.
    *
-   * @param pages
-   *   how many pages the object has
    * @return
    *   and the pages to fetch now behind that page, if any
    */
-  def enter(page: Long, by: Step, pages: Long): (ReadAhead, Option[Request]) =
+  def enter(page: Long, by: Step): (ReadAhead, Option[Request]) =
     if (by == Jump) (jumped, None)
+    // A line of text ends beyond the split it began in; who reads on there has to show that anew.
+    else if (page >= until) (jumped.copy(until = pages), None)
     else if (by == SameRead && !scans) (this, None)
     else if (steps < patience) (copy(steps = steps + 1), None)
     else if (page < due || most == 0 || passes) (this, None)
     else {
       val from = math.max(fetched, page + 1)
       val step = if (window > 0) window else firstWindow
-      val until = math.min(pages, from + step)
-      val next = copy(window = math.min(most, step * 2), due = from, fetched = math.max(from, until))
-      (next, if (from < until) Some(Request(from, until - 1)) else None)
+      val end = math.min(until, from + step)
+      val next = copy(window = math.min(most, step * 2), due = from, fetched = math.max(from, end))
+      (next, if (from < end) Some(Request(from, end - 1)) else None)
     }
 
   /** What was fetched ahead was gone when it was wanted, or would be. */
   def pointless: ReadAhead = copy(passes = true)
 
   /** The pages from `page` on to ask for with one response that the reader takes itself; the next one brings more. */
-  def passage(page: Long, pages: Long): (ReadAhead, Request) = {
+  def passage(page: Long): (ReadAhead, Request) = {
     val length = if (policy == S3AInputPolicy.Sequential) pages else math.max(window, 1).toLong
-    (copy(window = math.min(window, Int.MaxValue / 2) * 2), Request(page, math.min(pages, page + length) - 1))
+    (copy(window = math.min(window, Int.MaxValue / 2) * 2), Request(page, math.min(until, page + length) - 1))
   }
 
   private def jumped: ReadAhead = copy(window = 0, due = 0, fetched = 0, steps = 0, passes = false)
@@ -86,6 +94,14 @@ private[read] object ReadAhead {
   /** Pages that a reader announced as random must read on through before it is believed to be sequential. */
   val RandomReaderSteps = 2
 
-  /** @param most pages that are fetched ahead at once; 0 turns reading ahead off */
-  def apply(policy: S3AInputPolicy, most: Int): ReadAhead = new ReadAhead(policy, most, 0, 0, 0, 0, passes = false)
+  /**
+   * Of a reader who has just opened an object.
+   *
+   * @param end
+   *   the byte before which he has said that he ends, as a split does; the object's length if he has not
+   */
+  def apply(policy: S3AInputPolicy, most: Int, layout: Layout, end: Long): ReadAhead = {
+    val until = if (end <= 0 || end >= layout.length) layout.pages else layout.pageOf(end - 1) + 1
+    new ReadAhead(policy, most, until, layout.pages, 0, 0, 0, 0, passes = false)
+  }
 }

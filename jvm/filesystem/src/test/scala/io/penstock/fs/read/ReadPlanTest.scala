@@ -92,12 +92,15 @@ class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
+  private def ahead(policy: S3AInputPolicy, most: Int, pages: Long = 100): ReadAhead =
+    ReadAhead(policy, most, Layout(pages, 1), end = pages)
+
   test("who passes asks for everything at once if he is to read it all, else for twice as much each time") {
     def passed(policy: S3AInputPolicy) = {
-      val (begun, _) = ReadAhead(policy, 8).enter(0, ReadAhead.ReadOn, 100)
+      val (begun, _) = ahead(policy, 8).enter(0, ReadAhead.ReadOn)
       Seq.unfold((begun.pointless, 1L)) { case (state, page) =>
         Option.when(page < 100) {
-          val (next, request) = state.passage(page, 100)
+          val (next, request) = state.passage(page)
           (request, (next, request.last + 1))
         }
       }
@@ -110,19 +113,19 @@ class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   /** Reads pages 0, 1, 2, …; what was fetched ahead, with the page whose reading asked for it. */
-  private def readOn(start: ReadAhead, from: Long, until: Long, pages: Long): Seq[(Long, Request)] = {
+  private def readOn(start: ReadAhead, from: Long, until: Long): Seq[(Long, Request)] = {
     var state = start
     (from until until).flatMap { page =>
-      val (next, request) = state.enter(page, ReadAhead.ReadOn, pages)
+      val (next, request) = state.enter(page, ReadAhead.ReadOn)
       state = next
       request.map(page -> _)
     }
   }
 
   test("a reader who reads on gets twice as much ahead with each step, up to the limit, each page once") {
-    val ahead = readOn(ReadAhead(S3AInputPolicy.Normal, 8), 0, 40, 40)
+    val fetched = readOn(ahead(S3AInputPolicy.Normal, 8, pages = 40), 0, 40)
     assert(
-      ahead == Seq(
+      fetched == Seq(
         0L -> Request(1, 2),
         1L -> Request(3, 6),
         3L -> Request(7, 14),
@@ -140,29 +143,41 @@ class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
       most <- Gen.choose(0, 9)
       pages <- Gen.choose(1L, 60L)
       from <- Gen.choose(0L, pages - 1)
-    } yield (policy, most, pages, from)
-    forAll(readers) { case (policy, most, pages, from) =>
-      val ahead = readOn(ReadAhead(policy, most), from, pages, pages)
+      until <- Gen.oneOf(Gen.const(pages), Gen.choose(from + 1, pages))
+    } yield (policy, most, pages, from, until)
+    forAll(readers) { case (policy, most, pages, from, until) =>
+      val ahead = readOn(ReadAhead(policy, most, Layout(pages, 1), until), from, pages)
       val fetched = ahead.flatMap { case (_, request) => request.first to request.last }
       assert(fetched == fetched.distinct.sorted && fetched.forall(page => page > from && page < pages))
       assert(ahead.forall { case (page, request) => request.first > page && request.last - request.first < most })
-      if (most > 0 && policy != S3AInputPolicy.Random) assert(fetched == (from + 1 until pages))
+      val within = fetched.takeWhile(_ < until)
+      if (most > 0 && policy != S3AInputPolicy.Random) assert(within == (from + 1 until until))
     }
   }
 
   test("a jump ends reading ahead; a random reader must read on before it begins") {
-    val (jumped, nothing) = ReadAhead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.Jump, 100)
+    val (jumped, nothing) = ahead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.Jump)
     assert(nothing.isEmpty)
-    assert(jumped.enter(6, ReadAhead.ReadOn, 100)._2.contains(Request(7, 8)))
-    assert(readOn(ReadAhead(S3AInputPolicy.Random, 8), 0, 3, 100) == Seq(2L -> Request(3, 4)))
-    assert(readOn(ReadAhead(S3AInputPolicy.Normal, 8).pointless, 0, 50, 100).isEmpty)
+    assert(jumped.enter(6, ReadAhead.ReadOn)._2.contains(Request(7, 8)))
+    assert(readOn(ahead(S3AInputPolicy.Random, 8), 0, 3) == Seq(2L -> Request(3, 4)))
+    assert(readOn(ahead(S3AInputPolicy.Normal, 8).pointless, 0, 50).isEmpty)
+  }
+
+  test("nothing is fetched behind a split's end until a reader reads on there, and no passage goes beyond it") {
+    def split(policy: S3AInputPolicy) = ReadAhead(policy, 8, Layout(10000, 100), end = 1250)
+    val sequential = split(S3AInputPolicy.Sequential)
+    val asked = readOn(sequential, 0, 40)
+    assert(asked.takeWhile(_._1 < 13).flatMap { case (_, r) => r.first to r.last } == (1 to 12))
+    assert(asked.dropWhile(_._1 < 13).head == (14L -> Request(15, 22)))
+    assert(sequential.passage(0)._2 == Request(0, 12))
+    assert(split(S3AInputPolicy.Normal).enter(11, ReadAhead.ReadOn)._2.contains(Request(12, 12)))
   }
 
   test("pages of one read tell nothing of the next, but do not end what has begun") {
-    def within(start: ReadAhead) = start.enter(6, ReadAhead.SameRead, 100)
-    val (jumped, _) = ReadAhead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.Jump, 100)
+    def within(start: ReadAhead) = start.enter(6, ReadAhead.SameRead)
+    val (jumped, _) = ahead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.Jump)
     assert(within(jumped) == ((jumped, None)))
-    val (begun, _) = ReadAhead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.ReadOn, 100)
-    assert(within(begun) == begun.enter(6, ReadAhead.ReadOn, 100) && within(begun)._2.contains(Request(8, 11)))
+    val (begun, _) = ahead(S3AInputPolicy.Normal, 8).enter(5, ReadAhead.ReadOn)
+    assert(within(begun) == begun.enter(6, ReadAhead.ReadOn) && within(begun)._2.contains(Request(8, 11)))
   }
 }

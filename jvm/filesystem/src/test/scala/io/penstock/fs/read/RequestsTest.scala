@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.{FSDataInputStream, FileRange}
 
+import io.penstock.fs.PenstockFileSystem
 import io.penstock.fs.testing.Fault
 
 /** Which requests reads send. */
@@ -41,7 +42,7 @@ class RequestsTest extends ReadsSuite {
   }
 
   for (policy <- Seq("adaptive", "sequential", "random"))
-    test(s"a $policy reader whose reads end in the middle of pages sends the requests of one who stops at each") {
+    test(s"$policy: a reader whose reads end in the middle of pages sends the requests of one who stops at each") {
       def requests(pieces: Int, read: (FSDataInputStream, Array[Byte]) => Unit): Vector[Range] = {
         val fs = fileSystem()
         val (path, data) = put(20 * PageSize + 100)
@@ -66,6 +67,26 @@ class RequestsTest extends ReadsSuite {
       assert(requests(1000, intoBuffer) == stopping)
       assert(requests(PageSize - 1000, fully).map(_.size).sum == 21)
     }
+
+  test("a reader of a split asks for nothing behind its end, but for the page its last record ends on") {
+    val fs = fileSystem("fs.s3a.impl" -> classOf[PenstockFileSystem].getName)
+    val (path, data) = put(40 * PageSize)
+    val (start, end) = (10 * PageSize, 20 * PageSize)
+    gateway.clear()
+    val in = fs
+      .openFile(path)
+      .opt("fs.option.openfile.read.policy", "sequential")
+      .optLong("fs.option.openfile.split.start", start.toLong)
+      .optLong("fs.option.openfile.split.end", end.toLong)
+      .build()
+      .get()
+    in.seek(start.toLong)
+    val piece = new Array[Byte](10 * PageSize + 100)
+    for (from <- piece.indices by 1000) in.readFully(piece, from, math.min(1000, piece.length - from))
+    in.close()
+    assert(piece sameElements data.slice(start, end + 100))
+    assert(pagesFetched.sortBy(_.start) == Vector(10 to 10, 11 to 18, 19 to 19, 20 to 20))
+  }
 
   test("one long read of what is here is not taken for reading on by a random reader") {
     val fs = fileSystem()
