@@ -58,13 +58,10 @@ private[cache] final class MappedPage(
         val next = math.min(from + size, end)
         val target = offset + at - position
         // The checksum is taken of the copy: the processor's instruction for it cannot survive a fault of mapped memory.
-        if (next - at == size) {
-          file.get(from, into, target, size)
-          sound = matches(block, into, target, size)
-        } else {
+        if (next - at == size) sound = load(block, into, target)
+        else {
           val scratch = Scratch.get
-          file.get(from, scratch, 0, size)
-          sound = matches(block, scratch, 0, size)
+          sound = load(block, scratch, 0)
           System.arraycopy(scratch, at - from, into, target, next - at)
         }
         checked(block) = sound
@@ -95,11 +92,7 @@ private[cache] final class MappedPage(
       if (length == 0) 0 until 0
       else position / PageFile.ChecksumBlock to (position + length - 1) / PageFile.ChecksumBlock
     blocks.forall { block =>
-      if (!checked(block)) {
-        val scratch = Scratch.get
-        file.get(block * PageFile.ChecksumBlock, scratch, 0, blockSize(block))
-        checked(block) = matches(block, scratch, 0, blockSize(block))
-      }
+      if (!checked(block)) checked(block) = load(block, Scratch.get, 0)
       checked(block)
     }
   }
@@ -113,8 +106,21 @@ private[cache] final class MappedPage(
   private def blockSize(block: Int): Int =
     math.min(PageFile.ChecksumBlock, length - block * PageFile.ChecksumBlock)
 
-  private def matches(block: Int, bytes: Array[Byte], offset: Int, size: Int): Boolean =
-    PageFile.checksum(ByteBuffer.wrap(bytes, offset, size)) == checksums(block)
+  /** Copies a block; false if it is damaged. */
+  private def load(block: Int, into: Array[Byte], offset: Int): Boolean = {
+    val size = blockSize(block)
+    def sound = {
+      file.get(block * PageFile.ChecksumBlock, into, offset, size)
+      PageFile.checksum(ByteBuffer.wrap(into, offset, size)) == checksums(block)
+    }
+    tier.costs match {
+      case None => sound
+      case Some(costs) =>
+        val began = System.nanoTime
+        try sound
+        finally costs.read(size.toLong, System.nanoTime - began)
+    }
+  }
 }
 
 private[cache] object MappedPage {

@@ -35,6 +35,9 @@ trait PageCache {
    */
   def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim
 
+  /** Bytes came from the store in so long, waiting included: a tier that is no faster gives way to it. */
+  def fetched(bytes: Long, nanos: Long): Unit
+
   /**
    * Keeps a page that nobody claimed, such as one a writer leaves behind; nothing happens if it is there already, being
    * fetched, or no tier takes it. `data` (position to limit: the whole page) is copied before the call returns and its

@@ -77,9 +77,13 @@ object PageCaches {
       clock: () => Int = seconds,
       restMs: Long = Tier.RestMs
   ): TieredPageCache = {
-    val tiers =
-      settings.foldRight(Vector.empty[Tier])((each, below) => new Tier(each, below.headOption, clock, restMs) +: below)
-    new TieredPageCache(settings.head.pageSize, tiers, MappedPages)
+    val fetching = new Pace
+    val tiers = settings.foldRight(Vector.empty[Tier]) { (each, below) =>
+      // No store is nearer than memory.
+      val costs = Option.when(each.kind != TierKind.Memory)(new TierCosts(fetching))
+      new Tier(each, below.headOption, costs, clock, restMs) +: below
+    }
+    new TieredPageCache(settings.head.pageSize, tiers, fetching, MappedPages)
   }
 
   /** The wall clock, the only one that all processes share. */

@@ -17,12 +17,15 @@ import io.penstock.fs.Counters
  *
  * @param next
  *   where pages go that must leave this tier, as far as [[EvictionPolicy.isWorthMoving]]
+ * @param costs
+ *   by which it gives way to the store; none if it never does
  * @param restMs
  *   how long a tier is left alone that failed
  */
 private[cache] final class Tier(
     val settings: TierSettings,
     next: Option[Tier],
+    val costs: Option[TierCosts],
     clock: () => Int,
     restMs: Long
 ) {
@@ -86,7 +89,7 @@ private[cache] final class Tier(
 
   /** Keeps a page. */
   def insert(key: PageKey, label: PageLabel, data: ByteBuffer, cause: EvictionPolicy.Cause): Outcome =
-    if (!keeps) Refused
+    if (!keeps || (cause == EvictionPolicy.Scanned && !takesNext)) Refused
     else {
       // Its checksums are only taken where there is room for the page.
       lazy val trailer = PageFile.trailerOf(label, data)
@@ -95,7 +98,9 @@ private[cache] final class Tier(
     }
 
   /** Bytes of a scan that would be kept now, as far as can be told without making room. */
-  def roomForScan: Long = attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned))
+  def roomForScan: Long = if (costs.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
+
+  private def takesNext: Boolean = costs.forall(_.takesNext())
 
   /**
    * Gives a page that is here another name, without moving its bytes.
@@ -176,12 +181,18 @@ private[cache] final class Tier(
       cause: EvictionPolicy.Cause,
       write: FileChannel => Unit
   ): Unit =
-    try tier.directory.create(key)(write)
+    try timed(blocks)(tier.directory.create(key)(write))
     catch {
       case full: IOException if isFull(tier, blocks.toLong * SlotWord.BlockSize) =>
         if ((1 to VictimsWhenFull).count(_ => tier.room.evictOne(cause)) == 0) throw full
         tier.directory.create(key)(write)
     }
+
+  private def timed(blocks: Int)(write: => Unit): Unit = {
+    val began = System.nanoTime
+    write
+    costs.foreach(_.wrote(blocks.toLong * SlotWord.BlockSize, System.nanoTime - began))
+  }
 
   private def isFull(tier: Opened, bytes: Long): Boolean =
     try tier.directory.free < 2 * bytes
@@ -189,7 +200,8 @@ private[cache] final class Tier(
 
   /** Whether a page that another tier has no more room for is to come here. */
   def wants(page: SlotWord, cause: EvictionPolicy.Cause): Boolean = attempt(false) { tier =>
-    EvictionPolicy.isWorthMoving(page, cause, roomLeft = tier.table.status.used + page.bytes <= tier.table.budget)
+    EvictionPolicy.isWorthMoving(page, cause, roomLeft = tier.table.status.used + page.bytes <= tier.table.budget) &&
+    takesNext
   }
 
   /** Keeps a copy of another tier's page file as it is. */

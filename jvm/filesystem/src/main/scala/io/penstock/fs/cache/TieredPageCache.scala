@@ -7,8 +7,12 @@ import io.penstock.fs.Counters
 /**
  * The page cache over its tiers: looks a page up in what is mapped already, then in each tier's table; keeps it in the
  * first tier that takes it.
+ *
+ * @param fetching
+ *   what the tiers are told of the store
  */
-private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier], mappedPages: Int) extends PageCache {
+private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier], fetching: Pace, mappedPages: Int)
+    extends PageCache {
 
   private val mappings = new Mappings(mappedPages)
 
@@ -36,6 +40,8 @@ private[cache] final class TieredPageCache(val pageSize: Int, tiers: Vector[Tier
 
   override def claim(of: ObjectIdentity, index: Long, patienceMs: Long): Claim =
     claims.claim(PageLabel(of, index, pageSize), patienceMs)
+
+  override def fetched(bytes: Long, nanos: Long): Unit = fetching.note(bytes, nanos)
 
   override def keep(of: ObjectIdentity, index: Long, data: ByteBuffer): Unit = {
     val label = PageLabel(of, index, pageSize)

@@ -10,6 +10,9 @@ import scala.util.control.NonFatal
  * often as the source's retries allow without a page's progress; it is never a mixture of two versions. A small object
  * that comes whole is compared with its entity tag, by `tags`.
  *
+ * @param took
+ *   is told how many bytes came and for how many nanoseconds they were waited for
+ *
  * @param stopped
  *   asked between two reads: whether nobody wants the bytes any more
  */
@@ -19,7 +22,8 @@ final private[read] class Download(
     until: Long,
     expected: Option[String],
     stopped: () => Boolean,
-    tags: TagCheck
+    tags: TagCheck,
+    took: (Long, Long) => Unit
 ) extends Closeable {
 
   import Download._
@@ -29,9 +33,16 @@ final private[read] class Download(
   private var response: RangeResponse = _
   private var end = until
   private var whole = Long.MaxValue
+  private var waited = 0L
 
   /** Sends the request, unless it is on its way already, and waits for the head of its response. */
-  def open(): Version = source.retrying("open")(attempt())
+  def open(): Version = timed(source.retrying("open")(attempt()))
+
+  private def timed[A](wait: => A): A = {
+    val began = System.nanoTime
+    try wait
+    finally waited += System.nanoTime - began
+  }
 
   private def attempt(): Version = {
     if (response == null) {
@@ -53,7 +64,9 @@ final private[read] class Download(
    */
   def read(into: Array[Byte], offset: Int, length: Int): Int = {
     val start = position
-    val filled = fill(start, into, offset, length)
+    val filled = timed(fill(start, into, offset, length))
+    took(filled.toLong, waited)
+    waited = 0
     if (start == 0 && filled == whole && !tags.agrees(etag, into, offset, filled)) askAgain(into, offset, filled)
     filled
   }

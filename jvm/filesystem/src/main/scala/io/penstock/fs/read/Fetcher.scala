@@ -217,7 +217,7 @@ final private[read] class Fetcher(
 
   private def open(request: Request, stopped: () => Boolean): Transfer = {
     val from = layout.start(request.first)
-    val download = new Download(source, from, layout.end(request.last), identity.expected, stopped, tags)
+    val download = new Download(source, from, layout.end(request.last), identity.expected, stopped, tags, cache.fetched)
     identity.settle(download.open())
     new Transfer(request, download)
   }

@@ -15,7 +15,7 @@ class MappingsSuite extends AnyFunSuite with Matchers with TemporaryTiers {
   /** A tier with pages in it, and what one process maps of them. */
   private class Fixture(pages: Int) {
     private val all = identity("a", pages.toDouble)
-    val tier = new Tier(memory(1L << 30), None, () => now.get, restMs = 0)
+    val tier = new Tier(memory(1L << 30), None, None, () => now.get, restMs = 0)
     val mappings = new Mappings(Limit)
     for (index <- 0 until pages) {
       val data = ByteBuffer.wrap(bytesOf(all, index.toLong))

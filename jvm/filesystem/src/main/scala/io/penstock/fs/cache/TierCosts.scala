@@ -1,0 +1,61 @@
+package io.penstock.fs.cache
+
+import java.util.concurrent.atomic.AtomicLong
+
+/** How long something takes a byte, over the last [[Pace.Memory]] of them. Thread-safe. */
+private[cache] final class Pace {
+
+  private var bytes = 0.0
+  private var nanos = 0.0
+
+  def note(count: Long, took: Long): Unit = if (count > 0) synchronized {
+    val kept = math.max(0.0, 1 - count / Pace.Memory)
+    bytes = bytes * kept + count
+    nanos = nanos * kept + took
+  }
+
+  /** None before anything was noted. */
+  def nanosPerByte: Option[Double] = synchronized(Option.when(bytes > 0)(nanos / bytes))
+}
+
+private[cache] object Pace {
+  private val Memory = 64.0 * 1024 * 1024
+}
+
+/**
+ * What a page costs in a tier and from the store, as far as this process has seen. A disk may be slower than a store
+ * that is near: then pages that nobody has asked the tier for by themselves, those of scans and those that memory gives
+ * up, are not worth writing there, and the tier gives way.
+ *
+ * @param fetching
+ *   of bytes from the store, waiting for responses included
+ */
+private[cache] final class TierCosts(fetching: Pace) {
+  import TierCosts._
+
+  private val writing = new Pace
+  private val reading = new Pace
+  private val refused = new AtomicLong
+
+  def wrote(bytes: Long, nanos: Long): Unit = writing.note(bytes, nanos)
+
+  def read(bytes: Long, nanos: Long): Unit = reading.note(bytes, nanos)
+
+  def pays: Boolean = TierCosts.pays(fetching.nanosPerByte, writing.nanosPerByte, reading.nanosPerByte)
+
+  /** Whether to write the next page: if it [[pays]], and now and then if not, to see whether it does again. */
+  def takesNext(): Boolean = pays || refused.incrementAndGet() % TriesOneOf == 0
+}
+
+private[cache] object TierCosts {
+
+  /** One page in so many is a price that nobody notices. */
+  val TriesOneOf = 64
+
+  /** Of the pages that are written, how many are taken to be read again. */
+  val ReadAgain = 0.5
+
+  /** Whether what is saved by reading a page from the tier makes up for writing it; what is not known speaks for it. */
+  def pays(fetching: Option[Double], writing: Option[Double], reading: Option[Double]): Boolean =
+    fetching.forall(fetch => writing.forall(write => (fetch - reading.getOrElse(0.0)) * ReadAgain >= write))
+}
