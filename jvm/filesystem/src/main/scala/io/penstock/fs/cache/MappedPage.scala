@@ -113,13 +113,7 @@ private[cache] final class MappedPage(
       file.get(block * PageFile.ChecksumBlock, into, offset, size)
       PageFile.checksum(ByteBuffer.wrap(into, offset, size)) == checksums(block)
     }
-    tier.costs match {
-      case None => sound
-      case Some(costs) =>
-        val began = System.nanoTime
-        try sound
-        finally costs.read(size.toLong, System.nanoTime - began)
-    }
+    tier.costs.fold(sound)(_.reading(size.toLong)(sound))
   }
 }
 

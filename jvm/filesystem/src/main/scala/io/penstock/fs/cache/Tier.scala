@@ -38,6 +38,7 @@ private[cache] final class Tier(
   @volatile private var opened: Opened = _
   @volatile private var restsUntil = System.nanoTime
   private val warned = new AtomicBoolean
+  private val toldOfCosts = new AtomicBoolean
 
   /** Whether it works and has room for a page at all. */
   def keeps: Boolean = attempt(false)(_.table.budget >= settings.pageSize)
@@ -100,7 +101,14 @@ private[cache] final class Tier(
   /** Bytes of a scan that would be kept now, as far as can be told without making room. */
   def roomForScan: Long = if (costs.forall(_.pays)) attempt(0L)(_.table.roomFor(EvictionPolicy.Scanned)) else 0
 
-  private def takesNext: Boolean = costs.forall(_.takesNext())
+  private def takesNext: Boolean = costs.forall { costs =>
+    if (!costs.pays && toldOfCosts.compareAndSet(false, true))
+      log.info(
+        s"The page cache's ${settings.name} tier in ${settings.directory} costs more than it saves, the store is as " +
+          s"near ($costs). Until that changes it takes no pages of scans, nor what memory gives up; this is said once."
+      )
+    costs.takesNext()
+  }
 
   /**
    * Gives a page that is here another name, without moving its bytes.
@@ -181,18 +189,14 @@ private[cache] final class Tier(
       cause: EvictionPolicy.Cause,
       write: FileChannel => Unit
   ): Unit =
-    try timed(blocks)(tier.directory.create(key)(write))
-    catch {
+    try {
+      def created(): Unit = tier.directory.create(key)(write)
+      costs.fold(created())(_.writing(blocks.toLong * SlotWord.BlockSize)(created()))
+    } catch {
       case full: IOException if isFull(tier, blocks.toLong * SlotWord.BlockSize) =>
         if ((1 to VictimsWhenFull).count(_ => tier.room.evictOne(cause)) == 0) throw full
         tier.directory.create(key)(write)
     }
-
-  private def timed(blocks: Int)(write: => Unit): Unit = {
-    val began = System.nanoTime
-    write
-    costs.foreach(_.wrote(blocks.toLong * SlotWord.BlockSize, System.nanoTime - began))
-  }
 
   private def isFull(tier: Opened, bytes: Long): Boolean =
     try tier.directory.free < 2 * bytes

@@ -14,8 +14,18 @@ private[cache] final class Pace {
     nanos = nanos * kept + took
   }
 
+  /** Does what takes so long for so many bytes; if it fails, nothing is noted. */
+  def timed[A](count: Long)(work: => A): A = {
+    val began = System.nanoTime
+    val result = work
+    note(count, System.nanoTime - began)
+    result
+  }
+
   /** None before anything was noted. */
   def nanosPerByte: Option[Double] = synchronized(Option.when(bytes > 0)(nanos / bytes))
+
+  override def toString: String = nanosPerByte.fold("an unknown time")(nanos => f"$nanos%.2f ns")
 }
 
 private[cache] object Pace {
@@ -33,18 +43,22 @@ private[cache] object Pace {
 private[cache] final class TierCosts(fetching: Pace) {
   import TierCosts._
 
-  private val writing = new Pace
-  private val reading = new Pace
+  private val written = new Pace
+  private val read = new Pace
   private val refused = new AtomicLong
 
-  def wrote(bytes: Long, nanos: Long): Unit = writing.note(bytes, nanos)
+  /** Writes so many bytes. */
+  def writing(bytes: Long)(work: => Unit): Unit = written.timed(bytes)(work)
 
-  def read(bytes: Long, nanos: Long): Unit = reading.note(bytes, nanos)
+  /** Reads so many bytes, and looks at them. */
+  def reading[A](bytes: Long)(work: => A): A = read.timed(bytes)(work)
 
-  def pays: Boolean = TierCosts.pays(fetching.nanosPerByte, writing.nanosPerByte, reading.nanosPerByte)
+  def pays: Boolean = TierCosts.pays(fetching.nanosPerByte, written.nanosPerByte, read.nanosPerByte)
 
   /** Whether to write the next page: if it [[pays]], and now and then if not, to see whether it does again. */
   def takesNext(): Boolean = pays || refused.incrementAndGet() % TriesOneOf == 0
+
+  override def toString: String = s"a byte takes $fetching to fetch, $written to write and $read to read"
 }
 
 private[cache] object TierCosts {
