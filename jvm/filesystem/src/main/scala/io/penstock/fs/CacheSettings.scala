@@ -20,6 +20,9 @@ object CacheSettings {
   val DiskDirectory: String = Prefix + "disk.dir"
   val DiskSize: String = Prefix + "disk.size"
 
+  /** Whether pages that nobody asked for by themselves go to disk only where that is faster than the store. */
+  val DiskGivesWay: String = Prefix + "disk.gives.way"
+
   /** Every open asks the store which version of the object is current, so that there is no window at all. */
   val Strict: String = Prefix + "strict"
 

@@ -79,8 +79,7 @@ object PageCaches {
   ): TieredPageCache = {
     val fetching = new Pace
     val tiers = settings.foldRight(Vector.empty[Tier]) { (each, below) =>
-      // No store is nearer than memory.
-      val costs = Option.when(each.kind != TierKind.Memory)(new TierCosts(fetching))
+      val costs = Option.when(each.givesWay)(new TierCosts(fetching))
       new Tier(each, below.headOption, costs, clock, restMs) +: below
     }
     new TieredPageCache(settings.head.pageSize, tiers, fetching, MappedPages)

@@ -9,8 +9,19 @@ import org.apache.hadoop.conf.Configuration
 import io.penstock.fs.Counters.Counter
 import io.penstock.fs.{CacheSettings, Counters}
 
-/** Where a tier is and how large it may become. */
-private[cache] final case class TierSettings(kind: TierKind, directory: Path, size: TierSize, pageSize: Int) {
+/**
+ * Where a tier is and how large it may become.
+ *
+ * @param givesWay
+ *   to a store that is as near, as [[TierCosts]] has it
+ */
+private[cache] final case class TierSettings(
+    kind: TierKind,
+    directory: Path,
+    size: TierSize,
+    pageSize: Int,
+    givesWay: Boolean = false
+) {
 
   def name: String = kind.name
 
@@ -86,7 +97,9 @@ private[cache] object TierSettings {
       case TierSize.Bytes(0) | TierSize.Percent(0) => None
       case budget =>
         Option(conf.getTrimmed(directory)).filter(_.nonEmpty).map(Paths.get(_)).orElse(default(kind)).map { path =>
-          TierSettings(kind, path.toAbsolutePath.normalize, budget, pageSize)
+          // No store is nearer than memory.
+          val givesWay = kind == TierKind.Disk && conf.getBoolean(CacheSettings.DiskGivesWay, true)
+          TierSettings(kind, path.toAbsolutePath.normalize, budget, pageSize, givesWay)
         }
     }
 

@@ -12,12 +12,14 @@ import scala.util.Using
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Options.OpenFileOptions
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
-import io.penstock.fs.Counters
+import io.penstock.fs.{CacheSettings, Counters}
 
 /**
- * Reads objects as an application would, so that their pages are near when one does.
+ * Reads objects as an application would, so that their pages are near when one does. They are kept on disk too, however
+ * near the store is: whoever asks for this has his reasons.
  *
  * Arguments: a properties file with Hadoop's settings, a number of threads, and paths; what is below a path is read
  * too. Writes its progress to standard output, a JSON object a line, the last with `done`; or one with `error` and
@@ -55,6 +57,7 @@ object Warm {
     Using.resource(Files.newBufferedReader(Paths.get(file), UTF_8))(properties.load(_))
     val conf = new Configuration()
     for ((name, value) <- properties.asScala) conf.set(name, value)
+    conf.setBoolean(CacheSettings.DiskGivesWay, false)
     conf
   }
 
@@ -99,7 +102,13 @@ final private[tools] class Warm(conf: Configuration, threads: Int, out: PrintStr
 
   private def read(piece: Piece): Unit = explained(piece.file.getPath) {
     val path = piece.file.getPath
-    val opened = path.getFileSystem(conf).openFile(path).withFileStatus(piece.file).build().get()
+    val opened = path
+      .getFileSystem(conf)
+      .openFile(path)
+      .withFileStatus(piece.file)
+      .optLong(OpenFileOptions.FS_OPTION_OPENFILE_SPLIT_END, piece.start + piece.length)
+      .build()
+      .get()
     val buffer = new Array[Byte](BufferBytes)
     Using.resource(opened) { stream =>
       stream.seek(piece.start)

@@ -34,7 +34,7 @@ private[cache] trait TemporaryTiers extends BeforeAndAfterEach { this: Suite =>
   def disk(bytes: Long): TierSettings = settings(TierKind.Disk, bytes)
 
   private def settings(kind: TierKind, bytes: Long): TierSettings =
-    TierSettings(kind, root.resolve(kind.name), TierSize.Bytes(bytes), PageSize)
+    TierSettings(kind, root.resolve(kind.name), TierSize.Bytes(bytes), PageSize, givesWay = kind == TierKind.Disk)
 
   def cache(tiers: TierSettings*): TieredPageCache = cacheThatRests(0, tiers: _*)
 

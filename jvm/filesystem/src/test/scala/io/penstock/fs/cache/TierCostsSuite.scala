@@ -71,6 +71,13 @@ class TierCostsSuite extends AnyFunSuite with TemporaryTiers with Matchers with 
     kept shouldBe 2
   }
 
+  test("a disk that is told not to give way keeps whatever comes, however near the store is") {
+    val pages = cache(disk(64 * MiB).copy(givesWay = false))
+    pages.fetched(64 * MiB, 0)
+    for (index <- 0 until 10) fill(pages, scan, index.toLong, scanned = true) shouldBe true
+    pages.roomForScan should be > 32 * MiB
+  }
+
   test("where there is no memory tier, what is asked for by itself is kept on disk however near the store is") {
     val pages = cache(disk(64 * MiB))
     pages.fetched(64 * MiB, 0)

@@ -45,6 +45,12 @@ class TierSizeSuite extends AnyFunSuite with Matchers {
     TierSettings.from(conf(CacheSettings.MemorySize -> "0")).map(_.map(_.kind)) shouldBe Right(Vector(TierKind.Disk))
   }
 
+  test("a disk gives way to a store that is as near unless told otherwise, and memory never does") {
+    def givesWay(settings: (String, String)*) = TierSettings.from(conf(settings: _*)).map(_.map(_.givesWay))
+    givesWay() shouldBe Right(Vector(false, true))
+    givesWay(CacheSettings.DiskGivesWay -> "false") shouldBe Right(Vector(false, false))
+  }
+
   test("a setting that makes no sense leaves reading without the cache, and says which one it is") {
     for (
       (name, value) <- Seq(

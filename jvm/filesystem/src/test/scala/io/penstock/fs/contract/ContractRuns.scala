@@ -37,9 +37,9 @@ private[contract] trait ContractRuns extends BeforeAndAfterAll { this: Suite =>
     conf.set("fs.s3a.input.stream.custom.factory", classOf[PageStreamFactory].getName)
     conf.setBoolean(CacheSettings.WriteThrough, writeThrough)
     conf.set(CacheSettings.PageSize, "4K")
-    conf.set(CacheSettings.MemorySize, "0")
-    conf.set(CacheSettings.DiskDirectory, caches.resolve(s"through-$writeThrough").toString)
-    conf.set(CacheSettings.DiskSize, "100M")
+    conf.set(CacheSettings.MemoryDirectory, caches.resolve(s"through-$writeThrough").toString)
+    conf.set(CacheSettings.MemorySize, "100M")
+    conf.set(CacheSettings.DiskSize, "0")
     conf
   }
 

@@ -34,9 +34,9 @@ class DamagedPageTest extends AnyFunSuite with BeforeAndAfterAll {
       "spark.hadoop.fs.s3a.input.stream.custom.factory" -> "io.penstock.fs.read.PageStreamFactory",
       "spark.hadoop.parquet.page.verify-checksum.enabled" -> "true",
       s"spark.hadoop.${CacheSettings.PageSize}" -> PageSize.toString,
-      s"spark.hadoop.${CacheSettings.MemorySize}" -> "0",
-      s"spark.hadoop.${CacheSettings.DiskDirectory}" -> Files.createTempDirectory("penstock-damaged-").toString,
-      s"spark.hadoop.${CacheSettings.DiskSize}" -> "100M",
+      s"spark.hadoop.${CacheSettings.MemoryDirectory}" -> Files.createTempDirectory("penstock-damaged-").toString,
+      s"spark.hadoop.${CacheSettings.MemorySize}" -> "100M",
+      s"spark.hadoop.${CacheSettings.DiskSize}" -> "0",
       s"spark.hadoop.${CacheSettings.WriteThrough}" -> "false"
     )
   )
