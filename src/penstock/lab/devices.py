@@ -8,6 +8,8 @@ from typing import Any
 from penstock.proc import Disk
 
 _MOST_POINTS = 1024
+_DIGITS = 2
+"""Of a second, in records."""
 
 
 class Track:
@@ -27,6 +29,9 @@ class Track:
         if disk is None or (self._skipped < self._stride and self._looks and not last):
             return
         self._skipped = 0
+        if len(self._looks) > 1 and self._recorded(seconds) <= self._recorded(self._looks[-1][0]):
+            # The last look can follow another at once: an interval that a record shows without width has no rates.
+            self._looks.pop()
         self._looks.append((seconds, disk))
         if len(self._looks) > _MOST_POINTS:
             self._looks = self._looks[::2]
@@ -36,11 +41,14 @@ class Track:
         """What `between` says of each interval, which ends at `second` since the first look. Empty without any."""
         found: dict[str, list[float]] = {}
         for (start, before), (end, after) in zip(self._looks, self._looks[1:], strict=False):
-            if before.name == after.name and end > start:
-                found.setdefault("second", []).append(round(end - self._looks[0][0], 2))
+            if before.name == after.name and self._recorded(end) > self._recorded(start):
+                found.setdefault("second", []).append(self._recorded(end))
                 for key, value in between(before, after, (end - start) * 1000).items():
                     found.setdefault(key, []).append(value)
         return found
+
+    def _recorded(self, seconds: float) -> float:
+        return round(seconds - self._looks[0][0], _DIGITS)
 
 
 def between(start: Disk, end: Disk, elapsed_ms: float) -> dict[str, float]:

@@ -33,6 +33,27 @@ def test_a_track_of_any_length_is_short_and_loses_no_byte(looks: list[tuple[floa
     assert found["second"][-1] == pytest.approx(at, abs=0.01)
 
 
+def test_a_last_look_that_follows_another_at_once_takes_its_place() -> None:
+    track = devices.Track()
+    for at, written in ((0.0, 0), (1.0, MB), (2.0, 2 * MB)):
+        track.add(at, disk(written))
+    track.add(2.004, disk(3 * MB), last=True)
+    found = track.over_time()
+    assert found["second"] == [1.0, 2.0]
+    assert found["written_bytes"] == [MB, 2 * MB]
+
+
+def test_a_record_whose_last_interval_has_no_width_is_read() -> None:
+    recorded = sorted_on("arm", 0.5)
+    for sample in recorded.samples:
+        if track := sample.get("disk_over_time"):
+            for values in track.values():
+                values.append(values[-1])
+    tracks = analysis.disk_tracks(recorded)
+    assert [len(track.seconds) for track in tracks] == [4, 5, 6]
+    assert {rate for track in tracks for rate in track.written_rates} == {5 * MB}
+
+
 def test_where_no_device_can_be_read_there_is_no_track() -> None:
     track = devices.Track()
     track.add(0.0, None)

@@ -41,14 +41,16 @@ def disk_tracks(run: Run) -> list[DiskTrack]:
         seconds = tuple(track.get("second", ()))
         if len(seconds) > 1:
             widths = [end - start for start, end in zip((0.0, *seconds), seconds, strict=False)]
+            # Records of before 2026-11-24 may end with an interval too short to be told from the one before it.
+            kept = [index for index, width in enumerate(widths) if width > 0]
             found.append(
                 DiskTrack(
                     int(sample.get("repetition", 1)),
-                    seconds,
-                    tuple(track["busy_share"]),
-                    tuple(track["queue"]),
-                    tuple(amount / width for amount, width in zip(track["read_bytes"], widths, strict=True)),
-                    tuple(amount / width for amount, width in zip(track["written_bytes"], widths, strict=True)),
+                    tuple(seconds[index] for index in kept),
+                    tuple(track["busy_share"][index] for index in kept),
+                    tuple(track["queue"][index] for index in kept),
+                    tuple(track["read_bytes"][index] / widths[index] for index in kept),
+                    tuple(track["written_bytes"][index] / widths[index] for index in kept),
                 )
             )
     return found
