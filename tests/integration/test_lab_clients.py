@@ -10,9 +10,9 @@ from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import records, runner
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.progress import Terminal
 from penstock.lab.records import Run
-from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
 from penstock.lab.suites.gateways import Gateways

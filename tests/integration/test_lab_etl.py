@@ -9,7 +9,7 @@ from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import runner
 from penstock.lab.bench import Bench
-from penstock.lab.runner import Arm, Plan
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.suites.etl import Etl
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

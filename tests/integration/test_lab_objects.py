@@ -21,6 +21,7 @@ from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lab import runner
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.objects import coordinate, null_store, readback, simple
 from penstock.lab.objects.content import Content
 from penstock.lab.objects.coordinate import Result
@@ -28,7 +29,6 @@ from penstock.lab.objects.distributions import Numbers, Sizes
 from penstock.lab.objects.tally import UNFINISHED, WRONG_CONTENT, WRONG_LENGTH
 from penstock.lab.objects.workload import Kind, Limit, Operation, Stage, Targets, Work
 from penstock.lab.records import Run
-from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.objects import Objects
 from penstock.lake.base import Credentials, Lake
 

@@ -8,9 +8,9 @@ from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import runner
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.progress import Listener
 from penstock.lab.records import Run
-from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.reads import Reads
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -13,9 +13,9 @@ from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import analysis, runner, stores
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Experiment, Plan
 from penstock.lab.progress import Terminal
 from penstock.lab.report import make
-from penstock.lab.runner import Arm, Experiment, Plan
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
 from penstock.lab.suites.objects import Objects

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.cli.target import Exchange
+from penstock.cli.exchange import Exchange
 from penstock.engine import artefacts
 from penstock.engine.application import Application
 from penstock.engine.engine import Engine

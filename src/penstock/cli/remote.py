@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.target import Exchange
+from penstock.cli.exchange import Exchange
 from penstock.client.client import Client
 from penstock.clusters import machine
 from penstock.clusters.base import Capacity, Observation, Phase

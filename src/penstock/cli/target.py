@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.cli.exchange import Exchange
 from penstock.cli.server import server
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
 from penstock.home import Home
@@ -64,20 +64,6 @@ class Target(Protocol):
     def lake(self, name: str | None = None) -> Lake: ...
 
     def exchange(self, lake: Lake) -> Exchange: ...
-
-
-class Exchange(Protocol):
-    """How statements get to a driver, and what they answer comes back."""
-
-    def given(self, text: str) -> AbstractContextManager[str]:
-        """Where the driver finds the statements, within."""
-
-    def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
-        """What was answered, which is kept nowhere else then; none where the driver did not get as far. The statements
-        are kept, to be run again."""
-
-    def kept(self, application: Application) -> str:
-        """The statements of an earlier run. Raises `NotFound` where they were not kept."""
 
 
 def target() -> Target:

@@ -18,11 +18,11 @@ from penstock.engine.engine import Engine
 from penstock.home import Home, read_json, write_json
 from penstock.lab import runner
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.interruptions import ended_in_order, undisturbed
 from penstock.lab.progress import Terminal
 from penstock.lab.records import Run
 from penstock.lab.report import make
-from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.tpcds import Tpcds
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import EMBEDDED

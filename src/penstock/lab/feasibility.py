@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from penstock.clusters import machine
 from penstock.clusters.plan import BUILT_IN
@@ -12,12 +11,10 @@ from penstock.engine.application import ApplicationSpec
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.lab import caches, scratchdevice
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.report import words
 from penstock.lake import local, plane
 from penstock.lake.base import Lake
-
-if TYPE_CHECKING:
-    from penstock.lab.runner import Arm, Plan
 
 
 def require_sense(arms: Sequence[Arm], plan: Plan) -> None:

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput
 from penstock.lab import labvalues
+from penstock.lab.experiment import Arm, Experiment
 from penstock.lab.launcher import PENSTOCK, PLAIN
-from penstock.lab.runner import Arm, Experiment
 from penstock.lab.suites.base import Suite
 from penstock.yamlfile import Entry
 

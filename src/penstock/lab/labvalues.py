@@ -11,8 +11,8 @@ from dataclasses import replace
 from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
 from penstock.lab import caches, roundtrip
+from penstock.lab.experiment import Plan
 from penstock.lab.launcher import LAUNCHERS, PENSTOCK
-from penstock.lab.runner import Plan
 from penstock.profiles import catalogue as profiles
 from penstock.profiles import values
 from penstock.profiles.scratch import DISK

@@ -12,9 +12,10 @@ from penstock.home import Home
 from penstock.lab import bench as benches
 from penstock.lab import caches, records
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.progress import Listener
 from penstock.lab.records import Description, Recorder, Run
-from penstock.lab.runner import Arm, Begun, OpenBench, Plan, carry_out
+from penstock.lab.runner import Begun, OpenBench, carry_out
 from penstock.lab.suites.registry import restored
 
 LAST = "last"

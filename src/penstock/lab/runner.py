@@ -10,14 +10,14 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.application import ClusterSize
 from penstock.errors import PenstockError
-from penstock.lab import caches, feasibility, launcher, matrix, roundtrip, scratchdevice
+from penstock.lab import caches, feasibility, launcher, roundtrip, scratchdevice
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Experiment, Plan
 from penstock.lab.meter import disturbance, metering
 from penstock.lab.progress import Listener, repetitions_left
 from penstock.lab.records import Recorder, Run, new_run_id
@@ -26,47 +26,6 @@ from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lake.base import ObjectStore
 from penstock.profiles.scratch import DISK
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One side of a comparison: a suite on one lake, cluster size, profile and launcher. It becomes one run."""
-
-    name: str
-    suite: Suite
-    size: ClusterSize
-    lake: str | None = None
-    profile: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    launcher: str = launcher.PENSTOCK
-    gateways: int | None = None
-    """How many of its lake's gateways it uses; None for all."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How often each arm is measured, and what a repetition finds in the caches (`caches.POLICIES`).
-
-    Warm-up repetitions are recorded and counted in nothing.
-    """
-
-    repetitions: int = 1
-    warmup: int = 0
-    caches: str = caches.KEEP
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Arms that are measured in turns, to be set against each other."""
-
-    arms: Sequence[Arm]
-    plan: Plan
-
-    def order(self) -> list[tuple[int, Arm]]:
-        """(repetition, arm) as they will be measured; 0 and below are warm-up."""
-        turns = matrix.turns(self.arms, self.plan.warmup + self.plan.repetitions)
-        return [(repetition - self.plan.warmup, arm) for repetition, arm in turns]
-
 
 OpenBench = Callable[[str | None], Bench]
 """The bench of a lake by its name, or of the default one."""

@@ -13,7 +13,8 @@ from penstock.service import console, description, problems
 from penstock.service.auditor import Auditor
 from penstock.service.context import Service
 from penstock.service.dialects import router as dialects
-from penstock.service.guards import Guard, Limits, Seen
+from penstock.service.guards import Guard, Limits
+from penstock.service.journal import Seen
 from penstock.service.routes import (
     applications,
     audit,

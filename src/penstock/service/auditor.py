@@ -13,7 +13,7 @@ from typing import Protocol
 
 from penstock.engine.auditing import Audit
 from penstock.engine.rows import now
-from penstock.service.guards import Seen
+from penstock.service.journal import Seen
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 

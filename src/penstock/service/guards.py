@@ -17,6 +17,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.errors import InvalidInput, PenstockError, ServiceError
+from penstock.service.journal import Seen
 from penstock.service.problems import defect, problem
 
 UPLOADS = "/v1/files/"
@@ -44,23 +45,6 @@ class Limits:
     body_seconds: float = 30.0
     nesting: int = 32
     send_seconds: float = 60.0
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One answered request, for the journal and the metrics. `route` is the template, not the address."""
-
-    request_id: str
-    method: str
-    path: str
-    route: str
-    status: int
-    seconds: float
-    client: str
-    caller: str | None
-    token_id: str | None
-    """Names may be given twice."""
-    application_id: str | None
 
 
 _noted: ContextVar[MutableMapping[str, Any]] = ContextVar("noted")

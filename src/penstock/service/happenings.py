@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.engine.application import State
 from penstock.errors import NotFound
 from penstock.service import views
 from penstock.service.feed import Event, Instances
 
-if TYPE_CHECKING:
-    from penstock.service.context import Service
-
-
 _MOST_QUEUED = 200
 """Told of the queue each time it changes: more than a page shows, less than would slow it down."""
 
 
 class Happenings:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: views.Shown) -> None:
         self._service = service
 
     def application(self, application_id: str) -> Event | None:

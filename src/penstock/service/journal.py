@@ -5,15 +5,29 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from penstock.service.guards import Seen
-
+from typing import Any
 
 _logger = logging.getLogger("penstock.service")
 _FIELDS = "penstock"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One answered request, for the journal and the metrics. `route` is the template, not the address."""
+
+    request_id: str
+    method: str
+    path: str
+    route: str
+    status: int
+    seconds: float
+    client: str
+    caller: str | None
+    token_id: str | None
+    """Names may be given twice."""
+    application_id: str | None
 
 
 class _Lines(logging.Formatter):

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.engine import admission
 from penstock.engine.application import Application, State
 from penstock.engine.artefacts import PLACE
-
-if TYPE_CHECKING:
-    from penstock.service.context import Service
+from penstock.engine.engine import Engine
+from penstock.service.ourpaths import OurPaths
 
 _PLACES = (PLACE, "artefacts_problem")
 _QUEUED = (State.ACCEPTED, State.WAITING)
 
 
-def application(service: Service, found: Application) -> dict[str, Any]:
+class Shown(Protocol):
+    """What is looked at here of the service."""
+
+    engine: Engine
+    paths: OurPaths
+
+
+def application(service: Shown, found: Application) -> dict[str, Any]:
     """`progress` and `ui` are null unless it runs; `cost` is that of its clusters until now."""
     seen = service.engine.observe(found)
     known = found.to_json()
@@ -34,7 +40,7 @@ def application(service: Service, found: Application) -> dict[str, Any]:
     }
 
 
-def _outside(service: Service, summary: dict[str, Any] | None) -> dict[str, Any] | None:
+def _outside(service: Shown, summary: dict[str, Any] | None) -> dict[str, Any] | None:
     """Where artefacts are that could not be brought to the lake, and why, names directories."""
     if not summary:
         return summary
@@ -42,12 +48,12 @@ def _outside(service: Service, summary: dict[str, Any] | None) -> dict[str, Any]
     return {**summary, **named}
 
 
-def cost(service: Service, found: Application) -> dict[str, Any] | None:
+def cost(service: Shown, found: Application) -> dict[str, Any] | None:
     so_far = service.engine.cost(found)
     return asdict(so_far) if so_far is not None else None
 
 
-def queue(service: Service, sees: Callable[[str], bool], instance: str | None = None) -> dict[str, Any]:
+def queue(service: Shown, sees: Callable[[str], bool], instance: str | None = None) -> dict[str, Any]:
     """Who waits in all instances or in one, as far as the caller `sees` their instances; what there is, and its use."""
     waiting = {found.id: found for found in service.engine.list(states=_QUEUED)}
     items = []

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.lab import app, suites
 from penstock.errors import InvalidInput
-from penstock.lab.runner import Arm
+from penstock.lab.experiment import Arm
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.objects import Objects
 

@@ -15,8 +15,8 @@ from penstock.cli.lab.scale import cluster_sizes
 from penstock.clusters import machine
 from penstock.clusters.base import Capacity
 from penstock.errors import ClusterError, InvalidInput
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Description, Run
-from penstock.lab.runner import Arm, Plan
 
 GIB = 1 << 30
 

@@ -13,8 +13,8 @@ from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
 from penstock.lab import resuming, runner
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Experiment, Plan
 from penstock.lab.records import Run
-from penstock.lab.runner import Arm, Experiment, Plan
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lake.base import Lake

@@ -17,8 +17,8 @@ from penstock.home import Home
 from penstock.lab import bench as benches
 from penstock.lab import launcher, runner
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
-from penstock.lab.runner import Arm, Plan
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.enrichment import Enrichment
 from penstock.lab.suites.etl import Etl

@@ -15,7 +15,7 @@ from lab_world import SIZE, Noted
 from penstock import yamlfile
 from penstock.errors import InvalidInput
 from penstock.lab import labfile
-from penstock.lab.runner import Experiment
+from penstock.lab.experiment import Experiment
 from penstock.lab.suites.base import Suite
 
 

@@ -18,9 +18,9 @@ from penstock.home import Home
 from penstock.lab import bench as benches
 from penstock.lab import program, runner
 from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
 from penstock.lab.report import make
-from penstock.lab.runner import Arm, Plan
 from penstock.lab.session import Session
 from penstock.lab.suites.reads import Reads
 from penstock.lab.suites.registry import restored

@@ -15,8 +15,8 @@ from lab_world import SIZE, Lab
 from penstock.engine.application import Application, ApplicationSpec, State
 from penstock.errors import StateError
 from penstock.lab import bench, records
+from penstock.lab.experiment import Plan
 from penstock.lab.records import Run
-from penstock.lab.runner import Plan
 
 
 def measured(run: Run) -> list[tuple[int, float]]:
@@ -117,7 +117,7 @@ from pathlib import Path
 from lab_world import Lab, Noted
 from penstock.home import Home
 from penstock.lab import bench
-from penstock.lab.runner import Plan
+from penstock.lab.experiment import Plan
 
 bench.versions = dict
 lab = Noted.lab = Lab(Home(Path(sys.argv[1])))

@@ -11,7 +11,7 @@ from lab_world import Lab
 
 from penstock.errors import InvalidInput, LakeError, MissingRequirement
 from penstock.lab import caches, runner
-from penstock.lab.runner import Plan
+from penstock.lab.experiment import Experiment, Plan
 from penstock.lake import plane
 from penstock.lake.ceph import blocks
 from penstock.lake.plane import StoreFacts
@@ -23,7 +23,7 @@ def test_arms_are_measured_in_turns_and_each_is_first_equally_often(lab: Lab) ->
 
 
 def test_what_a_plan_says_it_will_do_is_what_is_done(lab: Lab) -> None:
-    experiment = runner.Experiment(lab.arms("abc"), Plan(repetitions=2, warmup=1))
+    experiment = Experiment(lab.arms("abc"), Plan(repetitions=2, warmup=1))
     runner.measure_all(lab.open_bench, [experiment], lab.listener)
     assert [(arm.name, repetition) for repetition, arm in experiment.order()] == lab.done
 

@@ -13,7 +13,7 @@ from tpcds_world import LAKE, SIZE, World
 
 from penstock.errors import InvalidInput
 from penstock.lab import roundtrip, runner
-from penstock.lab.runner import Arm, Plan
+from penstock.lab.experiment import Arm, Plan
 from penstock.lab.suites import tpcds, tpcdsdata
 
 LAYOUTS = ("by-size", "by-day", "by-range", "advised")

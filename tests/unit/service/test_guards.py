@@ -14,7 +14,8 @@ from sqlalchemy.exc import OperationalError
 from tests.unit.service.fakes import Stage
 
 from penstock.service import guards
-from penstock.service.guards import Guard, Limits, Seen
+from penstock.service.guards import Guard, Limits
+from penstock.service.journal import Seen
 
 ADDRESS = "/v1/applications"
 

@@ -19,8 +19,8 @@ from penstock.cli.lab.show import end_as, show
 from penstock.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from penstock.lab.experiment import Arm, Experiment
     from penstock.lab.records import Run
-    from penstock.lab.runner import Arm, Experiment
 
 _SEE_EXAMPLE = "penstock lab run --example shows a file with every key"
 _SHOWN_VALUES = 12

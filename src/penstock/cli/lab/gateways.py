@@ -45,7 +45,7 @@ def gateways_command(
     failed.
     """
     from penstock.clusters import machine
-    from penstock.lab.runner import Arm
+    from penstock.lab.experiment import Arm
 
     def arm(name: str, gateways: int, *, kill: bool = False) -> Arm:
         suite = _suite(gateways=gateways, rate=rate, clients=clients, file_size=file_size, files=files, kill=kill)

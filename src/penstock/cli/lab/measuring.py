@@ -14,14 +14,14 @@ from penstock.errors import PenstockError
 from penstock.home import Home
 
 if TYPE_CHECKING:
+    from penstock.lab.experiment import Arm, Experiment, Plan
     from penstock.lab.progress import Terminal
     from penstock.lab.records import Run
-    from penstock.lab.runner import Arm, Experiment, Plan
 
 
 def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
     """As `runner.measure` does it."""
-    from penstock.lab.runner import Experiment
+    from penstock.lab.experiment import Experiment
 
     (runs,) = measure_all([Experiment(arms, plan)])
     return runs
@@ -75,6 +75,6 @@ def _tell_of_slow_starts(home: Home, listener: Terminal) -> None:
 
 def plan(repetitions: int, warmup: int, drop_caches: bool) -> Plan:
     from penstock.lab import caches
-    from penstock.lab.runner import Plan
+    from penstock.lab.experiment import Plan
 
     return Plan(repetitions, warmup, caches.DROP if drop_caches else caches.KEEP)

@@ -64,8 +64,8 @@ def measure_curve(
     output: options.Page = None,
 ) -> None:
     """Measure the arms in turns, show the curve, and exit as the workload's own command does."""
+    from penstock.lab.experiment import Arm
     from penstock.lab.report import scale
-    from penstock.lab.runner import Arm
     from penstock.prices import pricefile
 
     paid = pricefile.prices(prices) if prices else None

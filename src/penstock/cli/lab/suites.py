@@ -82,7 +82,7 @@ def _measure_without_spark(
     lake: options.LakeName = None,
 ) -> None:
     from penstock.lab import caches
-    from penstock.lab.runner import Arm, Plan
+    from penstock.lab.experiment import Arm, Plan
 
     plan = Plan(repetitions, warmup, caches.DROP if drop_caches else caches.KEEP)
     runs = run_arms([Arm(suite.title, suite, options.cluster_size(), lake)], plan)
@@ -108,7 +108,7 @@ def _measure_and_show(
 ) -> None:
     from penstock.clusters import machine
     from penstock.lab import launcher, roundtrip
-    from penstock.lab.runner import Arm
+    from penstock.lab.experiment import Arm
 
     default = suite.default_size(machine.capacity())
     size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
