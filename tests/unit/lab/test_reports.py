@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput
+from penstock.lab import analysis
+from penstock.lab.analysis import Ratio
 from penstock.lab.records import Description, Run
-from penstock.lab.report import make
+from penstock.lab.report import make, plots
+from penstock.lab.report.document import Table
 
 SIZE = {
     "driver": {"cores": 1, "memory_bytes": 1 << 30},
@@ -133,3 +140,25 @@ def test_starts_are_compared_by_their_medians() -> None:
     headline = make.document([starts_run("Penstock", 6), starts_run("plain Spark", 12)]).headline
     assert headline == "Penstock launches its first task after 6.00 s; plain Spark after 12.0 s."
     assert "6.00 s" in make.as_html([starts_run("Penstock", 6)])
+
+
+@given(st.lists(st.floats(-3, 3).map(lambda power: 10**power), min_size=1, max_size=8))
+def test_the_ticks_of_ratios_stand_apart_and_the_axis_shows_every_ratio_and_one(found: list[float]) -> None:
+    parts = [
+        Ratio(f"q{number}", analysis.spread([1]), analysis.spread([ratio]), ratio, None)
+        for number, ratio in enumerate(found)
+    ]
+    axis = plots.ratios(parts)["layout"]["xaxis"]
+    low, high = axis["range"]
+    assert all(low <= math.log10(ratio) <= high for ratio in (*found, 1))
+    ticks = [math.log10(tick) for tick in axis["tickvals"]]
+    assert ticks
+    assert all(low <= tick <= high for tick in ticks)
+    assert all(after - before >= (high - low) / 20 for before, after in itertools.pairwise(ticks))
+
+
+def test_columns_that_say_nothing_are_left_out_of_a_table() -> None:
+    table = Table(
+        ("arm", "noise", "s", "note"), [("a", "", "1", ""), ("b", "", "2", "late")], numeric=frozenset({1, 2})
+    )
+    assert table.filled() == Table(["arm", "s", "note"], [["a", "1", ""], ["b", "2", "late"]], numeric=frozenset({1}))

@@ -124,7 +124,7 @@ def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
         "verdict",
         "core-seconds",
     )
-    table = Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5, 7}))
+    table = Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5, 7})).filled()
     note = f"Each arm over {baseline}: medians with their 95 % bootstrap interval. Below 1 is faster."
     return Section("Arms", note, [plot, table], brief=True)
 

@@ -71,12 +71,7 @@ def compared(runs: Mapping[str, Run]) -> list[Section]:
         "scratch on disk",
     )
     # Arms without a budget in memory do not say what they wrote to scratch.
-    kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    table = Table(
-        [columns[index] for index in kept],
-        [[row[index] for index in kept] for row in rows],
-        numeric=frozenset(range(1, len(kept))),
-    )
+    table = Table(columns, rows, numeric=frozenset(range(1, len(columns)))).filled()
     parts: list[Part] = []
     tracks = {name: analysis.disk_tracks(run) for name, run in runs.items()}
     if all(tracks.values()):

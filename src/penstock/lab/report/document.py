@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -31,6 +31,16 @@ class Table:
     numeric: frozenset[int] = frozenset()
     folded: str = ""
     """Where set, the table is folded away under this line."""
+
+    def filled(self) -> Table:
+        """Without the columns in which no row says anything."""
+        kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
+        return replace(
+            self,
+            columns=[self.columns[index] for index in kept],
+            rows=[[row[index] for index in kept] for row in self.rows],
+            numeric=frozenset(place for place, index in enumerate(kept) if index in self.numeric),
+        )
 
 
 @dataclass(frozen=True)

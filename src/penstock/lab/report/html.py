@@ -33,8 +33,8 @@ def render(document: Document) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """No line ends between a number and its unit."""
-    return re.sub(r"(?<=\d) (?=[^\W\d])|(?<=\bmin) (?=\d)", "\u00a0", text)
+    """No line ends between a number and its unit, nor behind a times sign."""
+    return re.sub(r"(?<=\d) (?=[^\W\d])|(?<=\bmin) (?=\d)|(?<=×) ", "\u00a0", text)
 
 
 def _style() -> str:

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.lab.analysis import Ratio
 from penstock.lab.report import words
-from penstock.lab.report.plots.base import BAD, NO_DIFFERENCE, QUIET, SERIES, SYMBOLS, Figure, axis, layout, log_axis
+from penstock.lab.report.plots.base import (
+    BAD,
+    DECADES,
+    NO_DIFFERENCE,
+    QUIET,
+    SERIES,
+    SYMBOLS,
+    Figure,
+    axis,
+    layout,
+    log_axis,
+)
 
-_RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2, 3, 5, 10, 20)
+_TICKS: tuple[Sequence[float], ...] = (
+    [step / 20 for step in range(8, 41)],
+    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.6, 2, 2.5, 3, 4, 5, 7, 10),
+    DECADES,
+    [10.0**decade for decade in range(-6, 7)],
+)
+"""From the closest to the farthest apart."""
+_LABELS = 20
+"""As many have room beside each other."""
+_LEAST_SPAN = 0.1
+"""In powers of ten: below it, what is all but equal would look far apart."""
 
 
 def ratios(parts: Sequence[Ratio], title: str = "candidate / baseline") -> Figure:
@@ -29,7 +52,7 @@ def ratios(parts: Sequence[Ratio], title: str = "candidate / baseline") -> Figur
             }
         ],
         "layout": layout(
-            xaxis=log_axis(f"{title}, logarithmic", _RATIOS),
+            xaxis=_ratio_axis(title, rows),
             yaxis=axis(type="category", tickfont={"size": 10}, dtick=1, range=[-1, len(rows)]),
             shapes=[NO_DIFFERENCE],
         ),
@@ -58,13 +81,34 @@ def ratio_groups(arms: Mapping[str, Sequence[Ratio]]) -> Figure:
         "layout": layout(
             showlegend=True,
             margin={"l": 48, "r": 12, "t": 28, "b": 44},
-            xaxis=log_axis("arm / baseline, logarithmic", _RATIOS),
+            xaxis=_ratio_axis("arm / baseline", (part for parts in arms.values() for part in parts)),
             yaxis=axis(
                 tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5], showgrid=False
             ),
             shapes=[NO_DIFFERENCE],
         ),
     }
+
+
+def _ratio_axis(title: str, parts: Iterable[Ratio]) -> Figure:
+    """As wide as the ratios, their intervals and 1 take, with the closest ticks whose labels do not run together."""
+    ends = [1.0]
+    for part in parts:
+        ends += [part.ratio, part.interval.low, part.interval.high] if part.interval else [part.ratio]
+    low, high = (math.log10(end(value for value in ends if 0 < value < math.inf)) for end in (min, max))
+    margin = max(0.04 * (high - low), (_LEAST_SPAN - (high - low)) / 2)
+    shown = (low - margin, high + margin)
+    ticks = next((found for found in (_within(each, shown) for each in _TICKS) if _have_room(found, shown)), [1.0])
+    return {**log_axis(f"{title}, logarithmic", ticks), "range": list(shown)}
+
+
+def _within(ticks: Sequence[float], shown: tuple[float, float]) -> list[float]:
+    return [tick for tick in ticks if shown[0] <= math.log10(tick) <= shown[1]]
+
+
+def _have_room(ticks: Sequence[float], shown: tuple[float, float]) -> bool:
+    gaps = (math.log10(after / before) for before, after in itertools.pairwise(ticks))
+    return min(gaps, default=math.inf) >= (shown[1] - shown[0]) / _LABELS
 
 
 def _error(parts: Sequence[Ratio]) -> Figure:
