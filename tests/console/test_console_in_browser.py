@@ -144,6 +144,11 @@ def test_a_log_is_shown_from_its_end_searched_and_marked(page: Page) -> None:
     page.until("[...document.querySelectorAll('.log li')].filter((line) => !line.hidden).length === 1")
 
 
+def test_what_was_fetched_a_moment_before_is_not_told_as_from_the_cache(page: Page) -> None:
+    goes(page, f"application/{ALL['churn-model']}")
+    shows(page, "66 % of 21 GiB")
+
+
 def test_a_new_token_is_shown_once(page: Page, service: FakeService) -> None:
     goes(page, "tokens")
     page.press("c")

@@ -116,7 +116,12 @@ def summary() -> dict[str, Any]:
         "jobs": 9,
         "s3_requests": {"GET": 4120, "PUT": 210, "LIST": 34, "HEAD": 0},
         "s3_retries": 0,
-        "lake": {"bytes_from_memory": 12 * GIB, "bytes_from_disk": 6 * GIB, "bytes_from_store": 3 * GIB},
+        "lake": {
+            "bytes_from_memory": 12 * GIB,
+            "bytes_from_disk": 6 * GIB,
+            "bytes_from_store": 3 * GIB,
+            "bytes_fetched": 7 * GIB,
+        },
         "skipping": {"scans": 3, "files": 144, "bytes": 40 * GIB, "files_skipped": 124, "bytes_skipped": 34 * GIB},
         "cpu_seconds": 455.2,
         "peak_rss_bytes": 19 * GIB,

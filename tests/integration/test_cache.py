@@ -70,6 +70,7 @@ def test_what_one_application_leaves_is_seen_dropped_warmed_and_read_by_the_next
     penstock(home, "cache", "drop")
     assert in_memory(home)["pages"] == 0 and not page_files(home)
 
+    assert "of which 0 B were there already" in penstock(home, "cache", "warm", "readings")
     warmed = json.loads(penstock(home, "cache", "warm", "readings", "--json"))
     assert warmed["done"] and warmed["objects"] == warmed["of_objects"] >= 3
     verified = [json.loads(line) for line in penstock(home, "cache", "verify", "--json").splitlines()]

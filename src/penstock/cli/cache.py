@@ -99,6 +99,7 @@ def warm(
     what was used least.
     """
     from penstock.engine import cachetools
+    from penstock.engine.lakeuse import LakeUse
 
     live = sys.stderr.isatty() and not as_json
     told: Mapping[str, Any] = {}
@@ -110,8 +111,8 @@ def warm(
     if as_json:
         typer.echo(json.dumps(told))
         return
-    cached = sum(told["lake"].get(f"bytes_from_{place}", 0) for place in ("memory", "disk"))
-    typer.echo(f"{_progress(told)}, of which {size(cached)} were there already")
+    spared = LakeUse({}, 0, {}, told["lake"]).spared
+    typer.echo(f"{_progress(told)}, of which {size(spared)} were there already")
 
 
 @app.command()
@@ -160,7 +161,7 @@ def _tell(told: Iterator[Mapping[str, Any]], as_json: bool, sentence: Any) -> No
         elif line["state"] == "present":
             typer.echo(f"{line['tier']:<7} {sentence(line)}")
         else:
-            typer.echo(f"{line['tier']:<7} {line.get('problem', 'nothing was ever kept there')}")
+            typer.echo(f"{line['tier']:<7} {line.get('problem', 'nothing is kept there')}")
     if problem:
         raise typer.Exit(1)
 

@@ -60,7 +60,7 @@ class Tier:
     directory: Path
     budget_bytes: int
     contents: Contents | None
-    """None where nothing was ever kept there."""
+    """None where nothing was kept there yet, or all of it was dropped."""
 
 
 def tiers(home: Home, memory_bytes: int) -> tuple[Tier, Tier]:

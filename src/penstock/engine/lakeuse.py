@@ -39,17 +39,19 @@ class LakeUse:
         return self._through_cache or self.count("bytes_received")
 
     @property
-    def hit_rate(self) -> float | None:
-        """The share of the bytes given to readers that had not to be fetched for them; None where none went by the
-        cache.
+    def spared(self) -> int:
+        """Bytes given to readers that had not to be fetched for them.
 
         A page that was fetched a moment ago is in memory when it is read: where bytes were taken from alone would call
         a cold run warm.
         """
-        if not self._through_cache:
-            return None
         missed = max(self.count("bytes_fetched"), self.count("bytes_from_store"))
-        return max(0.0, 1 - missed / self._through_cache)
+        return max(0, self._through_cache - missed)
+
+    @property
+    def hit_rate(self) -> float | None:
+        """The share of the bytes given to readers that was spared; None where none went by the cache."""
+        return self.spared / self._through_cache if self._through_cache else None
 
     @property
     def _through_cache(self) -> int:

@@ -7,8 +7,10 @@ import { facts, meter } from "./parts.js";
 export function effort(summary) {
   const { lake = {}, skipping = {}, s3_requests: requests = {} } = summary;
   const sent = Object.values(requests).reduce((sum, one) => sum + one, 0);
-  const cached = (lake.bytes_from_memory ?? 0) + (lake.bytes_from_disk ?? 0);
-  const read = cached + (lake.bytes_from_store ?? 0);
+  const { bytes_from_memory = 0, bytes_from_disk = 0, bytes_from_store = 0, bytes_fetched = 0 } = lake;
+  const read = bytes_from_memory + bytes_from_disk + bytes_from_store;
+  // What was fetched a moment ago is in memory when it is read, and no hit: as `LakeUse.spared` has it.
+  const cached = Math.max(0, read - Math.max(bytes_fetched, bytes_from_store));
   return h(
     "section",
     {},
