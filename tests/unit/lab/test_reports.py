@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,3 +163,9 @@ def test_columns_that_say_nothing_are_left_out_of_a_table() -> None:
         ("arm", "noise", "s", "note"), [("a", "", "1", ""), ("b", "", "2", "late")], numeric=frozenset({1, 2})
     )
     assert table.filled() == Table(["arm", "s", "note"], [["a", "1", ""], ["b", "2", "late"]], numeric=frozenset({1}))
+
+
+def test_two_runs_of_one_arm_are_told_apart_by_the_ends_of_their_ids() -> None:
+    first, second = run(), run(seconds=4)
+    second = replace(second, description=replace(second.description, id="id-later"))
+    assert make.document([first, second]).headline.startswith("Penstock later took 2× the time of Penstock Penstock")

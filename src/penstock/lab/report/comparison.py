@@ -45,9 +45,11 @@ def document(baseline: Run, candidate: Run) -> Document:
 
 
 def arm_names(runs: Sequence[Run]) -> list[str]:
-    """The arms' names, or the runs' ids where two are of one arm."""
+    """The arms' names; where two runs are of one arm, with the ends of the runs' ids, which `again` tells whole."""
+    ids = [run.description.id for run in runs]
     arms = [run.description.arm for run in runs]
-    return arms if len(set(arms)) == len(arms) else [run.description.id for run in runs]
+    told = [f"{arm} {run_id.rsplit('-', 1)[-1]}" for arm, run_id in zip(arms, ids, strict=True)]
+    return next((names for names in (arms, told) if len(set(names)) == len(names)), ids)
 
 
 def interval(part: Ratio) -> str:
@@ -138,8 +140,9 @@ def _table_section(found: Comparison, names: Sequence[str]) -> Section:
         for part in parts
     ]
     columns = (one, "unit", *names, "ratio", "95 % interval", "verdict")
+    table = Table(columns, rows, numeric=frozenset({2, 3, 4, 5})).filled()
     left_out = f"Left out, as only one side has them: {', '.join(found.only_in_one)}." if found.only_in_one else ""
-    return Section(f"Every {one}", left_out, [Table(columns, rows, numeric=frozenset({2, 3, 4, 5}))], brief=True)
+    return Section(f"Every {one}", left_out, [table], brief=True)
 
 
 def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:

@@ -124,7 +124,7 @@ def _side_by_side(
         )
     columns = ("query", *_FIGURES, "seconds", "ratio", "tables")
     note = f"{names[0]} → {names[1]}. {_NOTE}"
-    return Section(f"What was read: {names[1]}", note, [Table(columns, rows, _numbers(1, len(_FIGURES) + 2))])
+    return Section(f"What was read: {names[1]}", note, [Table(columns, rows, _numbers(1, len(_FIGURES) + 2)).filled()])
 
 
 def _fewer(before: Reading, after: Reading) -> str:
