@@ -3,43 +3,57 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import settings
 
+from penstock.catalog.database import Database
+from penstock.engine.records import Records
 from penstock.home import Home
+from tests.support.service_process import Served, serving
 
-if TYPE_CHECKING:
-    from penstock.lake.ceph.cluster import Ceph
+pytest_plugins = ["tests.support.leaks"]
 
 # A busy machine is no defect: a test that takes 300 ms once says nothing about the code.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
 
 
-_SLOW_UNTIL = float(os.environ.get("PENSTOCK_TEST_SLOW_UNTIL", "inf"))
-"""In seconds since 1970: slow tests that have not begun by then are skipped. `.ci/run` has only so much time."""
+ROOT = Path(__file__).parent
+FOLDERS = ("unit", "integration", "system", "browser", "stores", "kubernetes", "chaos", "lab")
+"""What a test needs is said by its folder, which is also its marker: CONTRIBUTING.md describes each."""
+
+PRIVILEGE = "needs a privilege: "
+"""How the reason of a skip begins that is no failure in CI: this user or machine may not do what the test does."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Last, so that where time is short it is these that are skipped.
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
     for item in items:
-        # Where servers run, a failure is seen to be one before it is called one: docs/why.md. The summary names it.
-        if item.get_closest_marker("integration"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-    if os.geteuid() != 0:
-        for item in items:
-            if item.get_closest_marker("root"):
-                item.add_marker(pytest.mark.skip(reason="needs root"))
+        folder = item.path.relative_to(ROOT).parts[0]
+        item.add_marker(getattr(pytest.mark, folder))
+        if item.get_closest_marker("root") and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason=f"{PRIVILEGE}root"))
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("slow") and time.time() > _SLOW_UNTIL:
-        pytest.skip("slow, and the time for tests was over: PENSTOCK_TEST_SLOW_UNTIL")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a skip is a failure, unless a privilege is missing: what a target needs, the target installs."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        assert isinstance(report.longrepr, tuple)
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not reason.startswith(PRIVILEGE):
+            report.outcome = "failed"
+            report.longrepr = f"Skipped in CI, where everything that a test needs is to be there: {reason}"
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -62,28 +76,8 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 @pytest.fixture(scope="session")
-def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
-    """A Ceph with six OSDs and two gateways in a home of its own, one for the whole session: making it takes a while.
-
-    Whoever ends a daemon of it starts it again.
-    """
-    from penstock.lake.ceph import packages
-    from penstock.lake.ceph.cluster import Ceph
-
-    if lacking := packages.missing():
-        pytest.skip(f"Ceph is not installed: there is no {', '.join(lacking)}")
-    ceph = Ceph(Home(tmp_path_factory.mktemp("Ceph für “Tests” #1")))
-    try:
-        ceph.up()
-        yield ceph
-    finally:
-        ceph.wipe()
-
-
-@pytest.fixture(scope="session")
 def records_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A home with nothing but the embedded database up: seconds where `shared_home` takes many."""
-    from penstock.catalog.database import Database
     from penstock.engine.installation import Installation
 
     home = Home(tmp_path_factory.mktemp("records"))
@@ -92,3 +86,56 @@ def records_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     yield home
     # What is submitted in it starts the lake, too.
     list(Installation(home).down())
+
+
+@pytest.fixture
+def database(records_home: Home) -> Iterator[sa.Engine]:
+    engine = Database(records_home).engine()
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def records(database: sa.Engine) -> Iterator[Records]:
+    """Of an engine of its own, which nobody else's applications belong to."""
+    owner = f"test:{uuid.uuid4()}"
+    yield Records(database, owner)
+    with database.begin() as connection:
+        connection.execute(sa.text("DELETE FROM applications WHERE engine = :owner"), {"owner": owner})
+
+
+@pytest.fixture(scope="module")
+def served(shared_home: Home) -> Iterator[Served]:
+    """`penstock serve` over the shared home, as an administrator uses it.
+
+    It ends with the module: it supervises applications whose supervisors the tests of other modules kill.
+    """
+    with serving(shared_home) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def python_with(request: pytest.FixtureRequest) -> Callable[..., Path]:
+    """`python_with(module, *pip_install)`: the Python of an environment of its own in which `module` can be imported,
+    made by these arguments of `pip install` one after the other. Made once and kept in pytest's cache; the test is
+    skipped where it cannot be made."""
+
+    def made(module: str, *installs: list[str]) -> Path:
+        cache = request.config.cache
+        assert cache is not None
+        directory = Path(cache.mkdir(f"python-with-{module}"))
+        python = directory / "bin" / "python"
+        if not _imports(python, module):
+            subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
+            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            for install in installs:
+                ran = subprocess.run([*pip, *install], check=False, capture_output=True, text=True)
+                if ran.returncode:
+                    pytest.skip(f"{install[-1]} cannot be installed: {ran.stderr.strip().splitlines()[-1:]}")
+        return python
+
+    return made
+
+
+def _imports(python: Path, module: str) -> bool:
+    return python.exists() and not subprocess.run([python, "-c", f"import {module}"], check=False).returncode

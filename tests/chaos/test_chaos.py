@@ -1,4 +1,4 @@
-"""A round of applications under faults, always of the same seed; longer runs: `python -m tests.chaos.runner`."""
+"""A round of applications under faults, always of the same seed; longer runs: `python -m benchmarks.chaos.runner`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.chaos import report, runner, stage
-from tests.chaos.rounds import Result
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+from benchmarks.chaos import environment as stage
+from benchmarks.chaos import report, runner
+from benchmarks.chaos.iterations import Result
 
 SEED = "20263590"  # strikes gateway, store, database, supervisor and executor, each once
 ROUNDS = 1
@@ -34,7 +34,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Resul
 @pytest.mark.parametrize("proof", PROOFS)
 def test_under_faults(results: Sequence[Result], proof: str) -> None:
     broken = [(result.seed, problem) for result in results for problem in result.broken[proof]]
-    again = {f"python -m tests.chaos.runner --rounds 1 --seed {seed}" for seed, _ in broken}
+    again = {f"python -m benchmarks.chaos.runner --rounds 1 --seed {seed}" for seed, _ in broken}
     assert not broken, f"{broken}\nplay it again: {' or '.join(again)}\n{report.text(results)}"
 
 

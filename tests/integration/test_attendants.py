@@ -15,8 +15,6 @@ import pytest
 from penstock.engine.attendants import Attendants
 from penstock.home import Home
 
-pytestmark = pytest.mark.integration
-
 
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30

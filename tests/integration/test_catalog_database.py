@@ -27,8 +27,6 @@ from penstock.errors import CatalogError, MissingRequirement
 from penstock.home import Home
 from penstock.processes import ProcessId, free_ports
 
-pytestmark = pytest.mark.integration
-
 UP = "from penstock.home import Home; from penstock.catalog.database import Database; Database(Home.default()).up()"
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

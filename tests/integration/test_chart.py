@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.kubernetes.objects import check
-from tests.kubernetes.tools import tool
 
 import penstock
 from penstock.cli.main import command
@@ -20,8 +18,8 @@ from penstock.clusters.base import Capacity
 from penstock.clusters.kubernetes import permissions
 from penstock.clusters.kubernetes.target import parse_target
 from penstock.image import contents
-
-pytestmark = pytest.mark.integration
+from tests.support.kubernetes.objects import check
+from tests.support.kubernetes.tools import tool
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "penstock"
 LAKE = {"bucket": "lake", "endpoints": ["https://s3.example.com"], "credentialsSecret": "lake-credentials"}

@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.load.pretended import PretendingEngine, specification
 
 from penstock.catalog.database import Database
 from penstock.engine.application import State
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.records import CONNECTION_LOST
 from penstock.home import Home
-
-pytestmark = pytest.mark.integration
+from tests.support.fake_engine import PretendingEngine, specification
 
 
 @pytest.fixture

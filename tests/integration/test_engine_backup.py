@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from tests.load.pretended import PretendingEngine, specification
 
 from penstock.catalog.database import Database
 from penstock.engine import backup, schema
@@ -20,8 +19,7 @@ from penstock.engine.instances import Instance, Quota
 from penstock.engine.rows import now
 from penstock.errors import Conflict, InvalidInput
 from penstock.home import Home
-
-pytestmark = pytest.mark.integration
+from tests.support.fake_engine import PretendingEngine, specification
 
 
 class Elsewhere(PretendingEngine):

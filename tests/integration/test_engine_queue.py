@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
-from tests.load.pretended import SIZE, PretendedBackend, PretendingEngine, launches, specification
-from tests.load.queue_under_kill import run
 
+from benchmarks.service.queue_under_kill import run
 from penstock.catalog.database import Database
 from penstock.clusters.base import Capacity, Handle, Observation, Phase
 from penstock.engine import admission, retrying
@@ -30,8 +29,7 @@ from penstock.engine.paging import Interval, Query
 from penstock.engine.rows import now
 from penstock.errors import Conflict, InvalidInput, NotFound, QuotaExceeded
 from penstock.home import Home
-
-pytestmark = pytest.mark.integration
+from tests.support.fake_engine import SIZE, PretendedBackend, PretendingEngine, launches, specification
 
 
 @pytest.fixture

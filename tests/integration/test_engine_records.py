@@ -19,8 +19,6 @@ from penstock.engine.records import Records
 from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound, StateError
 
-pytestmark = pytest.mark.integration
-
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 HANDLE = {"backend": "pretended"}
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")

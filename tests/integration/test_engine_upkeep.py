@@ -19,8 +19,6 @@ from penstock.engine.retention import Pruned, Retention
 from penstock.engine.rows import now
 from penstock.engine.upkeep import Upkeep
 
-pytestmark = pytest.mark.integration
-
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
 LATER = timedelta(days=100)

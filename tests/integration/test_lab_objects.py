@@ -14,7 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.unit.lab.lab_fakes import Silent
 
 from penstock.clusters import machine
 from penstock.errors import PenstockError
@@ -31,8 +30,7 @@ from penstock.lab.objects.workload import Kind, Limit, Operation, Stage, Targets
 from penstock.lab.records import Run
 from penstock.lab.suites.objects import Objects
 from penstock.lake.base import Credentials, Lake
-
-pytestmark = pytest.mark.integration
+from tests.unit.lab.lab_fakes import Silent
 
 NOBODY = Credentials("nobody", "nothing")
 SIZE = 20_000

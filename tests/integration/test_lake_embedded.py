@@ -25,8 +25,6 @@ from penstock.lake.seaweed import Ports
 from penstock.processes import ProcessId, until
 from penstock.units import MIB
 
-pytestmark = pytest.mark.integration
-
 UP = (
     "from penstock.home import Home; from penstock.lake.embedded import EmbeddedLake; EmbeddedLake(Home.default()).up()"
 )
@@ -236,7 +234,6 @@ def test_stopping_leaves_no_socket_behind(embedded: EmbeddedLake) -> None:
     assert not list(embedded.directory.glob("*.sock"))
 
 
-@pytest.mark.slow
 def test_what_is_deleted_gives_its_room_back_within_two_minutes(home: Home, embedded: EmbeddedLake) -> None:
     """Left to itself the server waits a quarter of an hour, and a sort found no volume to write to for four minutes."""
     store = open_store(home, embedded.up())

@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.contract.object_store import ObjectStoreContract
 
 from penstock.errors import LakeError
 from penstock.home import Home
@@ -22,8 +21,7 @@ from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.judgements import Outcome
 from penstock.lake.objects import S3ObjectStore, open_store
 from penstock.lake.registry import Lakes
-
-pytestmark = pytest.mark.integration
+from tests.support.object_store_contract import ObjectStoreContract
 
 NOBODY = Credentials("nobody", "nothing")
 

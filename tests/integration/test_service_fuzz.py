@@ -17,8 +17,6 @@ from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.tokenstore import TokenStore
 
-pytestmark = pytest.mark.integration
-
 _EXAMPLES = 15
 _CHECKS = [
     checks.not_a_server_error,

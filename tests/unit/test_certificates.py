@@ -1,8 +1,7 @@
 from pathlib import Path
 
-from tests.integration.tls_front import certificates as issued
-
 from penstock.certificates import certificates
+from tests.support.tls_front import certificates as issued
 
 
 def test_of_a_file_that_also_holds_a_key_only_the_certificates_are_taken(tmp_path: Path) -> None:

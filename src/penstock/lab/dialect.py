@@ -1,7 +1,7 @@
 """Where the independent engine reads SQL differently from Spark: each adaptation as data, with its reason.
 
 Only words are changed, never what is asked. A pattern that no longer occurs in its query is out of date
-and is caught by `tests/lab/test_query_texts.py`.
+and is caught by `tests/unit/lab/test_query_texts.py`.
 """
 
 from __future__ import annotations

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "lab"))
-
-from store_runs import eight, timed
-
 from penstock.cli import main
 from penstock.home import Home
 from penstock.lab.records import Run
+from tests.unit.lab.store_runs import eight, timed
 
 
 def run(*arguments: str) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.service.fakes import Stage
 
 from penstock.cli import main, remote
 from penstock.cli.remote import RemoteEngine
@@ -17,6 +16,7 @@ from penstock.client.connection import Connection
 from penstock.client.uploads import Uploads
 from penstock.engine.application import Application, ApplicationSpec, Reason, State
 from penstock.errors import InvalidInput
+from tests.unit.service.fakes import Stage
 
 SERVICE = (
     "fastapi",

@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.integration.tls_front import certificates
 
 from penstock.clusters import jvm, trust
 from penstock.clusters.jvm import Java
 from penstock.errors import InvalidInput, MissingRequirement
+from tests.support.tls_front import certificates
 
 
 @pytest.fixture(scope="module")

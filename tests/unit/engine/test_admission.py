@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from engine_making import GIB, size
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.clusters.base import Bound, Capacity
 from penstock.engine import admission
 from penstock.engine.application import ClusterSize, ProcessSize
+from tests.unit.engine.engine_making import GIB, size
 
 sizes = st.builds(
     ClusterSize,

@@ -6,13 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from engine_making import GIB, START, after, application, size
 
 from penstock.engine.admission import promised
 from penstock.engine.application import Cost, State
 from penstock.engine.costs import OWN_PRICES, Pricing, of_cluster
 from penstock.errors import InvalidInput
 from penstock.home import Home
+from tests.unit.engine.engine_making import GIB, START, after, application, size
 
 RENT = "currency: EUR\ncompute:\n  rent_per_core_hour: 0.05\n  rent_per_gib_hour: 0.01\n"
 

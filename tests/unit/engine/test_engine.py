@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from engine_making import application, spec
 
 from penstock.engine import engine as module
 from penstock.engine.application import ApplicationSpec
@@ -13,6 +12,7 @@ from penstock.engine.engine import Engine
 from penstock.errors import LakeError
 from penstock.home import Home
 from penstock.lake.base import Lake
+from tests.unit.engine.engine_making import application, spec
 
 
 class Preparing:

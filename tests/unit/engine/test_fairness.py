@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from engine_making import GIB, START, after, size
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from penstock.engine import admission, fairness
 from penstock.engine.application import ClusterSize
 from penstock.engine.fairness import HALF_LIFE, LEAST_CHARGE, Holder, Scene, Used, Waiter, plan
 from penstock.engine.instances import Instance, Quota
+from tests.unit.engine.engine_making import GIB, START, after, size
 
 ONE_SLOT = Capacity(1, 16 * GIB)
 """Room for one cluster of `size()`: its two cores, each promised twice, and not for two."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from engine_making import application, spec
 
 from penstock.clusters.base import ClusterBackend
 from penstock.engine.application import State
@@ -20,6 +19,7 @@ from penstock.lake.base import Credentials, Lake, Sts
 from penstock.lake.leases import Lease
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import lease_in, private_credentials_file
+from tests.unit.engine.engine_making import application, spec
 
 OWN = Credentials("AKOWN", "own-secret")
 

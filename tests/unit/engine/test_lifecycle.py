@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from engine_making import HANDLE, START, after, application, spec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -28,6 +27,7 @@ from penstock.engine.lifecycle import (
     step,
 )
 from penstock.engine.retrying import back_off
+from tests.unit.engine.engine_making import HANDLE, START, after, application, spec
 
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
 LIMIT = Reason(lifecycle.TIME_LIMIT, "over")

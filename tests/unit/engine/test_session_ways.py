@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from engine_making import application, size, spec
-
 from penstock.clusters.base import ClusterBackend
 from penstock.engine import sessionways
 from penstock.engine.application import State
@@ -17,6 +15,7 @@ from penstock.engine.sessions import Wanted
 from penstock.errors import ClusterError
 from penstock.home import Home, write_json
 from penstock.processes import until
+from tests.unit.engine.engine_making import application, size, spec
 
 
 class Elsewhere:

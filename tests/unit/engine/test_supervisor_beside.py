@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from engine_making import HANDLE, Memory, application, spec
-
 from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
 from penstock.engine.application import Application, State
 from penstock.engine.records import Records
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import LakeError, PenstockError
+from tests.unit.engine.engine_making import HANDLE, Memory, application, spec
 
 GiveUp = Callable[[PenstockError], None]
 

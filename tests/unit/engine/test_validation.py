@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_making import size, spec
 
 from penstock.engine.validation import checked, missing_modules
 from penstock.errors import InvalidInput, NotFound
+from tests.unit.engine.engine_making import size, spec
 
 
 @pytest.fixture

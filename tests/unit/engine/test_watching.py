@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine_making import after, application, spec
-
 from penstock.clusters.base import Observation, Phase
 from penstock.engine.application import Reason, State
 from penstock.engine.lifecycle import ContextStarted, DriverEnded, EndRequested, Hindered
 from penstock.engine.watching import event_of
+from tests.unit.engine.engine_making import after, application, spec
 
 STOP = Reason("stopped_by_user", "asked")
 

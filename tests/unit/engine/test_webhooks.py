@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_making import START
 
 from penstock.engine import webcall, webhooks
 from penstock.engine.outbox import Delivery
@@ -25,6 +24,7 @@ from penstock.engine.webaddress import Reach, checked_url
 from penstock.engine.webhooks import MOST_TRIES, Webhooks, next_try, sign, signing_secret
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
+from tests.unit.engine.engine_making import START
 
 LOOPBACK = Reach.parse("127.0.0.1")
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ocischemas import validator
-from test_keystore import store
 from typer.testing import CliRunner
 
 from penstock.cli.image import app
 from penstock.errors import InvalidInput, MissingRequirement, PenstockError
 from penstock.image import build, debian, installed, oci
 from penstock.image.contents import Entry
+from tests.unit.image.ocischemas import validator
+from tests.unit.image.test_keystore import store
 
 PYTHON = f"usr/bin/python{installed.RUNNING}"
 JAVA = "usr/lib/jvm/java-17/bin/java"

@@ -7,10 +7,10 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from ocischemas import validator
 
 from penstock.errors import InvalidInput
 from penstock.image import contents, oci
+from tests.unit.image.ocischemas import validator
 
 LAYER = oci.Layer(oci.Blob("sha256:" + "a" * 64, 10, oci.LAYER), "sha256:" + "b" * 64, "spark")
 SETTINGS = contents.settings(contents.Base("/usr/lib/jvm/java-17", "3.11"), "1.2.3")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_world import Lab, Noted
 
 from penstock.home import Home
 from penstock.lab import bench as benches
 from penstock.lab.suites import registry
+from tests.unit.lab.lab_world import Lab, Noted
 
 
 @pytest.fixture

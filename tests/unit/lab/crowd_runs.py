@@ -6,10 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import lab_runs
-
 from penstock.lab.records import Run
 from penstock.lab.suites import users
+from tests.unit.lab import lab_runs
 
 
 def phase(

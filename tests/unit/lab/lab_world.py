@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from lab_fakes import MemoryStore, PretendingEngine, Silent
-
 from penstock.engine.application import ClusterSize, ProcessSize, State
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
@@ -18,6 +16,7 @@ from penstock.lab.records import Run
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lake.base import Lake
+from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
 

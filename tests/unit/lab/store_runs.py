@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab_runs import GB, application, check, measure, repetition, run
-
 from penstock.lab.records import Run
+from tests.unit.lab.lab_runs import GB, application, check, measure, repetition, run
 
 STORES = {
     "HDFS": ("hdfs", "HDFS", "3.4.2", "3x", 3.0, {"datanodes": "3", "reads": "co-located"}),

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_fakes import MemoryStore, PretendingEngine, Silent
-from lab_world import SIZE
 
 from penstock.engine.application import ApplicationSpec, State
 from penstock.errors import InvalidInput
@@ -24,6 +22,8 @@ from penstock.lab.suites.enrichment import Enrichment
 from penstock.lab.suites.etl import Etl
 from penstock.lab.suites.kmeans import KMeans
 from penstock.lake.base import Lake
+from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
+from tests.unit.lab.lab_world import SIZE
 
 LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment")
 SUITES: list[Suite] = [Etl(rows=1000), Enrichment(scale=0.1), KMeans(points=1000)]

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lab_fakes import Silent
 
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.lab.fio import PATTERNS, points, samples
@@ -16,6 +15,7 @@ from penstock.lab.suites.blocks import Blocks
 from penstock.lake.base import Lake
 from penstock.lake.ceph import blocks as rados
 from penstock.lake.ceph.blocks import Image
+from tests.unit.lab.lab_fakes import Silent
 
 READ = PATTERNS[3]
 REPORT = {

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_fakes import MemoryStore, PretendingEngine, Silent
-from lab_world import SIZE
 from typer.testing import CliRunner
 
 from penstock.cli.lab import app, options
@@ -26,6 +24,8 @@ from penstock.lab.suites.dfsio import Dfsio
 from penstock.lab.suites.ingest import Ingest
 from penstock.lab.suites.registry import restored
 from penstock.lake.base import Lake
+from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
+from tests.unit.lab.lab_world import SIZE
 
 LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment")
 MIB = 1 << 20

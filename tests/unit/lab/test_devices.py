@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lab_runs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from penstock.lab.records import Run
 from penstock.lab.report import make
 from penstock.lab.report.document import Document, Plot, Table
 from penstock.proc import Disk
+from tests.unit.lab import lab_runs
 
 MB = 1_000_000
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import lab_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.lab.analysis import seconds
 from penstock.lab.records import Run
+from tests.unit.lab import lab_runs
 
 
 def point(second: int, amount: int, *, series: str = "write", **more: Any) -> dict[str, Any]:

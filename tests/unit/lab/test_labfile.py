@@ -10,13 +10,13 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from lab_world import SIZE, Noted
 
 from penstock import yamlfile
 from penstock.errors import InvalidInput
 from penstock.lab import labfile
 from penstock.lab.experiment import Experiment
 from penstock.lab.suites.base import Suite
+from tests.unit.lab.lab_world import SIZE, Noted
 
 
 class Letters:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import lab_runs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.lab.analysis import latencies
 from penstock.lab.analysis.latency import PERCENTILES, merge, percentiles
 from penstock.lab.records import Run
+from tests.unit.lab import lab_runs
 
 times = st.lists(st.floats(1, 1e8), min_size=1, max_size=300)
 

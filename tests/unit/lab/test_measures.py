@@ -6,14 +6,14 @@ import math
 import statistics
 from typing import Any
 
-import lab_runs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lab_runs import GB, application, check, measure, repetition
 
 from penstock.lab import analysis
 from penstock.lab.records import Run
+from tests.unit.lab import lab_runs
+from tests.unit.lab.lab_runs import GB, application, check, measure, repetition
 
 few = settings(max_examples=20)  # each example resamples thousands of times
 

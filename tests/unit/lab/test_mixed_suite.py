@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tpcds_world import World
 
 from penstock.clusters.base import Capacity
 from penstock.engine.application import State
@@ -17,6 +16,7 @@ from penstock.lab.report import make
 from penstock.lab.session import Session
 from penstock.lab.suites.enrichment import Enrichment
 from penstock.lab.suites.mixed import Mixed
+from tests.unit.lab.tpcds_world import World
 
 SUITE = Mixed(scale=0.1, users=2, queries=("q1", "q2"), users_queries=("q2", "q3"))
 GIB = 1 << 30

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from test_right_sizing import curve_of, run
 
 from penstock.lab import price
 from penstock.lab.records import Run
@@ -17,6 +16,7 @@ from penstock.lab.report.money import digits
 from penstock.lab.report.price import Question
 from penstock.lab.scaling import Law
 from penstock.prices import pricefile
+from tests.unit.lab.test_right_sizing import curve_of, run
 
 COPIES, CODED = price.protection("3x"), price.protection("4+2")
 

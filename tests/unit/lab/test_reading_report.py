@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import lab_runs as made
-
 from penstock.lab import analysis
 from penstock.lab.records import Run
 from penstock.lab.report import make
 from penstock.lab.report.document import Document, Table
+from tests.unit.lab import lab_runs as made
 
 Reads = Mapping[str, tuple[int, int]]
 

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import lab_runs as made
 import pytest
-from lab_fakes import MemoryStore, PretendingEngine, Silent
-from lab_world import SIZE
 
 from penstock.engine.application import State
 from penstock.errors import InvalidInput
@@ -25,6 +22,9 @@ from penstock.lab.session import Session
 from penstock.lab.suites.reads import Reads
 from penstock.lab.suites.registry import restored
 from penstock.lake.base import Lake
+from tests.unit.lab import lab_runs as made
+from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
+from tests.unit.lab.lab_world import SIZE
 
 MIB = 1 << 20
 

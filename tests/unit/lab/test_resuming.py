@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fakes import NOW
-from lab_world import SIZE, Lab
 
 from penstock.engine.application import Application, ApplicationSpec, State
 from penstock.errors import StateError
 from penstock.lab import bench, records
 from penstock.lab.experiment import Plan
 from penstock.lab.records import Run
+from tests.unit.lab.lab_fakes import NOW
+from tests.unit.lab.lab_world import SIZE, Lab
 
 
 def measured(run: Run) -> list[tuple[int, float]]:
@@ -114,7 +114,7 @@ def test_a_run_that_is_being_measured_is_not_taken_for_an_interrupted_one(lab: L
 MEASURE_AND_HANG = """
 import os, sys, time
 from pathlib import Path
-from lab_world import Lab, Noted
+from tests.unit.lab.lab_world import Lab, Noted
 from penstock.home import Home
 from penstock.lab import bench
 from penstock.lab.experiment import Plan
@@ -133,7 +133,7 @@ lab.measure("ab", Plan(repetitions=2))
 
 
 def test_killed_in_the_middle_of_a_repetition_it_goes_on(lab: Lab) -> None:
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])
     command = [sys.executable, "-c", MEASURE_AND_HANG, str(lab.home.root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}) as process:
         assert process.stdout is not None

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_world import Lab
 
 from penstock.errors import InvalidInput, LakeError, MissingRequirement
 from penstock.lab import caches, runner
@@ -15,6 +14,7 @@ from penstock.lab.experiment import Experiment, Plan
 from penstock.lake import plane
 from penstock.lake.ceph import blocks
 from penstock.lake.plane import StoreFacts
+from tests.unit.lab.lab_world import Lab
 
 
 def test_arms_are_measured_in_turns_and_each_is_first_equally_often(lab: Lab) -> None:

@@ -6,14 +6,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from lab_runs import check, repetition, terasort
-from store_runs import eight, lake, timed, tpcds
 
 from penstock.errors import InvalidInput
 from penstock.lab.records import Run
 from penstock.lab.report import make, stores
 from penstock.lab.report.document import Document, Plot, Table
 from penstock.lab.stores import Choices
+from tests.unit.lab.lab_runs import check, repetition, terasort
+from tests.unit.lab.store_runs import eight, lake, timed, tpcds
 
 
 def table(document: Document, title: str, number: int = 0) -> list[list[str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from crowd_runs import streams
 
 from penstock.lab import analysis
 from penstock.lab.report import make
+from tests.unit.lab.crowd_runs import streams
 
 
 def test_the_slow_down_is_that_of_the_whole_and_of_each_query() -> None:

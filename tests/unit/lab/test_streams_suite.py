@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcds_world import World
 
 from penstock.clusters.base import Capacity
 from penstock.engine import admission
@@ -21,6 +20,7 @@ from penstock.errors import InvalidInput
 from penstock.lab import crowd
 from penstock.lab.suites import queries, users
 from penstock.lab.suites.streams import Streams
+from tests.unit.lab.tpcds_world import World
 
 SUITE = Streams(scale=0.1, users=3, queries=("q1", "q2", "q3"))
 GIB = 1 << 30

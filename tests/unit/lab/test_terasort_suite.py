@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_fakes import MemoryStore, PretendingEngine, Silent
 from typer.testing import CliRunner
 
 from penstock.cli.lab import app
@@ -26,6 +25,7 @@ from penstock.lab.suites import localsort
 from penstock.lab.suites.registry import restored
 from penstock.lab.suites.terasort import TeraSort
 from penstock.lake.base import Lake
+from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
 LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_fakes import Silent
-from tpcds_world import LAKE, SIZE, World
 
 from penstock.errors import InvalidInput
 from penstock.lab import roundtrip, runner
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.suites import tpcds, tpcdsdata
+from tests.unit.lab.lab_fakes import Silent
+from tests.unit.lab.tpcds_world import LAKE, SIZE, World
 
 LAYOUTS = ("by-size", "by-day", "by-range", "advised")
 SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import lab_runs as made
-
 from penstock.lab.records import Run
 from penstock.lab.report import warmth
+from tests.unit.lab import lab_runs as made
 
 
 def power(hits: int, misses: int) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import lab_runs
 import pytest
-from lab_runs import GB, check, measure, repetition
 
 from penstock.lab import analysis
 from penstock.lab.records import Run
 from penstock.lab.report import make
 from penstock.lab.report.document import Document, Plot, Table, brief
+from tests.unit.lab import lab_runs
+from tests.unit.lab.lab_runs import GB, check, measure, repetition
 
 RUNS = {
     "timed work": lab_runs.terasort,

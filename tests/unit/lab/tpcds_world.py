@@ -9,7 +9,6 @@ from typing import Any
 
 import duckdb
 import pytest
-from lab_fakes import MemoryStore, PretendingEngine, Silent
 
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.home import Home
@@ -21,6 +20,7 @@ from penstock.lab.records import Run
 from penstock.lab.suites import queries, tpcds
 from penstock.lab.suites.base import Suite
 from penstock.lake.base import Lake
+from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
 LAKE = Lake("embedded", ("http://127.0.0.1:1",), "bucket", "environment")

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_sts import TinySts, serving
 from typer.testing import CliRunner, Result
 
 from penstock.cli.lake import app
@@ -12,6 +11,7 @@ from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Sts
 from penstock.lake.registry import Lakes
+from tests.unit.lake.tiny_sts import TinySts, serving
 
 ADD = ["add", "sales", "--endpoint", "http://a.example:9000", "--endpoint", "http://b.example:9000", "--bucket", "data"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tiny_sts import Asked, Refused, TinySts, serving
 
 from penstock.errors import LakeError
 from penstock.lake.base import Credentials, Lake, Sts
 from penstock.lake.judgements import Outcome, judge_temporary
 from penstock.lake.observations import Temporary
 from penstock.lake.probes import Probes
+from tests.unit.lake.tiny_sts import Asked, Refused, TinySts, serving
 
 OWN = Credentials("AKOWN", "own-secret")
 

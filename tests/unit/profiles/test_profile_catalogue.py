@@ -8,7 +8,6 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from profile_sizes import DOCUMENTS, LAPTOP, SIZES
 
 from penstock.engine.application import ClusterSize
 from penstock.errors import MissingRequirement
@@ -17,6 +16,7 @@ from penstock.profiles.check import check
 from penstock.profiles.known import Registry, bundled
 from penstock.profiles.layers import resolve
 from penstock.profiles.setting import Layer
+from tests.unit.profiles.profile_sizes import DOCUMENTS, LAPTOP, SIZES
 
 NAMES = st.sampled_from(catalogue.names())
 VARIANTS = [f"default+{variant}" for variant in catalogue.variant_names()]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from profile_sizes import LAPTOP
 
 from penstock.errors import InvalidInput
 from penstock.profiles import catalogue
@@ -12,6 +11,7 @@ from penstock.profiles.known import Registry, bundled
 from penstock.profiles.layers import resolve
 from penstock.profiles.problems import Problem, Severity
 from penstock.profiles.secrets import is_secret
+from tests.unit.profiles.profile_sizes import LAPTOP
 
 KNOWN = Registry.of(
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from profile_sizes import DOCUMENTS, LAPTOP
 
 from penstock.errors import MissingRequirement, NotFound
 from penstock.profiles import catalogue
@@ -11,6 +10,7 @@ from penstock.profiles import values as written
 from penstock.profiles.known import Registry, bundled
 from penstock.profiles.layers import resolve
 from penstock.profiles.store import S3A
+from tests.unit.profiles.profile_sizes import DOCUMENTS, LAPTOP
 
 EVERY = [f"{profile}+{client}" for profile in catalogue.names() for client in catalogue.client_names()]
 

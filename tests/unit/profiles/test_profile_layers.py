@@ -5,13 +5,13 @@ import shlex
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from profile_sizes import LAPTOP, SIZES, cluster
 
 from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput, NotFound
 from penstock.profiles import catalogue, javaoptions
 from penstock.profiles.layers import resolve
 from penstock.profiles.setting import Layer, Setting
+from tests.unit.profiles.profile_sizes import LAPTOP, SIZES, cluster
 
 _KEYS = st.sampled_from(["spark.a", "spark.b", "spark.c"])
 _MAPPINGS = st.dictionaries(_KEYS, st.text("xyz", max_size=3))

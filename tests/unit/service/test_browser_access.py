@@ -6,9 +6,9 @@ from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
 
 import pytest
-from fakes import Stage
 
 from penstock.service.access import Scope
+from tests.unit.service.fakes import Stage
 
 REPORT = "/v1/lab/reports/20261121-101500-tpcds-penstock-4f2a"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fakes import Stage
-
 from penstock.engine.application import ApplicationSpec
 from penstock.service.access import Scope
 from penstock.service.happenings import Happenings
+from tests.unit.service.fakes import Stage
 
 
 def test_the_stream_is_one_of_events_and_ends_with_the_service(tmp_path: Path) -> None:

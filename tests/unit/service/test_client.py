@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.service.fakes import Stage
 
 from penstock import Client
 from penstock.client import connection
@@ -18,6 +17,7 @@ from penstock.client.uploads import Uploads, file_name
 from penstock.engine.application import State
 from penstock.errors import Forbidden, InvalidInput, NotFound, ServiceError, Unauthenticated
 from penstock.service.access import Scope
+from tests.unit.service.fakes import Stage
 
 
 def client_of(stage: Stage, scope: Scope = Scope.SUBMIT, *instances: str) -> Client:

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from fakes import Stage
 
 from penstock.service.console.assets import assets
+from tests.unit.service.fakes import Stage
 
 SCRIPTS = [name for name in assets() if name.endswith(".js")]
 

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.service.fakes import BEGAN, Stage
 
 from penstock.catalog.tables import Column, Table
 from penstock.engine.application import Application, ClusterSize, ProcessSize, State
@@ -16,6 +15,7 @@ from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
 from penstock.service import shown, shownplaces
 from penstock.service.access import Scope
+from tests.unit.service.fakes import BEGAN, Stage
 
 HOOK = "https://hooks.example/1"
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from tests.unit.service.fakes import Stage
 
 from penstock.errors import NotFound
 from penstock.lake.base import Lake, ObjectInfo
 from penstock.service.access import Scope
 from penstock.service.routes import files
+from tests.unit.service.fakes import Stage
 
 CONTENT = b"print('hello')\n"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
-from tests.unit.service.fakes import Stage
 
 from penstock.service import guards
 from penstock.service.guards import Guard, Limits
 from penstock.service.journal import Seen
+from tests.unit.service.fakes import Stage
 
 ADDRESS = "/v1/applications"
 

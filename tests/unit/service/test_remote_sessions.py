@@ -6,8 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.unit.service.fakes import Stage
-from tests.unit.service.test_client import client_of
 
 from penstock.cli.remotesessions import RemoteSessions
 from penstock.cli.session import tunnel
@@ -15,6 +13,8 @@ from penstock.engine.application import ClusterSize, ProcessSize, State
 from penstock.engine.sessions import Wanted
 from penstock.errors import ClusterError, Forbidden, StateError
 from penstock.service.access import Scope
+from tests.unit.service.fakes import Stage
+from tests.unit.service.test_client import client_of
 
 WANTED = Wanted(
     ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 3),

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.service.fakes import Stage
 
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.service.access import Scope
+from tests.unit.service.fakes import Stage
 
 TOKEN = "kept-from-everybody"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.unit.service.fakes import Stage
 
 from penstock.clusters.base import WebInterface
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
@@ -19,6 +18,7 @@ from penstock.service.access import Scope
 from penstock.service.proxy import Proxy
 from penstock.service.routes import history as history_routes
 from penstock.service.routes import ui
+from tests.unit.service.fakes import Stage
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 

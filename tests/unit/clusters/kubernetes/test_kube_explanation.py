@@ -6,10 +6,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from kubernetes_making import container, pod
 
 from penstock.clusters.base import Phase
 from penstock.clusters.kubernetes.explanation import Seen, loss_of_executor, of_driver, of_executors
+from tests.unit.clusters.kubernetes.kubernetes_making import container, pod
 
 BORN = datetime(2026, 11, 22, 5, 0, tzinfo=timezone.utc)
 

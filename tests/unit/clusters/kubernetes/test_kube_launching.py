@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kubernetes_fake import FakeKubernetes
-from kubernetes_making import TARGET, launch
 
 from penstock.clusters.kubernetes import backend as backends
 from penstock.clusters.kubernetes import checking
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
+from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
+from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes_fake import FakeKubernetes
-from kubernetes_making import SIZE, TARGET
 
 from penstock.clusters.kubernetes import checking, limits
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.errors import ClusterError, Forbidden
 from penstock.home import Home
+from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
+from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET
 
 
 def limit_range(kind: str, **bounds: dict[str, str]) -> dict[str, Any]:

@@ -7,11 +7,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from kubernetes_making import SIZE, TARGET, launch
-
 from penstock.clusters import jvm
 from penstock.clusters.kubernetes import localfiles, manifest, plan
 from penstock.clusters.kubernetes.target import CacheTier, Scratch
+from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, launch
 
 
 def containers(pod: dict[str, Any]) -> dict[str, Any]:

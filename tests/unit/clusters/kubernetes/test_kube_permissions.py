@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kubernetes_making import TARGET, launch
 
 from penstock.clusters.kubernetes import checking
 from penstock.clusters.kubernetes.access import Access
@@ -13,6 +12,7 @@ from penstock.clusters.kubernetes.checking import findings, require_within_reach
 from penstock.clusters.kubernetes.permissions import Permission, permitting
 from penstock.errors import Forbidden, InvalidInput, NotFound
 from penstock.lake.base import Lake
+from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
 
 
 class Server:

@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-from kubernetes_making import TARGET, launch
 
 from penstock.clusters.base import Phase
 from penstock.clusters.kubernetes import postponing
@@ -18,6 +17,7 @@ from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.postponing import Postponed
 from penstock.errors import Forbidden, NotFound, PenstockError
 from penstock.home import Home
+from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
 
 QUOTA = OverQuota(403, "The namespace's quota is used up", why="exceeded quota: small", fix="wait")
 

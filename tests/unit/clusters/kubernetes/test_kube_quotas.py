@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes_fake import FakeKubernetes
-from kubernetes_making import SIZE, TARGET, container, launch
 
 from penstock.clusters import machine
 from penstock.clusters.base import Capacity
@@ -20,6 +18,8 @@ from penstock.engine import admission
 from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.processes import until
+from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
+from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, container, launch
 
 GIB = 1 << 30
 SMALL = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kubernetes_fake import FakeKubernetes
-from kubernetes_making import TARGET, container, launch
 
 from penstock.clusters.base import Handle
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.home import Home
 from penstock.processes import until
+from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
+from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, container, launch
 
 ID = "app-20261122-abc"
 POD = f"/api/v1/namespaces/lake/pods/{ID}"

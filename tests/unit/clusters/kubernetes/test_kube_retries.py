@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from kubernetes_fake import FakeKubernetes
-from kubernetes_making import SIZE, TARGET, container, launch
-from tests.unit.engine.engine_making import Memory
 
 from penstock.clusters.base import Observation
 from penstock.clusters.kubernetes.backend import KubernetesBackend
@@ -19,6 +16,9 @@ from penstock.engine.records import Records
 from penstock.engine.supervisor import Supervisor
 from penstock.home import Home
 from penstock.processes import until
+from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
+from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, container, launch
+from tests.unit.engine.engine_making import Memory
 
 ID = "app-20261122-abc"
 POD = f"/api/v1/namespaces/lake/pods/{ID}"

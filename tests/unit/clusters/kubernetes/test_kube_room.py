@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kubernetes_making import TARGET
 
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.room import capacity_of, too_large
 from penstock.engine.application import ClusterSize, ProcessSize
+from tests.unit.clusters.kubernetes.kubernetes_making import TARGET
 
 GIB = 1 << 30
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from starlette.testclient import TestClient
-from tests.unit.service.fakes import BEGAN, FakeEngine, Stage
 
 from penstock.engine.application import Application
 from penstock.engine.instances import Instance
@@ -16,6 +15,7 @@ from penstock.errors import NotFound
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service.access import Scope
+from tests.unit.service.fakes import BEGAN, FakeEngine, Stage
 
 AT = BEGAN
 KEYS = Credentials("OWN-ACCESS", "own-secret")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.service.dialects.dialect_bodies import recorded
-from tests.unit.service.dialects.dialect_world import AT, World
 
 from penstock.engine.application import Reason, State
 from penstock.engine.history import Status
 from penstock.service.dialects import historyserver, shown
+from tests.unit.service.dialects.dialect_bodies import recorded
+from tests.unit.service.dialects.dialect_world import AT, World
 
 V3 = "/v3/analytics_engines/team"
 

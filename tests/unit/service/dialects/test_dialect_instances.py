@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.unit.service.dialects.dialect_bodies import details
-from tests.unit.service.dialects.dialect_world import AT, KEYS, World
 
 from penstock.engine.history import Status
 from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
 from penstock.service.dialects import historyserver
+from tests.unit.service.dialects.dialect_bodies import details
+from tests.unit.service.dialects.dialect_world import AT, KEYS, World
 
 V3 = "/v3/analytics_engines/team"
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.service.dialects.dialect_bodies import details, recorded
-from tests.unit.service.dialects.dialect_world import AT, World
 
 from penstock.engine.application import State
 from penstock.engine.paging import Interval
 from penstock.lake.registry import Lakes
+from tests.unit.service.dialects.dialect_bodies import details, recorded
+from tests.unit.service.dialects.dialect_world import AT, World
 
 V3 = "/v3/analytics_engines/team"
 V4 = "/v4/analytics_engines/team"

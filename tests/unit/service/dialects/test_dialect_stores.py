@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.service.dialects.dialect_bodies import CEPH, HOME, SALES, application, details
 
 from penstock.errors import InvalidInput
 from penstock.lake.base import Credentials
@@ -14,6 +13,7 @@ from penstock.service.dialects import stores
 from penstock.service.dialects.addresses import CosAddress
 from penstock.service.dialects.lakechoice import choose
 from penstock.service.dialects.stores import Store
+from tests.unit.service.dialects.dialect_bodies import CEPH, HOME, SALES, application, details
 
 SECRET = "wJalrXUtnFEMIbPxRfiCYEXAMPLEKEY"
 

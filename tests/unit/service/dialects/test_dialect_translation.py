@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
-from tests.unit.service.dialects.dialect_bodies import GIB, HOME, USUAL, application, details, job, recorded
 
 from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
 from penstock.lake.base import Credentials
 from penstock.service.dialects.bodies import ApplicationRequest
+from tests.unit.service.dialects.dialect_bodies import GIB, HOME, USUAL, application, details, job, recorded
 
 
 def test_the_smallest_body_runs_with_the_usual_size_on_the_instances_lake() -> None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from tests.unit.service.dialects.dialect_bodies import SALES, application, details, recorded
 
 from penstock.clusters.base import Capacity
 from penstock.engine.application import Application, ApplicationSpec, Reason, State
 from penstock.engine.instances import Instance, Quota, Use
 from penstock.errors import InvalidInput
 from penstock.service.dialects import instanceviews, kept, states, views
+from tests.unit.service.dialects.dialect_bodies import SALES, application, details, recorded
 
 AT = datetime(2026, 11, 21, 22, 30, 0, 123_456, tzinfo=timezone.utc)
 IBM_STATES = {"accepted", "running", "finished", "failed", "stopped", "auto_terminated", "ops_terminated"}

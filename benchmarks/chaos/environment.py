@@ -1,0 +1,92 @@
+"""Where a run takes place: a home with its services, faulty gateways before its lake, and a view past them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.chaos.disk import SmallDisk
+from benchmarks.chaos.gateways import Gateway
+from penstock.catalog.database import Database
+from penstock.clusters import machine, pagecache
+from penstock.engine.installation import Installation
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.local import ensured
+from penstock.lake.objects import s3_client
+from penstock.lake.registry import Lakes
+
+LAKE = "chaos"
+"""The lake as applications see it: the same bucket, behind the faulty gateways."""
+
+_LEAST_GATEWAYS = 2
+
+
+@dataclass(frozen=True)
+class Stage:
+    home: Home
+    store: Lake
+    """The lake itself."""
+    credentials: Credentials
+    gateways: tuple[Gateway, ...]
+    record: Path
+    """Every fault, a line of JSON each."""
+    disk: SmallDisk | None = None
+
+    def client(self) -> Any:
+        return s3_client(self.store, self.credentials, self.store.endpoints[0])
+
+    def restore(self) -> None:
+        """Everything that is no application's is up again and without faults."""
+        for gateway in self.gateways:
+            gateway.heal()
+        ensured(self.home, self.store)
+        Database(self.home).up()
+
+
+@contextlib.contextmanager
+def own_home(directory: Path) -> Iterator[Home]:
+    """A home for this run alone, all of it gone afterwards."""
+    home = Home(directory)
+    installation = Installation(home)
+    home.create()
+    try:
+        yield home
+    finally:
+        list(installation.down())
+        pagecache.remove(machine.page_cache(home))
+
+
+@contextlib.contextmanager
+def existing_home(directory: Path) -> Iterator[Home]:
+    """Somebody's, with a lake in it; it stays as it is, but for what runs in it."""
+    yield Home(directory.absolute())
+
+
+@contextlib.contextmanager
+def on(home: Home, directory: Path, *, lake: str | None, disk_megabytes: int = 0) -> Iterator[Stage]:
+    """`directory` is for the record. With `disk_megabytes` the home's applications are on a disk that small."""
+    installation = Installation(home)
+    default = installation.lake_up()
+    store = Lakes(home).get(lake) if lake else default
+    installation.catalog_up()
+    credentials = Lakes(home).credentials_of(store)
+    record = directory / "faults.jsonl"
+    with contextlib.ExitStack() as stack:
+        disk = None
+        if disk_megabytes:
+            disk = stack.enter_context(SmallDisk(home.applications, megabytes=disk_megabytes))
+        upstreams = [urlsplit(endpoint).netloc for endpoint in store.endpoints]
+        gateways = []
+        for number in range(max(_LEAST_GATEWAYS, len(upstreams))):
+            gateway = Gateway(f"g{number}", upstreams[number % len(upstreams)], record)
+            stack.callback(gateway.close)
+            gateways.append(gateway)
+        faulty = replace(store, name=LAKE, kind="external", sts=None, endpoints=tuple(one.endpoint for one in gateways))
+        Lakes(home).add(faulty, credentials)
+        stack.callback(Lakes(home).remove, LAKE)
+        yield Stage(home, store, credentials, tuple(gateways), record, disk)

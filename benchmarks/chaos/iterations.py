@@ -1,0 +1,260 @@
+"""One round: applications at work under faults, then peace, the sweep, and the proofs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from benchmarks.chaos import invariants as proofs
+from benchmarks.chaos import machine_view as machineview
+from benchmarks.chaos import operations, schedule
+from benchmarks.chaos import request_faults as requestfaults
+from benchmarks.chaos import supervisor_process as supervising
+from benchmarks.chaos.environment import LAKE, Stage
+from benchmarks.chaos.faults import Plan
+from benchmarks.chaos.history import Found, Outcome, Told
+from benchmarks.chaos.invariants import Ended
+from benchmarks.chaos.journal import read
+from benchmarks.chaos.lake_view import LakeView
+from benchmarks.chaos.operations import APPEND, PARTITIONS, QUERY, SEED_JOB, WRITES, Job, Work
+from benchmarks.chaos.process_faults import Strikes, thaw
+from penstock.catalog.database import Database
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize
+from penstock.engine.engine import Engine
+from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.supervisor import over
+from penstock.lake.sweep import sweep
+from penstock.processes import ProcessId
+
+BASE_PREFIX = "chaos"
+
+_SIZE = ProcessSize(1, 512 << 20)
+_SEED_ROWS = 30
+_TIME_LIMIT_SECONDS = 420.0
+_PATIENCE_SECONDS = 600.0
+_LOOK_SECONDS = 0.5
+_FAREWELL_SECONDS = 60.0
+_STRIKING = (0.0, 30.0)
+"""Seconds after the first context is up between which processes are struck."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """`outcomes` of jobs by kind and end; `broken` by proof; `faults` as they were recorded."""
+
+    seed: str
+    jobs: int
+    outcomes: Mapping[str, int]
+    applications: Mapping[str, int]
+    requests: Mapping[str, int]
+    faults: Sequence[Mapping[str, Any]]
+    swept: Mapping[str, int]
+    broken: Mapping[str, Sequence[str]]
+    seconds: float
+    details: Sequence[Mapping[str, Any]]
+
+
+def make_base(stage: Stage, scratch: Path) -> None:
+    """The table of known rows, once for a run, by Spark: what it writes has check sums, DuckDB's files have none."""
+    (ended,) = _Play(stage, "", scratch, BASE_PREFIX, [operations.base_work()]).run(strikes=0)
+    assert [told.outcome for told in ended.journal.told] == [Outcome.DONE], _detail(ended)
+
+
+def play(stage: Stage, seed: str, scratch: Path, *, jobs: int, strikes: int) -> Result:
+    """A round under faults. `scratch` is an empty directory of its own; what applications tell stays there."""
+    works = operations.works(seed, jobs=jobs)
+    return _judged(stage, seed, scratch, works, plan=requestfaults.usual(seed), strikes=strikes)
+
+
+def peace(stage: Stage, seed: str, scratch: Path) -> Result:
+    """A round without any fault, after those with them."""
+    return _judged(stage, seed, scratch, [operations.asking(seed)], plan=None, strikes=0)
+
+
+def _judged(
+    stage: Stage, seed: str, scratch: Path, works: Sequence[Work], *, plan: Plan | None, strikes: int
+) -> Result:
+    begun = time.monotonic()
+    known = len(_lines(stage.record))
+    before = _requests(stage)
+    prefix = f"chaos/{scratch.name}"
+    view = LakeView(stage.client(), stage.store.bucket, prefix, scratch)
+    tables = operations.tables(works)
+    seeds = {table: _seeded(view, table) for table in tables}
+    for gateway in stage.gateways:
+        gateway.follow(plan or Plan(""))
+    ended = _Play(stage, seed, scratch, prefix, works).run(strikes)
+    requests = _requests(stage) - before
+    now = datetime.now(timezone.utc)
+    swept = sweep(stage.store, stage.credentials, f"{prefix}/", before=now, dry_run=False)
+    expected = {job.id: view.answer(job.query) for work in works for job in work.jobs() if job.kind == QUERY}
+    broken = {
+        "every committed row once, none of an uncommitted job": _written(view, ended, seeds),
+        "every answer right": proofs.reads(ended, expected),
+        "nothing left in the lake": proofs.nothing_left(view.leftovers(tables)),
+        "nothing left on the machine": machineview.left_of(stage.home, [one.application.id for one in ended]),
+        "every state true": proofs.states(ended),
+        "every error understandable": proofs.errors(ended),
+        "without faults nothing fails": proofs.undisturbed(ended) if plan is None else [],
+    }
+    return Result(
+        seed=seed,
+        jobs=sum(len(one.journal.told) for one in ended),
+        outcomes=_outcomes(ended),
+        applications=Counter(one.application.state.value for one in ended),
+        requests=requests,
+        faults=_lines(stage.record)[known:],
+        swept=Counter(f"{one.kind} {one.action}" for one in swept.found),
+        broken=broken,
+        seconds=round(time.monotonic() - begun, 1),
+        details=[_detail(one) for one in ended],
+    )
+
+
+class _Play:
+    """The applications of a round at work, until all have ended."""
+
+    def __init__(self, stage: Stage, seed: str, scratch: Path, prefix: str, works: Sequence[Work]) -> None:
+        self._stage = stage
+        self._seed = seed
+        self._scratch = scratch
+        self._prefix = prefix
+        self._works = works
+        self._engine = Engine(stage.home, supervising.SpreadBackend(stage.home))
+        self._supervisors: dict[str, subprocess.Popen[bytes]] = {}
+
+    def run(self, strikes: int) -> list[Ended]:
+        known = len(_lines(self._stage.record))
+        submitted = [(work, self._submit(work).id) for work in self._works]
+        planned = schedule.strikes(
+            self._seed, count=strikes, within=_STRIKING, store=self._stage.store.kind, small_disk=bool(self._stage.disk)
+        )
+        with Strikes(
+            self._stage.home,
+            planned,
+            gateways=self._stage.gateways,
+            supervisors=self._alive,
+            begun=lambda: any(self._journal(work).exists() for work in self._works),
+            record=self._stage.record,
+            disk=self._stage.disk,
+        ) as striking:
+            self._await([name for _, name in submitted])
+        if striking.failure is not None:
+            raise striking.failure
+        self._stage.restore()
+        for supervisor in self._supervisors.values():
+            supervisor.wait(timeout=_FAREWELL_SECONDS)
+        victims = [line["victim"] for line in _lines(self._stage.record)[known:] if "victim" in line]
+        struck = {victim["application"] for victim in victims if victim["role"] != schedule.SUPERVISOR}
+        return [
+            Ended(work, self._engine.get(name), read(self._journal(work), work), name in struck)
+            for work, name in submitted
+        ]
+
+    def _submit(self, work: Work) -> Application:
+        lanes = self._scratch / f"{work.name}.json"
+        lanes.write_text(json.dumps([[job.as_json() for job in lane] for lane in work.lanes]), encoding="utf-8")
+        lake = self._stage.store.root
+        places = (f"{lake}/{self._prefix}", f"{lake}/{BASE_PREFIX}/{operations.BASE}")
+        application = self._engine.submit(
+            ApplicationSpec(
+                application=str(Path(__file__).with_name("application.py")),
+                size=ClusterSize(_SIZE, _SIZE, work.executors),
+                name=f"chaos-{work.name}",
+                arguments=(str(lanes), str(self._journal(work)), *places),
+                lake=LAKE,
+                settings=work.settings,
+                time_limit_seconds=_TIME_LIMIT_SECONDS,
+            )
+        )
+        log = self._scratch / "supervisors.log"
+        self._supervisors[application.id] = supervising.start(self._stage.home, application.id, log)
+        return application
+
+    def _journal(self, work: Work) -> Path:
+        return self._scratch / f"{work.name}.journal"
+
+    def _alive(self) -> list[tuple[str, ProcessId]]:
+        """Who looks after these applications now: processes of ours, or of the engine since."""
+        ours = [(name, ProcessId.of(process.pid)) for name, process in self._supervisors.items()]
+        alive = [(name, process) for name, process in ours if process is not None]
+        return [*alive, *machineview.attendants(self._stage.home)]
+
+    def _await(self, applications: Sequence[str]) -> None:
+        """Until all have ended and nothing of their clusters is left. Who is left alone finds somebody else, as the
+        service sees to it."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        left = list(applications)
+        while left and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+            # One that was killed is no process any more once somebody has asked. While all are, an application that
+            # nobody looks after waits for a slow start, and the engine's would put executors on one host.
+            ended = [supervisor for supervisor in self._supervisors.values() if supervisor.poll() is not None]
+            try:
+                left = [one for one in left if not over(self._engine.get(one))]
+                if ended:
+                    self._engine.reconcile()
+            except CONNECTION_LOST:
+                Database(self._stage.home).up()
+        thaw(self._stage.home)
+        if left:
+            raise TimeoutError(f"{', '.join(left)} did not end within {_PATIENCE_SECONDS:.0f} s")
+
+
+def _seeded(view: LakeView, table: str) -> list[Told]:
+    """What is in a shared table before the round. It has to be there: who replaces a path that is being created adds to
+    it (docs/guide/filesystem.md)."""
+    if table not in operations.SHARED:
+        return []
+    view.make_table(table, _SEED_ROWS)
+    return [Told(Job(SEED_JOB, APPEND, table, _SEED_ROWS, len(PARTITIONS), PARTITIONS), Outcome.DONE, 0.0, 0.0)]
+
+
+def _written(view: LakeView, ended: Sequence[Ended], seeds: Mapping[str, Sequence[Told]]) -> list[str]:
+    found = {table: _rows(view, table) for table in seeds}
+    unreadable = [f"{table} cannot be read: {rows}" for table, rows in found.items() if isinstance(rows, str)]
+    readable = {table: rows for table, rows in found.items() if not isinstance(rows, str)}
+    return unreadable + proofs.writes(ended, {table: seeds[table] for table in readable}, readable)
+
+
+def _rows(view: LakeView, table: str) -> list[Found] | str:
+    try:
+        return view.rows(table)
+    except duckdb.Error as error:
+        return str(error).splitlines()[0]
+
+
+def _requests(stage: Stage) -> Counter[str]:
+    return sum((gateway.requests() for gateway in stage.gateways), Counter())
+
+
+def _lines(record: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
+
+
+def _outcomes(finished: Sequence[Ended]) -> Mapping[str, int]:
+    told = [told for one in finished for told in one.journal.told]
+    kind = {job: "write" if job in WRITES else "read" for job in {one.job.kind for one in told}}
+    return Counter(
+        f"{kind[one.job.kind]}{' without enough memory' * one.job.starves} {one.outcome.value}" for one in told
+    )
+
+
+def _detail(ended: Ended) -> dict[str, Any]:
+    application = ended.application
+    return {
+        "work": ended.work.name,
+        "application": application.id,
+        "state": application.state.value,
+        "reason": None if application.reason is None else vars(application.reason),
+        "causes": {job: list(causes) for job, causes in ended.journal.causes.items()},
+    }

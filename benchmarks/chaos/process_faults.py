@@ -1,0 +1,171 @@
+"""Carries a schedule out: finds the process that is meant, strikes it, and sets right what is not an application's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chaos import schedule
+from benchmarks.chaos.disk import SmallDisk
+from benchmarks.chaos.gateways import Gateway
+from benchmarks.chaos.schedule import Strike
+from penstock.catalog.database import Database
+from penstock.errors import PenstockError
+from penstock.home import Home, read_json
+from penstock.lake.ceph.cluster import Ceph
+from penstock.lake.embedded import EmbeddedLake
+from penstock.processes import ProcessId
+
+# What the schedule calls them, and what Ceph's own list does.
+_CEPH_KINDS = {schedule.OSD: "osd", schedule.MONITOR: "monitor", schedule.RADOS_GATEWAY: "gateway"}
+_LEAST_FREE = 64 << 10
+_LOOK_SECONDS = 0.2
+
+
+class Strikes:
+    """A thread that strikes at its moments, counted from when the work has `begun`, until it is over; then everything
+    goes on that was stopped."""
+
+    def __init__(
+        self,
+        home: Home,
+        planned: Sequence[Strike],
+        *,
+        gateways: Sequence[Gateway],
+        supervisors: Callable[[], Sequence[tuple[str, ProcessId]]],
+        begun: Callable[[], bool],
+        record: Path,
+        disk: SmallDisk | None = None,
+    ) -> None:
+        self._home = home
+        self._planned = planned
+        self._gateways = gateways
+        self._supervisors = supervisors
+        self._begun = begun
+        self._record = record
+        self._disk = disk
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="strikes")
+        self.failure: BaseException | None = None
+
+    def __enter__(self) -> Strikes:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._begun():
+                if self._over.wait(_LOOK_SECONDS):
+                    return
+            begun = time.monotonic()
+            for strike in self._planned:
+                if self._over.wait(max(0.0, begun + strike.at - time.monotonic())):
+                    return
+                self._carry_out(strike)
+        except BaseException as error:  # what ends a thread must not pass for a round without faults
+            self.failure = error
+
+    def _carry_out(self, strike: Strike) -> None:
+        if strike.victim == schedule.GATEWAY:
+            self._gateway(strike, _one_of(self._gateways, strike))
+        elif strike.victim == schedule.DISK:
+            self._fill(strike)
+        else:
+            self._process(strike)
+
+    def _gateway(self, strike: Strike, gateway: Gateway) -> None:
+        self._write_down(strike, gateway=gateway.name, pid=gateway.pid)
+        if strike.action == schedule.KILL:
+            gateway.kill()
+            thaw(self._home)
+            self._over.wait(strike.seconds)
+            gateway.start_again()
+        else:
+            gateway.stop()
+            self._over.wait(strike.seconds)
+            gateway.go_on()
+
+    def _fill(self, strike: Strike) -> None:
+        assert self._disk is not None
+        self._write_down(strike, directory=str(self._disk.directory))
+        with self._disk.filled(but=_LEAST_FREE):
+            self._over.wait(strike.seconds)
+
+    def _process(self, strike: Strike) -> None:
+        found = self._victims(strike.victim)
+        if not found:
+            return
+        name, process = _one_of(found, strike)
+        victim = {"application": name, "pid": process.pid, "role": strike.victim}
+        self._write_down(strike, victim=victim)
+        with contextlib.suppress(ProcessLookupError):
+            if strike.action == schedule.KILL:
+                os.kill(process.pid, signal.SIGKILL)
+            else:
+                os.kill(process.pid, signal.SIGSTOP)
+        self._over.wait(strike.seconds)
+        if strike.action == schedule.STOP and process.alive():
+            os.kill(process.pid, signal.SIGCONT)
+        elif strike.victim == schedule.STORE:
+            # As the next command that needs it would.
+            EmbeddedLake(self._home).up()
+        elif strike.victim in _CEPH_KINDS:
+            Ceph(self._home).start(name)
+
+    def _victims(self, victim: str) -> Sequence[tuple[str, ProcessId]]:
+        if victim == schedule.SUPERVISOR:
+            return self._supervisors()
+        if victim == schedule.DATABASE:
+            return _known("", Database(self._home).process())
+        if victim == schedule.STORE:
+            pid = EmbeddedLake(self._home).status().process_id
+            return _known("", ProcessId.of(pid) if pid else None)
+        if victim in _CEPH_KINDS:
+            daemons = Ceph(self._home).daemons()
+            return [(one.name, one.process) for one in daemons if one.kind == _CEPH_KINDS[victim] and one.process]
+        return [(name, process) for name, role, process in cluster_processes(self._home) if role == victim]
+
+    def _write_down(self, strike: Strike, **more: Any) -> None:
+        line = {"at": datetime.now(timezone.utc).isoformat(), "kind": strike.kind, "seconds": strike.seconds, **more}
+        with self._record.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def cluster_processes(home: Home) -> list[tuple[str, str, ProcessId]]:
+    """Application, role and process of everything that runs now."""
+    found = []
+    for directory in home.applications.iterdir() if home.applications.exists() else ():
+        with contextlib.suppress(OSError, PenstockError):
+            status = read_json(directory / "cluster" / "status.json") or {}
+            roles = [("keeper", status.get("keeper")), ("driver", status.get("driver"))]
+            roles += [("executor", executor) for executor in status.get("executors", {}).values()]
+            processes = [(role, ProcessId.from_json(known)) for role, known in roles if known]
+            found += [(directory.name, role, process) for role, process in processes if process.alive()]
+    return found
+
+
+def thaw(home: Home) -> None:
+    """A gateway that was killed cannot let go on what it had stopped."""
+    for _, _, process in cluster_processes(home):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGCONT)
+
+
+def _known(name: str, process: ProcessId | None) -> list[tuple[str, ProcessId]]:
+    return [] if process is None else [(name, process)]
+
+
+def _one_of(found: Sequence[Any], strike: Strike) -> Any:
+    return found[int(strike.chance * len(found))]

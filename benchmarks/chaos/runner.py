@@ -1,0 +1,94 @@
+"""Jobs under faults, and proofs of every row: `python -m benchmarks.chaos.runner --seed 7 --jobs 200 --minutes 10`.
+
+Each round is three applications on real clusters, two that write and one that asks, over a lake behind gateways that
+misbehave by a seeded plan, while processes are killed and stopped. A round that broke something is played again by its
+own seed: `--seed 7/3 --rounds 1`. What the rounds left to look at (journals, faults, supervisors' words) is in the
+directory that is told at the end. Ends with 1 where a proof does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.chaos import environment as stage
+from benchmarks.chaos import report
+from benchmarks.chaos.environment import Stage
+from benchmarks.chaos.iterations import Result, make_base, peace, play
+
+JOBS_A_ROUND = 48
+STRIKES_A_ROUND = 5
+SUMMARY = "summary.json"
+
+
+def rounds(
+    here: Stage, directory: Path, *, seed: str, jobs: int, minutes: float, only: int | None = None
+) -> Iterator[Result]:
+    """Until so many jobs were begun, or the minutes are over; a round that was begun is ended, and then there is one
+    without faults."""
+    (directory / "base").mkdir()
+    make_base(here, directory / "base")
+    deadline = time.monotonic() + minutes * 60
+    done = played = 0
+    while done < jobs and time.monotonic() < deadline and played != only:
+        name = seed if only == 1 else f"{seed}/{played}"
+        scratch = directory / f"round-{played}-{int(time.time())}"
+        scratch.mkdir(parents=True)
+        result = play(here, name, scratch, jobs=min(JOBS_A_ROUND, jobs), strikes=STRIKES_A_ROUND)
+        done, played = done + result.jobs, played + 1
+        yield result
+    (directory / "peace").mkdir()
+    yield peace(here, seed, directory / "peace")
+
+
+def run(options: argparse.Namespace) -> list[Result]:
+    if options.directory:
+        options.directory.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-", dir=options.directory))
+    results = []
+    home = stage.existing_home(options.home) if options.home else stage.own_home(directory / "home")
+    with home as found, stage.on(found, directory, lake=options.lake, disk_megabytes=options.small_disk) as here:
+        for result in rounds(
+            here, directory, seed=options.seed, jobs=options.jobs, minutes=options.minutes, only=options.rounds
+        ):
+            results.append(result)
+            if options.json:
+                print(json.dumps(asdict(result), default=str), flush=True)
+            broken = sum(map(len, result.broken.values()))
+            said = f"{result.jobs} jobs, {len(result.faults)} faults, {result.seconds:.0f} s"
+            print(f"seed {result.seed}: {said}, {broken or 'no'} violations", file=sys.stderr, flush=True)
+            # After each round, for whoever ends a run before its time.
+            (directory / SUMMARY).write_text(json.dumps(report.summary(results), indent=2) + "\n", encoding="utf-8")
+    if options.json:
+        print(json.dumps({"summary": report.summary(results)}))
+    else:
+        print(report.text(results))
+    print(f"\nrecords: {directory} ({SUMMARY} has the tables)", file=sys.stderr)
+    return results
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", default=str(int(time.time())), help="the same seed plays the same work and faults")
+    parser.add_argument("--jobs", type=int, default=200, help="writes and queries in all")
+    parser.add_argument("--minutes", type=float, default=10.0, help="no round begins later than this")
+    parser.add_argument("--rounds", type=int, help="at most so many; with 1 the seed is the round's own")
+    parser.add_argument("--lake", help="a lake of --home's, such as ceph; the default is an embedded one")
+    parser.add_argument("--home", type=Path, help="a state directory that is there; the default is one of its own")
+    parser.add_argument("--small-disk", type=int, default=0, metavar="MB", help="so large, and filled at times (root)")
+    parser.add_argument("--directory", type=Path, help="where records go; the default is the system's temporary one")
+    parser.add_argument(
+        "--json", action="store_true", help="every round with its raw records, a line of JSON each; the last sums up"
+    )
+    results = run(parser.parse_args(arguments))
+    return 1 if report.violations(results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Which process is struck when: a seeded plan of a round's process faults. Pure; `process_faults.py` carries it out.
+
+These come by the clock, whatever happens then. Kills at a chosen request (in a task's upload, in the decision, in the
+commit) are faults of requests, `faults.KillClient` and `faults.StopClient`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+KILL, STOP = "kill", "stop"
+
+GATEWAY, STORE, DATABASE = "gateway", "store", "database"
+SUPERVISOR, KEEPER, DRIVER, EXECUTOR = "supervisor", "keeper", "driver", "executor"
+DISK = "disk"
+OSD, MONITOR, RADOS_GATEWAY = "osd", "monitor", "rados gateway"
+
+# How often one of them is struck, against the others. A keeper or driver that is killed takes its application along.
+_WEIGHTS = {
+    (GATEWAY, KILL): 4,
+    (GATEWAY, STOP): 3,
+    (DATABASE, KILL): 3,
+    (DATABASE, STOP): 2,
+    (SUPERVISOR, KILL): 4,
+    (SUPERVISOR, STOP): 1,
+    (KEEPER, KILL): 1,
+    (DRIVER, KILL): 1,
+    (DRIVER, STOP): 1,
+    (EXECUTOR, KILL): 4,
+    (EXECUTOR, STOP): 2,
+}
+EMBEDDED, CEPH = "embedded", "ceph"
+# By the kind of the store.
+_STORES = {
+    EMBEDDED: {(STORE, KILL): 2, (STORE, STOP): 3},
+    CEPH: {
+        (OSD, KILL): 4,
+        (OSD, STOP): 3,
+        (MONITOR, KILL): 2,
+        (MONITOR, STOP): 1,
+        (RADOS_GATEWAY, KILL): 4,
+        (RADOS_GATEWAY, STOP): 3,
+    },
+}
+_FULL = {(DISK, "fill"): 3}
+
+
+@dataclass(frozen=True)
+class Strike:
+    """`at` seconds after the work has begun; what is stopped goes on, and what is killed and is no part of an
+    application is started again, after `seconds`. `chance` of [0, 1) chooses among several victims."""
+
+    at: float
+    victim: str
+    action: str
+    seconds: float
+    chance: float
+
+    @property
+    def kind(self) -> str:
+        return {KILL: f"{self.victim} killed", STOP: f"{self.victim} stopped"}.get(self.action, "disk full")
+
+
+def strikes(
+    seed: str, *, count: int, within: tuple[float, float], store: str = EMBEDDED, small_disk: bool = False
+) -> Sequence[Strike]:
+    """So many, in their order, at moments of this interval. `store` is what kind there is; of one of another kind
+    nothing is struck. `small_disk`: there is one that can be filled."""
+    chance = random.Random(seed)
+    weights = {**_WEIGHTS, **_STORES.get(store, {}), **(_FULL if small_disk else {})}
+    chosen = chance.choices(list(weights), list(weights.values()), k=count)
+    moments = sorted(chance.uniform(*within) for _ in range(count))
+    return [
+        Strike(at, victim, action, chance.uniform(1.0, 5.0), chance.random())
+        for at, (victim, action) in zip(moments, chosen, strict=True)
+    ]

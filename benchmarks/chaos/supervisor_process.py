@@ -1,0 +1,44 @@
+"""A supervisor of one application: `python -m benchmarks.chaos.supervisor_process HOME APPLICATION`.
+
+As `penstock.engine.background`, but each executor has an address of its own: Spark starts a speculative copy of a task
+only where no other attempt of it runs, and all executors of a machine would be one place.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.chaos.gateways import ROOT
+from penstock.clusters import keeper
+from penstock.clusters.local import LocalBackend
+from penstock.engine.engine import Engine
+from penstock.home import Home, read_json, write_json
+
+_CROWDED = 8.0
+
+
+class SpreadBackend(LocalBackend):
+    """All of 127.0.0.0/8 is this machine."""
+
+    def _start_keeper(self, directory: Path) -> None:
+        file = directory / "private" / "plan.json"
+        plan = read_json(file)
+        plan["executor"] += ["--host", f"127.0.1.{keeper.EXECUTOR_TOKEN}"]
+        write_json(file, plan)
+        super()._start_keeper(directory)
+
+
+def start(home: Home, application_id: str, log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "benchmarks.chaos.supervisor_process", str(home.root), application_id]
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+
+
+if __name__ == "__main__":
+    chosen = Home(Path(sys.argv[1]))
+    # More than cores are promised elsewhere: they are to meet at the tables, not to wait for each other.
+    Engine(chosen, SpreadBackend(chosen)).supervise(sys.argv[2], cores_per_core=_CROWDED)

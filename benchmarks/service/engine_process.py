@@ -1,0 +1,15 @@
+"""A whole service at work, to be killed: `python -m benchmarks.service.engine_process HOME PORT`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from penstock.home import Home
+from penstock.service import serving
+from penstock.service.listening import Listening
+from tests.support.fake_engine import PretendingEngine
+
+if __name__ == "__main__":
+    serving.Engine = PretendingEngine  # type: ignore[misc]
+    serving.serve(Home(Path(sys.argv[1])), Listening(port=int(sys.argv[2])), log_level="warning")

@@ -1,0 +1,49 @@
+"""A service whose application writes a log at a set rate: `python -m benchmarks.service.followed_process HOME PORT`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from penstock.clusters.base import READ_AT_ONCE, Handle
+from penstock.home import Home
+from penstock.service import serving
+from penstock.service.listening import Listening
+from tests.support.fake_engine import PretendedBackend, PretendingEngine
+
+BYTES_PER_SECOND = int(os.environ.get("LOG_BYTES_PER_SECOND", "50000"))
+SECONDS = float(os.environ.get("LOG_SECONDS", "20"))
+LENGTH = int(BYTES_PER_SECOND * SECONDS)
+_LINE = b"26/11/21 12:00:00.000 INFO TaskSetManager: Finished task 0.0 in stage 0.0 (TID 0) in 12 ms on host (1/1)\n"
+
+
+def content(start: int, end: int) -> bytes:
+    """Of the log: the same line over and over, so that any part of it can be told."""
+    first = start // len(_LINE)
+    lines = (end - 1) // len(_LINE) - first + 1 if end > start else 0
+    return (_LINE * lines)[start - first * len(_LINE) :][: end - start]
+
+
+class Writing(PretendedBackend):
+    def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
+        try:
+            age = time.time() - self._directory(handle).stat().st_mtime
+        except FileNotFoundError:
+            return b""
+        return content(start, max(start, min(int(age * BYTES_PER_SECOND), start + at_most, LENGTH)))
+
+
+class Followed(PretendingEngine):
+    def __init__(self, home: Home) -> None:
+        super().__init__(home, Writing(home, seconds=SECONDS))
+
+    def _kept(self, *_: Any, start: int = 0, length: int | None = None) -> bytes:
+        return content(start, max(start, min(LENGTH, LENGTH if length is None else start + length)))
+
+
+if __name__ == "__main__":
+    serving.Engine = Followed  # type: ignore[misc]
+    serving.serve(Home(Path(sys.argv[1])), Listening(port=int(sys.argv[2])), log_level="warning")

@@ -1,0 +1,22 @@
+"""The command line of what is measured over many made-up applications."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.service.reporting import told
+from penstock.home import Home
+
+
+def measured(load: str, about: str | None, run: Callable[[Home, int], Mapping[str, Any]]) -> int:
+    """Run it in the home and with as many as asked for; the exit code, see `told`."""
+    options = argparse.ArgumentParser(description=about)
+    options.add_argument("home", type=Path)
+    options.add_argument("--applications", type=int, default=10_000)
+    given = options.parse_args()
+    home = Home(given.home.absolute())
+    home.create()
+    return told(home, load, run(home, given.applications))

@@ -1,0 +1,32 @@
+"""A browser, a made-up service, and the console opened in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.browser import Browser, Page
+from tests.support.console.fake_service import TOKEN, FakeService, serving
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser.started(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with serving() as fake:
+        yield fake
+
+
+@pytest.fixture
+def page(browser: Browser, service: FakeService) -> Iterator[Page]:
+    """Signed in, with all applications shown, and listening."""
+    opened = browser.open(f"{service.url}#token={TOKEN}")
+    opened.until("document.querySelectorAll('.applications tbody tr').length > 5")
+    opened.until("document.querySelector('.link-state.on') !== null")
+    yield opened
+    opened.close()

@@ -1,0 +1,172 @@
+"""Every kind of page draws itself in a real browser: without a network, in light and dark, on a phone and on paper."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.lab import price
+from penstock.lab.records import Run
+from penstock.lab.report import make
+from penstock.lab.report import price as price_report
+from penstock.prices import pricefile
+from tests.support.browser import Browser, Page
+from tests.unit.lab import lab_runs, store_runs
+from tests.unit.lab.test_reports import run as tpcds_run
+from tests.unit.lab.test_reports import starts_run
+
+PAGES: dict[str, Callable[[], list[Run]]] = {
+    "queries": lambda: [tpcds_run()],
+    "queries compared": lambda: [tpcds_run(arm="plain Spark", rounds=3), tpcds_run(rounds=3)],
+    "starts": lambda: [starts_run("Penstock", 6), starts_run("plain Spark", 12)],
+    "timed work": lambda: [lab_runs.terasort()],
+    "a wrong result": lambda: [lab_runs.terasort_gone_wrong()],
+    "nothing measured": lambda: [lab_runs.run("terasort", [], outcome="unfinished", settings={"spark.x": "1"})],
+    "throughput against clients": lambda: [lab_runs.dfsio()],
+    "load": lambda: [lab_runs.objects()],
+    "timed work compared": lambda: [lab_runs.terasort(seconds=20, arm="plain"), lab_runs.terasort()],
+    "many arms": lambda: [
+        lab_runs.dfsio(arm="S3A"),
+        lab_runs.dfsio(arm="cache", faster=1.4),
+        lab_runs.dfsio(arm="far"),
+    ],
+    "stores": store_runs.eight,
+    "sizes": lambda: [
+        lab_runs.terasort(seconds=12 / n, size=lab_runs.size(n), arm=f"{n} executors") for n in (1, 2, 4)
+    ],
+}
+
+
+def prices() -> str:
+    """The page of `penstock lab price`, which needs more than runs."""
+    runs = PAGES["sizes"]()
+    asked = price_report.Question(pricefile.prices(), [price.protection("3x"), price.protection("4+2")], 1e15)
+    return make.write(price_report.document(runs, asked), runs, "html")
+
+
+A4_BETWEEN_MARGINS = 703
+"""CSS pixels: 210 mm less the page's margins of 12 mm each."""
+
+UNSEEN_PLOTS = """[...document.querySelectorAll('.plot [role=img]')].filter((plot) => {
+  const svg = plot.querySelector('svg.main-svg');
+  const box = svg && svg.getBoundingClientRect();
+  const marks = plot.querySelectorAll('.trace, .bars .point, .boxlayer .box, .text').length;
+  return !box || box.width < 100 || box.height < 50 || !marks || !plot.getAttribute('aria-label').trim();
+}).map((plot) => plot.id)"""
+
+BEYOND_THE_EDGE = """(() => {
+  const reaches = (part, edge) => part.getBoundingClientRect().right > edge.getBoundingClientRect().right + 1;
+  const parts = [...document.querySelectorAll('main *:not(svg *)')].filter((part) => reaches(part, document.body));
+  const texts = [...document.querySelectorAll(".plot svg text")];
+  const labels = texts.filter((text) => reaches(text, text.closest(".plot")));
+  return [...parts, ...labels].map((part) => `${part.tagName} ${part.textContent.slice(0, 40)}`);
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser.started(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module", params=[*PAGES, "prices"], ids=lambda name: name.replace(" ", "-"))
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    page = tmp_path_factory.mktemp("a report") / "report.html"
+    text = prices() if request.param == "prices" else make.as_html(PAGES[request.param]())
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+@pytest.fixture(scope="module")
+def light(browser: Browser, report: Path) -> Iterator[Page]:
+    page = browser.open(report)
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def dark(browser: Browser, report: Path) -> Iterator[Page]:
+    page = browser.open(report, dark=True)
+    yield page
+    page.close()
+
+
+def test_a_page_draws_all_its_plots_and_asks_for_nothing_but_itself(light: Page, report: Path) -> None:
+    assert light.problems == []
+    assert light.requested == [report.as_uri()]
+    plots = report.read_text(encoding="utf-8").count('role="img"')
+    assert light.evaluate("document.querySelectorAll('.plot svg.main-svg:first-child').length") == plots
+    assert light.evaluate(UNSEEN_PLOTS) == []
+    assert colours(light) == ("rgb(255, 255, 255)", "rgb(20, 32, 43)")
+
+
+def test_every_plot_is_told_in_words_to_those_who_cannot_see_it(light: Page) -> None:
+    light.call("Accessibility.enable")
+    nodes = light.call("Accessibility.getFullAXTree")["nodes"]
+    told = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") in ("img", "image")]
+    assert len([text for text in told if len(text) > 10]) >= light.evaluate("document.querySelectorAll('.plot').length")
+
+
+def test_a_phone_scrolls_a_page_in_one_direction_only(light: Page) -> None:
+    light.resize(390, 844)
+    assert light.evaluate("document.documentElement.scrollWidth") <= 390
+    assert light.evaluate(UNSEEN_PLOTS) == []
+
+
+def test_a_page_is_dark_where_the_reader_likes_it_dark(dark: Page) -> None:
+    assert dark.problems == []
+    assert dark.evaluate(UNSEEN_PLOTS) == []
+    assert colours(dark) == ("rgb(16, 23, 30)", "rgb(232, 237, 241)")
+
+
+def test_a_page_that_is_dark_on_the_screen_is_printed_whole_in_ink_on_paper(dark: Page) -> None:
+    paper, _ = colours(dark)
+    printed = dark.pdf()
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
+    assert _fill(paper) not in _drawing(printed)
+    assert colours(dark)[0] == paper, "it stayed as it was printed"
+
+    dark.call("Emulation.setEmulatedMedia", media="print")
+    dark.resize(A4_BETWEEN_MARGINS, 1000)
+    dark.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert dark.evaluate(BEYOND_THE_EDGE) == []
+    assert dark.evaluate(UNSEEN_PLOTS) == []
+    assert dark.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+
+
+def test_a_table_that_is_wider_than_a_phone_is_scrolled_by_keyboard_too(browser: Browser, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text(make.as_html([lab_runs.objects()]), encoding="utf-8")
+    page = browser.open(report, width=390, height=844)
+    wide = "[...document.querySelectorAll('.table')].filter((part) => part.scrollWidth > part.clientWidth)"
+    assert page.evaluate(f"{wide}.length") > 0
+    assert page.evaluate(f"{wide}.every((part) => {{ part.focus(); return document.activeElement === part; }})")
+    page.close()
+
+
+def colours(page: Page) -> tuple[str, str]:
+    """(paper, ink), after checking that what plots draw has a colour of the style sheet, too."""
+    drawn = page.evaluate("[...document.querySelectorAll('svg text')].map((text) => getComputedStyle(text).fill)")
+    assert "rgb(0, 0, 0)" not in drawn, "a colour of the style sheet did not arrive"
+    paper = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    return paper, page.evaluate("getComputedStyle(document.querySelector('table td')).color")
+
+
+def _drawing(pdf: bytes) -> bytes:
+    """The drawing instructions of a PDF: its deflated streams but the fonts, which Chromium deflates as well."""
+    streams = re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL)
+    found = [zlib.decompress(stream) for stream in streams if stream.startswith(b"x\x9c")]
+    assert any(b" rg" in instructions for instructions in found), "no instruction was found"
+    return b"\n".join(found)
+
+
+def _fill(colour: str) -> bytes:
+    """`rgb(16, 23, 30)` as a PDF says it: `.0627 .0902 .1176 rg`."""
+    shares = [
+        f"{int(value) / 255:.4f}".lstrip("0").rstrip("0").rstrip(".") or "0" for value in re.findall(r"\d+", colour)
+    ]
+    return f"{' '.join(shares)} rg".encode()

@@ -1,0 +1,135 @@
+"""Clusters on a Kubernetes: what holds for those of this machine holds for them, and nothing of them stays.
+
+`PENSTOCK_TEST_CLUSTER` names the cluster file of a Kubernetes that may be used for it (`penstock cluster example`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.clusters.base import Launch, Phase
+from penstock.clusters.kubernetes import places
+from penstock.clusters.kubernetes.backend import KubernetesBackend
+from penstock.clusters.kubernetes.target import Target, read_target
+from penstock.home import Home
+from tests.support.cluster_backend_contract import COUNTS_AND_WAITS, SAYS_AND_ENDS, ClusterBackendContract, until
+from tests.support.waiting import within
+
+FILE = os.environ.get("PENSTOCK_TEST_CLUSTER")
+
+pytestmark = [pytest.mark.skipif(FILE is None, reason="PENSTOCK_TEST_CLUSTER names no cluster file")]
+
+
+@pytest.fixture
+def target() -> Target:
+    return read_target(Path(str(FILE)))
+
+
+@pytest.fixture
+def backend(tmp_path: Path, target: Target) -> Iterator[KubernetesBackend]:
+    backend = KubernetesBackend(Home(tmp_path / "home"), target)
+    yield backend
+    left = objects(backend)
+    for name in left:
+        backend.release(backend.handle(name))
+    assert left == set(), "a test left applications on the cluster"
+
+
+def objects(backend: KubernetesBackend) -> set[str]:
+    """The applications that have an object in the namespace."""
+    found = set()
+    for kind in ("pods", "secrets", "configmaps", "services", "persistentvolumeclaims"):
+        path = f"/api/v1/namespaces/{backend.target.namespace}/{kind}"
+        listed = backend.api.get(path, labelSelector=places.APPLICATION_LABEL).get("items") or []
+        found |= {item["metadata"]["labels"][places.APPLICATION_LABEL] for item in listed}
+    return found
+
+
+def delete_pods(backend: KubernetesBackend, application_id: str, role: str, *, grace_seconds: int) -> None:
+    selector = f"{places.APPLICATION_LABEL}={application_id},{places.ROLE_LABEL}={role}"
+    path = f"/api/v1/namespaces/{backend.target.namespace}/pods"
+    backend.api.delete(path, grace_seconds=grace_seconds, labelSelector=selector)
+
+
+class TestKubernetesBackend(ClusterBackendContract):
+    def left_of(self, backend: KubernetesBackend, application_id: str) -> list[str]:  # type: ignore[override]
+        """Containers of the driver and of executors that still run."""
+        path = f"/api/v1/namespaces/{backend.target.namespace}/pods"
+        pods = backend.api.get(path, labelSelector=f"{places.APPLICATION_LABEL}={application_id}").get("items") or []
+        return [
+            f"{pod['metadata']['name']}/{status['name']}"
+            for pod in pods
+            for status in pod["status"].get("containerStatuses") or []
+            if "running" in status["state"] and status["name"] != places.KEEPER
+        ]
+
+    def test_another_engine_goes_on_where_one_stopped(
+        self, backend: KubernetesBackend, launch: Callable[..., Launch], tmp_path: Path
+    ) -> None:
+        wanted = launch(COUNTS_AND_WAITS)
+        backend.launch(wanted)
+        handle = backend.handle(wanted.application_id)
+        until(backend, handle, Phase.RUNNING)
+        other = KubernetesBackend(Home(tmp_path / "another home"), backend.target)
+        other.launch(wanted)
+        assert until(other, handle, Phase.RUNNING).spark_application_id
+        within(lambda: b"counted 10" in other.read(handle, "driver.out", 0))
+        other.stop(handle, grace_seconds=10)
+        assert other.observe(handle).phase is Phase.ENDED
+        other.release(handle)
+
+    def test_an_executor_that_is_killed_is_replaced_and_its_words_are_kept(
+        self, backend: KubernetesBackend, launch: Callable[..., Launch]
+    ) -> None:
+        wanted = launch(COUNTS_AND_WAITS)
+        handle = backend.handle(wanted.application_id)
+        backend.launch(wanted)
+        within(lambda: b"counted 10" in backend.read(handle, "driver.out", 0))
+        delete_pods(backend, wanted.application_id, places.EXECUTOR, grace_seconds=0)
+        within(lambda: backend.sizes(handle).get("executor-2.log", 0) > 0)
+        assert backend.observe(handle).phase is Phase.RUNNING
+        backend.stop(handle, grace_seconds=10)
+        kept = backend.collect(handle)
+        assert (kept / "executor-1.log").stat().st_size > 0
+        backend.release(handle)
+
+    def test_a_driver_that_somebody_deletes_is_lost_and_said_to_be(
+        self, backend: KubernetesBackend, launch: Callable[..., Launch]
+    ) -> None:
+        wanted = launch(COUNTS_AND_WAITS)
+        handle = backend.handle(wanted.application_id)
+        backend.launch(wanted)
+        until(backend, handle, Phase.RUNNING)
+        delete_pods(backend, wanted.application_id, places.DRIVER, grace_seconds=0)
+        within(lambda: backend.observe(handle).phase is Phase.LOST)
+        reason = backend.observe(handle).reason
+        assert reason is not None
+        assert reason.code == "driver_lost"
+        backend.stop(handle, grace_seconds=5)
+        backend.collect(handle)
+        backend.release(handle)
+        # Its executors were its own: Kubernetes takes them away.
+        within(lambda: objects(backend) == set())
+
+    def test_an_image_that_is_not_there_is_told(
+        self, target: Target, launch: Callable[..., Launch], tmp_path: Path
+    ) -> None:
+        from dataclasses import replace
+
+        wrong = replace(target, image="penstock.invalid/none:1", pull_policy="IfNotPresent")
+        backend = KubernetesBackend(Home(tmp_path / "home"), wrong)
+        wanted = launch(SAYS_AND_ENDS, "never")
+        handle = backend.handle(wanted.application_id)
+        backend.launch(wanted)
+        within(lambda: backend.observe(handle).reason is not None)
+        reason = backend.observe(handle).reason
+        assert reason is not None
+        assert reason.code == "image_pull_failed"
+        assert "penstock.invalid/none:1" in reason.message
+        backend.stop(handle, grace_seconds=0)
+        backend.release(handle)
+        assert objects(backend) == set()

@@ -1,0 +1,63 @@
+"""Two lakes of one home are two stores: measured in turns, each with what its own processes took, on one page."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.home import Home
+from penstock.lab import analysis, runner, stores
+from penstock.lab.bench import Bench
+from penstock.lab.experiment import Arm, Experiment, Plan
+from penstock.lab.progress import Terminal
+from penstock.lab.report import make
+from penstock.lab.suites.base import Suite
+from penstock.lab.suites.dfsio import Dfsio
+from penstock.lab.suites.objects import Objects
+from penstock.lake.embedded import EmbeddedLake
+from penstock.lake.objects import S3ObjectStore
+from penstock.lake.registry import Lakes
+
+SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 768 << 20), 1)
+
+
+@pytest.fixture
+def second(shared_home: Home) -> Iterator[str]:
+    """Another bucket of the embedded store, as a lake that Penstock did not start."""
+    lakes, embedded = Lakes(shared_home), EmbeddedLake(shared_home).ensure()
+    credentials = lakes.credentials_of(embedded)
+    lake = replace(embedded, name="second", bucket="second", kind="external")
+    S3ObjectStore(lake, credentials).create_bucket()
+    lakes.add(lake, credentials)
+    yield lake.name
+    lakes.remove(lake.name)
+
+
+def test_workloads_on_two_lakes_take_turns_and_make_one_page(shared_home: Home, second: str) -> None:
+    def on_both(suite: Suite) -> Experiment:
+        return Experiment([Arm(lake, suite, SIZE, lake) for lake in ("embedded", second)], Plan())
+
+    experiments = [
+        on_both(Dfsio(clients=(2,), file_size_bytes=1 << 20, files=2)),
+        on_both(Objects(mixes=("put",), size="64k", seconds=2, workers=(2,), objects=10)),
+    ]
+    measured = runner.measure_all(functools.partial(Bench.open, shared_home), experiments, Terminal(Console()))
+    runs = [run for ones in measured for run in ones]
+    assert [run.outcome for run in runs] == ["ok"] * 4, [run.of_kind("repetition") for run in runs]
+
+    for run, store in zip(runs, ("SeaweedFS", "external") * 2, strict=True):
+        assert run.description.lake["store"]["software"] == store
+    used = analysis.daemons(runs[0])["weed"]
+    assert used.core_seconds > 0
+    assert used.peak_memory_bytes
+    assert analysis.daemons(runs[1]) == {}, "of somebody else's store no process is known"
+
+    table = stores.matrix(runs)
+    assert [row.series for row in table.rows] == ["write", "read", ""]
+    assert all(len(row.cells) == 2 for row in table.rows)
+    assert "Over 3 workloads, against embedded: second takes" in make.as_html(runs)

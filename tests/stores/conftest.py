@@ -1,0 +1,27 @@
+"""A Ceph that the tests of this folder share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.home import Home
+from penstock.lake.ceph import packages
+from penstock.lake.ceph.cluster import Ceph
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
+    """A Ceph with six OSDs and two gateways in a home of its own, one for the whole session: making it takes a while.
+
+    Whoever ends a daemon of it starts it again.
+    """
+    if lacking := packages.missing():
+        pytest.skip(f"Ceph is not installed: there is no {', '.join(lacking)}")
+    ceph = Ceph(Home(tmp_path_factory.mktemp("Ceph für “Tests” #1")))
+    try:
+        ceph.up()
+        yield ceph
+    finally:
+        ceph.wipe()

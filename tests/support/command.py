@@ -1,0 +1,74 @@
+"""The `penstock` command as users type it, and the applications that tests run by it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from penstock.engine.application import Application
+from penstock.engine.engine import Engine
+from penstock.home import Home, read_json
+from tests.support.waiting import processes_of, within
+
+SMALL = ["--driver-memory", "512m", "--executors", "1", "--executor-cores", "1", "--executor-memory", "512m"]
+
+# Counts, says so, and ends when it is told to.
+WAITS = """
+import os, sys, time
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+count = lambda: spark.sparkContext.parallelize(range(10), 2).count()
+print("counted", count(), sys.argv[2:], flush=True)
+print("a word to err", file=sys.stderr, flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.1)
+print("counted again", count(), flush=True)
+spark.stop()
+"""
+
+
+@dataclass
+class Command:
+    """`penstock` with this home, as users type it."""
+
+    home: Home
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PENSTOCK_HOME": str(self.home.root), "COLUMNS": "200"}
+        command = [sys.executable, "-m", "penstock.cli.main", *arguments]
+        return subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=180)
+        return process.returncode, out, err
+
+
+def running(engine: Engine, name: str) -> Application:
+    """The application of this name, once its first job is done."""
+
+    def found() -> bool:
+        return any(b"counted 10" in engine.read(one, "driver.out", 0) for one in named(engine, name))
+
+    within(found)
+    return named(engine, name)[0]
+
+
+def named(engine: Engine, name: str) -> list[Application]:
+    return [one for one in engine.list(limit=20) if one.spec.name == name]
+
+
+def pid_of(home: Home, application: Application, *path: str) -> int:
+    found = read_json(home.application(application.id) / "cluster" / "status.json")
+    for part in path:
+        found = found[part]
+    return int(found["pid"])
+
+
+def nothing_is_left(home: Home, application: Application) -> None:
+    within(lambda: processes_of(application.id) == [], 20)
+    assert not home.application(application.id).exists()

@@ -1,0 +1,227 @@
+"""A pytest plugin that counts the Java machines a run starts and fails a run that leaves something behind.
+
+A watcher thread in every pytest process lists the processes of the machine a few times a second. A process belongs to
+the run when its environment, arguments or working directory name the run's temporary directory or the run's mark. At
+the end of the session, when every fixture is torn down, none of them may be alive, no socket of the pytest process may
+listen, and no directory of Penstock in shared memory may be left. Whatever is left is named together with the test
+during which it appeared, and the run fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MARK = "PENSTOCK_TEST_RUN"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only listed
+_INTERVAL_SECONDS = 0.2
+_GRACE_SECONDS = 10.0
+_LISTENING = "0A"
+
+
+@dataclass
+class Seen:
+    """A process of the run. `test` is the id of the test during which the watcher first saw it."""
+
+    pid: int
+    started: int
+    command: str
+    test: str
+    java: bool
+
+
+@dataclass
+class Watcher:
+    """The processes of one run. `marks` are byte strings of which one stands in every process of the run."""
+
+    marks: tuple[bytes, ...]
+    test: str = "before the first test"
+    seen: dict[tuple[int, int], Seen] = field(default_factory=dict)
+    _strangers: set[tuple[int, int]] = field(default_factory=set)
+    _end: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="leak-watcher")
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._end.set()
+        if self._thread:
+            self._thread.join()
+        self.look()
+
+    @property
+    def java_machines(self) -> int:
+        return sum(one.java for one in self.seen.values())
+
+    def alive(self) -> list[Seen]:
+        """The processes of the run that still live; zombies do not."""
+        return [one for one in self.seen.values() if _start_time(one.pid) == one.started]
+
+    def _watch(self) -> None:
+        while not self._end.wait(_INTERVAL_SECONDS):
+            self.look()
+
+    def look(self) -> None:
+        """List the machine's processes once. A stranger is looked at again, since a process may yet call `exec`."""
+        for name in os.listdir("/proc"):  # noqa: PTH208 - no Path for each of the machine's processes
+            if not name.isdigit() or int(name) == os.getpid():
+                continue
+            pid = int(name)
+            started = _start_time(pid)
+            if started is None:
+                continue
+            known = self.seen.get((pid, started))
+            if known is None and self._ours(pid):
+                known = self.seen[pid, started] = Seen(pid, started, _command(pid), self.test, java=False)
+            if known is not None and not known.java and _is_java(pid):
+                known.java, known.command = True, _command(pid)
+
+    def _ours(self, pid: int) -> bool:
+        text = _read(pid, "environ") + _read(pid, "cmdline")
+        with contextlib.suppress(OSError):
+            text += os.fsencode(Path(f"/proc/{pid}/cwd").readlink())
+        return any(mark in text for mark in self.marks)
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _start_time(pid: int) -> int | None:
+    """In clock ticks since the boot, which together with the pid names a process; None for a zombie or none at all."""
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
+
+
+def _command(pid: int) -> str:
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()[:200]
+
+
+def _is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name == "java"
+    except OSError:
+        return False
+
+
+def listening_ports(pid: int | str = "self") -> set[int]:
+    """The TCP ports on which sockets of a process listen."""
+    inodes = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            inodes.add(str(descriptor.readlink()))
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in _read_lines(Path(f"/proc/{pid}/net/{table}")):
+            fields = line.split()
+            if fields[3] == _LISTENING and f"socket:[{fields[9]}]" in inodes:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return ports
+
+
+def _read_lines(path: Path) -> Iterable[str]:
+    return path.read_text("ascii").splitlines()[1:] if path.exists() else ()
+
+
+def in_shared_memory() -> set[Path]:
+    """The directories of Penstock in shared memory, of whichever home."""
+    return set(SHARED_MEMORY.glob("penstock*")) if SHARED_MEMORY.is_dir() else set()
+
+
+class LeakCheck:
+    """The plugin itself; one in the controlling process and in each worker."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._worker = hasattr(config, "workerinput")
+        if MARK not in os.environ:
+            os.environ[MARK] = uuid.uuid4().hex
+        self._watcher: Watcher | None = None
+        self._before_memory = in_shared_memory()
+        self._before_ports = listening_ports()
+        self._java_machines = 0
+        self.left: list[str] = []
+
+    @property
+    def _distributing(self) -> bool:
+        return not self._worker and bool(self._config.getoption("dist", "no") != "no")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        if not self._distributing:
+            base = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+            self._watcher = Watcher((f"{MARK}={os.environ[MARK]}.{base.name}".encode(), os.fsencode(base)))
+            os.environ[MARK] = f"{os.environ[MARK]}.{base.name}"
+            self._watcher.start()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self._watcher:
+            self._watcher.test = nodeid
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._watcher is None:
+            return
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while (left := self._found()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self._watcher.stop()
+        self.left += left
+        self._java_machines += self._watcher.java_machines
+        if self._worker:
+            self._config.workeroutput["penstock"] = {  # type: ignore[attr-defined]
+                "left": left,
+                "java_machines": self._watcher.java_machines,
+            }
+        if left:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _found(self) -> list[str]:
+        assert self._watcher is not None
+        self._watcher.look()
+        processes = [f"process {one.pid}, {one.command} ({one.test})" for one in self._watcher.alive()]
+        ports = [f"the pytest process listens on port {port}" for port in listening_ports() - self._before_ports]
+        base = self._watcher.marks[-1]
+        memory = [f"directory {path}" for path in in_shared_memory() - self._before_memory if _belongs(path, base)]
+        return processes + ports + memory
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        told = getattr(node, "workeroutput", {}).get("penstock")
+        if told:
+            self.left += told["left"]
+            self._java_machines += told["java_machines"]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        terminalreporter.line(f"Java machines started: {self._java_machines}")
+        if self.left:
+            terminalreporter.section("left behind", sep="=", red=True, bold=True)
+            for one in self.left:
+                terminalreporter.line(one)
+
+
+def _belongs(directory: Path, base: bytes) -> bool:
+    """Whether a directory in shared memory is of a home below `base`, by the file in it that names its owner."""
+    with contextlib.suppress(OSError):
+        return any(base in file.read_bytes()[:4096] for file in directory.iterdir() if file.name == "home")
+    return False
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(LeakCheck(config), "penstock-leaks")

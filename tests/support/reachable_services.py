@@ -1,0 +1,36 @@
+"""This machine's own lake and database at an address that a Kubernetes' pods can reach, for the time of a test."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from penstock.catalog.database import Database
+from penstock.engine.installation import Installation
+from penstock.home import Home
+from penstock.lake.registry import Lakes
+from tests.support.recording_gateway import PassingGateway
+
+LAKE = "within-reach"
+
+
+def passed_on(host: str, port: int) -> contextlib.closing[PassingGateway]:
+    """A port of `host` whose every byte goes to that port of 127.0.0.1."""
+    return contextlib.closing(PassingGateway(("127.0.0.1", port), host))
+
+
+@contextlib.contextmanager
+def lake_and_database(home: Home, host: str) -> Iterator[dict[str, str]]:
+    """`LAKE` is the embedded lake at `host`. Yields what the environment of an engine must say of the database."""
+    own, database = Installation(home).lake_up(), Database(home).url("penstock")
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(passed_on(host, int(own.endpoints[0].rpartition(":")[2])))
+        catalog = stack.enter_context(passed_on(host, database.port))
+        credentials = Lakes(home).credentials_of(own)
+        Lakes(home).add(
+            replace(own, name=LAKE, endpoints=(store.endpoint,), credentials="environment", kind="external"),
+            credentials,
+        )
+        stack.callback(Lakes(home).remove, LAKE)
+        yield {"PENSTOCK_DATABASE_URL": f"postgresql://{database.user}:{database.password}@{host}:{catalog.port}/"}

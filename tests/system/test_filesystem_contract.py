@@ -1,0 +1,45 @@
+"""Hadoop's own contract tests, and what is asserted of writing, against the embedded store: the suites that Maven runs
+against a store of its own, started once more with another one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from penstock.clusters import jvm
+from penstock.engine.application import ProcessSize
+from penstock.engine.installation import Installation
+from penstock.home import Home
+from penstock.lake.registry import EMBEDDED
+
+MODULE = Path(__file__).parents[2] / "jvm" / "filesystem"
+SUITES = ("contract.ReadContractTest", "contract.StoreContractTest", "write.WriteThroughTest")
+
+
+def test_the_embedded_store_keeps_hadoops_contract_as_far_as_s3a_does(shared_home: Home, tmp_path: Path) -> None:
+    target = MODULE / "target"
+    listed = target / "test-class-path.txt"
+    assert listed.is_file(), f"{listed} is missing: run mvn -f jvm/pom.xml verify first, as make test does"
+    jars = [target / "classes", target / "test-classes", *map(Path, listed.read_text().split(os.pathsep))]
+    suites = [argument for suite in SUITES for argument in ("-s", f"io.penstock.fs.{suite}")]
+    command = jvm.program_command(
+        jvm.Jvm(java=jvm.find_java(), jars=tuple(jars), private=tmp_path, scratch=tmp_path),
+        size=ProcessSize(cores=2, memory_bytes=1 << 30),
+        main_class="org.scalatest.tools.Runner",
+        arguments=["-R", str(target / "test-classes"), "-oW", *suites],
+    )
+    lake = Installation(shared_home).lake_up()
+    environment = {
+        **os.environ,
+        "PENSTOCK_TEST_S3_ENDPOINT": lake.endpoints[0],
+        "AWS_SHARED_CREDENTIALS_FILE": str(shared_home.lake / "credentials"),
+        "AWS_PROFILE": EMBEDDED,
+    }
+    done = subprocess.run(
+        command, check=False, env=environment, capture_output=True, text=True, timeout=600, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    counts = re.search(r"succeeded (\d+), failed 0, canceled 0", done.stdout)
+    assert counts and int(counts[1]) > 30

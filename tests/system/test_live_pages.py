@@ -1,0 +1,80 @@
+"""Spark's own pages of an application that was started without them: live through the service, then the history."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from penstock import Client
+from penstock.engine.application import Application
+from penstock.engine.engine import Engine
+from tests.support.service_process import Served
+
+PATIENCE_SECONDS = 180.0
+WAITS = """
+import time
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.setJobDescription("before anybody looked")
+spark.range(10).selectExpr("sum(id)").collect()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def links(page: str) -> set[str]:
+    return set(re.findall(r'(?:href|src)="(/[^"]*)"', page))
+
+
+def waiting(client: Client, program: Path) -> Application:
+    """One that has run its job and does nothing more."""
+    program.write_text(WAITS)
+    small = {"driver_memory": "600m", "executor_memory": "600m", "executor_cores": 1, "executors": 1}
+    application = client.submit(program, **small)
+    until(lambda: b"ready" in client.log(application.id, "driver.out"))
+    return application
+
+
+def test_the_first_look_opens_the_pages_for_the_service_alone_and_the_history_follows(
+    served: Served, tmp_path: Path
+) -> None:
+    engine = Engine(served.home)
+    with Client(served.url, token=served.token) as client, served.client() as browser:
+        application = waiting(client, tmp_path / "waits.py")
+        root = client.get(f"/v1/applications/{application.id}")["ui"].rstrip("/")
+        assert engine.observe(engine.get(application.id)).ui_url is None  # type: ignore[union-attr]
+        assert httpx.get(f"{served.url}{root}/jobs/").status_code == 401
+
+        shown = browser.get(f"{root}/", follow_redirects=True)
+        assert shown.url.path == f"{root}/jobs/"
+        assert "before anybody looked" in shown.text
+        assert {link for link in links(shown.text) if not link.startswith(root)} == set()
+        until(lambda: browser.get(f"{root}/SQL/").status_code == 200)
+        assert "before anybody looked" in browser.get(f"{root}/SQL/").text
+
+        pages = engine.web_interface(engine.get(application.id))
+        assert pages is not None
+        assert pages.key is not None
+        assert httpx.get(f"http://{pages.host}:{pages.port}/jobs/").status_code == 403
+        assert pages.key not in browser.get(f"{root}/environment/").text
+
+        client.stop(application.id)
+        until(lambda: client.application(application.id).state.final)
+        gone = browser.get(f"{root}/")
+        assert gone.status_code == 404
+        assert pages.key.encode() not in b"".join(
+            engine.artefact(application.id, name) for name in engine.artefacts(application.id)
+        )
+        kept = gone.json()["fix"].partition(" ")[0]
+        assert "before anybody looked" in browser.get(kept, follow_redirects=True).text

@@ -1,0 +1,144 @@
+"""A session from its start to its place in the history, as a notebook, a browser and an administrator meet it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyspark
+import pytest
+
+from penstock.engine.application import State
+from penstock.engine.engine import Engine
+from penstock.engine.history import History
+from tests.support.programs import PROGRAMS
+from tests.support.service_process import Served
+
+SMALL = {
+    "driver": {"cores": 1, "memory": "600m"},
+    "executor": {"cores": 1, "memory": "600m"},
+    "executors": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def notebook(python_with: Callable[..., Path]) -> Path:
+    """The Python of somebody who has PySpark's client, and nothing of ours."""
+    return python_with("pyspark.sql.connect.session", [f"pyspark-client=={pyspark.__version__}"])
+
+
+def started(service: httpx.Client, **body: Any) -> str:
+    answer = service.post("/v1/sessions", json={"size": SMALL, **body})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def address(service: httpx.Client, session_id: str) -> str:
+    deadline = time.monotonic() + 120
+    while (answer := service.get(f"/v1/sessions/{session_id}/address")).status_code != 200:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.3)
+    return str(answer.json()["address"])
+
+
+def connect(python: Path, to: str) -> subprocess.CompletedProcess[str]:
+    script = PROGRAMS / "connect_client.py"
+    return subprocess.run([python, script, to], check=False, capture_output=True, text=True, timeout=300)
+
+
+def links(page: str) -> set[str]:
+    return set(re.findall(r'(?:href|src)="(/[^"]*)"', page))
+
+
+def test_a_session_from_start_to_history(served: Served, notebook: Path) -> None:
+    engine = Engine(served.home)
+    with served.client() as service:
+        session_id = started(service, name="notebook")
+        there = address(service, session_id)
+
+        answered = connect(notebook, there)
+        assert answered.returncode == 0, answered.stderr
+        assert json.loads(answered.stdout) == {
+            "sum": 499500,
+            "doubled": 1998,
+            "pandas": [0, 1, 2],
+            "rows": 10,
+            "version": pyspark.__version__,
+        }
+        assert "Invalid authentication token" in connect(notebook, there + "x").stderr
+        assert "No authentication token" in connect(notebook, there.partition("/;")[0]).stderr
+
+        # The live pages: below the application's own path, whatever they link to.
+        root = f"/v1/applications/{session_id}/ui"
+        shown = service.get(f"{root}/", follow_redirects=True)
+        assert shown.url.path == f"{root}/jobs/"
+        assert "notebook" in shown.text
+        assert {link for link in links(shown.text) if not link.startswith(root)} == set()
+        script = next(link for link in links(shown.text) if ".js" in link)
+        assert "javascript" in service.get(script).headers["content-type"]
+        executors = service.get(f"{root}/api/v1/applications").json()
+        assert executors[0]["name"] == "notebook"
+        assert there.partition("token=")[2] not in service.get(f"{root}/environment/").text
+
+        service.post(f"/v1/sessions/{session_id}/stop")
+        while not service.get(f"/v1/applications/{session_id}/wait").json()["ended_at"]:
+            pass
+        ended = engine.wait(session_id)
+        assert ended.state is State.STOPPED
+        assert service.get(f"{root}/").status_code == 404
+
+        token = there.partition("token=")[2]
+        kept = b"".join(engine.artefact(session_id, name) for name in engine.artefacts(session_id))
+        assert kept
+        assert token.encode() not in kept
+        assert token not in json.dumps(ended.to_json()) + str(list(engine.events(session_id)))
+
+        # What Spark's pages were like remains, without the cluster.
+        past = f"/v1/spark-history/{ended.spec.lake}"
+        log = service.get(f"{past}/history/{ended.spark_application_id}/", follow_redirects=True)
+        assert log.status_code == 200
+        assert "notebook" in log.text
+        assert {link for link in links(log.text) if not link.startswith(past)} == set()
+
+        running = History(engine).status()
+        assert running.running
+        assert running.address is not None
+        service.delete("/v1/history")
+        assert not History(engine).status().running
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"http://{running.address[0]}:{running.address[1]}/", timeout=5).raise_for_status()
+
+
+def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) -> None:
+    engine = Engine(served.home)
+    with served.client() as service:
+        session_id = started(service, idle_seconds=1)
+        deadline = time.monotonic() + 180
+        while not service.get(f"/v1/applications/{session_id}/wait").json()["ended_at"]:
+            assert time.monotonic() < deadline
+        assert engine.wait(session_id).state is State.FINISHED
+        # From the lake: its cluster is gone.
+        told = service.get(f"/v1/applications/{session_id}/logs/driver.out")
+        assert told.text == "nobody used this session for 1 s\n"
+
+
+def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:
+    history = History(Engine(served.home), idle_seconds=2)
+    history.stop()  # one that somebody else started waits for longer
+    host, port = history.look(served_lake(served), timeout_seconds=120)
+    assert httpx.get(f"http://{host}:{port}/api/v1/applications").status_code == 200
+    deadline = time.monotonic() + 30
+    while history.status().ended_at is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert not history.status().running
+
+
+def served_lake(served: Served) -> str:
+    return Engine(served.home).lake().name
