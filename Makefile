@@ -1,25 +1,66 @@
 # Two commands do everything: `make demo` and `make test`. Both install what is missing first.
 SCALE ?= 1
+WORKERS ?= 2
+N ?= 50
+BUSY ?= 2
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 PENSTOCK := $(VENV)/bin/penstock
+PYTEST = $(PYTHON) -m pytest $(ARGS)
+MAVEN := mvn -f jvm/pom.xml -B -ntp -q
 JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test packages lines check format lock wheel clean
+.PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
+.PHONY: test-chaos test-lab test-all test-repeat browser stores lines check format lock wheel clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## TPC-DS end to end on a lake of its own, with a report (SCALE=0.1 for the impatient)
 	$(PENSTOCK) demo --scale $(SCALE)
 
-test: setup packages ## The fast suite and the integration tests; as root, also those that need root or a Ceph
-	mvn -f jvm/pom.xml -B -ntp -q verify
-	$(PYTHON) -m pytest
+# Each target takes ARGS for pytest: make test-system ARGS="-k commit". With ARGS, `test` leaves out the JVM's suites.
+test: setup browser ## Everything that needs no store, Kubernetes or fault injection: what a change must pass
+	$(if $(ARGS),,$(MAVEN) verify)
+	$(PYTEST) -n $(WORKERS) tests/unit tests/integration tests/system tests/browser
 
-packages: setup ## As root: install the Ceph that tests start; otherwise they are skipped and say why
-	@[ "$$(id -u)" != 0 ] || $(PENSTOCK) lake ceph install --yes || echo "The tests of a real Ceph will be skipped"
+test-unit: setup ## Python's unit tests
+	$(PYTEST) -n $(WORKERS) tests/unit
+
+test-jvm: setup ## The JVM's suites: make test-jvm ARGS="-pl filesystem -Dsuites=io.penstock.fs.ring.RingTest"
+	$(MAVEN) verify $(ARGS)
+
+test-integration test-system: setup
+	$(PYTEST) -n $(WORKERS) tests/$(@:test-%=%)
+
+test-browser: setup browser
+	$(PYTEST) -n $(WORKERS) tests/browser
+
+test-stores: setup stores ## A real Ceph (as root) and a real HDFS
+	$(PYTEST) tests/stores
+
+test-kubernetes: setup ## A real Kubernetes: PENSTOCK_TEST_CLUSTER names its cluster file, or kind is started
+	scripts/with_kubernetes.sh $(PYTEST) tests/kubernetes
+
+test-chaos: setup ## Applications under faults, and the long run of skipping's fuzzer
+	$(PYTEST) tests/chaos
+	$(MAVEN) verify -pl skipping -am -Dpenstock.fuzz.queries=600 -Dsuites=io.penstock.skipping.fuzz.SoundnessFuzzSuite -DwildcardSuites=io.penstock.none
+
+test-lab: setup ## The lab's workloads on real clusters
+	$(PYTEST) -n $(WORKERS) tests/lab
+
+test-all: test test-stores test-kubernetes test-chaos test-lab ## All of the above
+
+test-repeat: setup ## A test many times under load: make test-repeat TEST=tests/system/test_commits.py N=50
+	$(PYTHON) scripts/repeat_test.py --times $(N) --busy $(BUSY) $(TEST)
+
+browser: # Chromium for tests of pages
+	@scripts/install_packages.sh chromium:chromium
+
+stores: # What tests of stores start: Ceph (root) and fio
+	@scripts/install_packages.sh fio:fio
+	@[ "$$(id -u)" != 0 ] || $(PENSTOCK) lake ceph install --yes
 
 lines: setup ## The skipping plug-in on Spark's other lines (downloads a pyspark of each, some 400 MB)
 	$(PYTHON) scripts/spark_lines.py
@@ -28,12 +69,12 @@ check: setup ## Format, lint and types, both languages
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
-	mvn -f jvm/pom.xml -B -ntp -q spotless:check
+	$(MAVEN) spotless:check
 
 format: setup ## Rewrite the sources in the house's format
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
-	mvn -f jvm/pom.xml -B -ntp -q spotless:apply
+	$(MAVEN) spotless:apply
 
 setup: build/setup.stamp ## Install what is missing: JDK 17, Maven, the virtual environment, the jars
 
