@@ -7,6 +7,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 PENSTOCK := $(VENV)/bin/penstock
 PYTEST = $(PYTHON) -m pytest $(ARGS)
+PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 MAVEN := mvn -f jvm/pom.xml -B -ntp -q
 JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' 2>/dev/null)
 
@@ -23,19 +24,19 @@ demo: setup ## TPC-DS end to end on a lake of its own, with a report (SCALE=0.1 
 # Each target takes ARGS for pytest: make test-system ARGS="-k commit". With ARGS, `test` leaves out the JVM's suites.
 test: setup browser ## Everything that needs no store, Kubernetes or fault injection: what a change must pass
 	$(if $(ARGS),,$(MAVEN) verify)
-	$(PYTEST) -n $(WORKERS) tests/unit tests/integration tests/system tests/browser
+	$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/system tests/browser
 
 test-unit: setup ## Python's unit tests
-	$(PYTEST) -n $(WORKERS) tests/unit
+	$(PYTEST) $(PARALLEL) tests/unit
 
 test-jvm: setup ## The JVM's suites: make test-jvm ARGS="-pl filesystem -Dsuites=io.penstock.fs.ring.RingTest"
 	$(MAVEN) verify $(ARGS)
 
 test-integration test-system: setup
-	$(PYTEST) -n $(WORKERS) tests/$(@:test-%=%)
+	$(PYTEST) $(PARALLEL) tests/$(@:test-%=%)
 
 test-browser: setup browser
-	$(PYTEST) -n $(WORKERS) tests/browser
+	$(PYTEST) $(PARALLEL) tests/browser
 
 test-stores: setup stores ## A real Ceph (as root) and a real HDFS
 	$(PYTEST) tests/stores
@@ -48,7 +49,7 @@ test-chaos: setup ## Applications under faults, and the long run of skipping's f
 	$(MAVEN) verify -pl skipping -am -Dpenstock.fuzz.queries=600 -Dsuites=io.penstock.skipping.fuzz.SoundnessFuzzSuite -DwildcardSuites=io.penstock.none
 
 test-lab: setup ## The lab's workloads on real clusters
-	$(PYTEST) -n $(WORKERS) tests/lab
+	$(PYTEST) $(PARALLEL) tests/lab
 
 test-all: test test-stores test-kubernetes test-chaos test-lab ## All of the above
 

@@ -26,19 +26,24 @@ settings.load_profile("penstock")
 
 
 ROOT = Path(__file__).parent
-FOLDERS = ("unit", "integration", "system", "browser", "stores", "kubernetes", "chaos", "lab")
-"""What a test needs is said by its folder, which is also its marker: CONTRIBUTING.md describes each."""
-
 PRIVILEGE = "needs a privilege: "
 """How the reason of a skip begins that is no failure in CI: this user or machine may not do what the test does."""
 
 
+LONGEST_FIRST = ("kubernetes", "chaos", "stores", "lab", "system", "browser", "integration", "unit")
+"""The order in which folders run: with several workers the last to end should have a short test in hand."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        folder = item.path.relative_to(ROOT).parts[0]
-        item.add_marker(getattr(pytest.mark, folder))
+        path = item.path.relative_to(ROOT)
+        item.add_marker(getattr(pytest.mark, path.parts[0]))
+        # A module's tests share its servers, so one worker runs them all.
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(path.stem))
         if item.get_closest_marker("root") and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason=f"{PRIVILEGE}root"))
+    items.sort(key=lambda item: LONGEST_FIRST.index(item.path.relative_to(ROOT).parts[0]))
 
 
 @pytest.hookimpl(wrapper=True)
