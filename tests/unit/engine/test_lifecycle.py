@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import get_args
 
 import pytest
 from hypothesis import strategies as st
@@ -15,8 +16,10 @@ from penstock.engine.lifecycle import (
     ContextStarted,
     DriverEnded,
     EndRequested,
+    Hindered,
     Kept,
     Launch,
+    Launched,
     Queued,
     Refused,
     Release,
@@ -81,6 +84,30 @@ def test_a_final_application_with_a_cluster_is_released_on_resumption(state: Sta
 
 
 LOST = Reason(lifecycle.DRIVER_LOST, "lost")
+
+LATE = [
+    Queued(START, FULL),
+    Admitted(START, HANDLE),
+    Refused(START, FULL),
+    Launched(START),
+    ContextStarted(START, "app-1"),
+    Hindered(START, FULL),
+    DriverEnded(START, 1, LOST),
+    EndRequested(START, STOP),
+    Stopped(START, 143),
+    Kept(START, {"from": "a second supervisor"}, Cost(1.0, "USD")),
+]
+
+
+@pytest.mark.parametrize("event", LATE, ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("state", FINALS)
+def test_a_final_state_survives_every_late_event(state: State, event: lifecycle.Event) -> None:
+    ended = application(state)
+    assert step(ended, event) == (ended, ())
+
+
+def test_every_event_but_a_release_is_among_the_late_ones() -> None:
+    assert {type(event) for event in LATE} == set(get_args(lifecycle.Event)) - {Released}
 
 
 def failed(application: Application, reason: Reason, *, exit_code: int | None = None) -> Application:

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Which targets of the Makefile a change needs beside `make check` and `make test`, by the paths it touches.
+
+    ci_plan.py            the targets, a line each; the reasons on standard error
+    ci_plan.py --record   note in .ci/whole-pass that HEAD passed every target; commit that file with the next change
+
+The change is everything since the commit that .ci/whole-pass names: the last one that passed every target. Every target
+is chosen where a path is not in the table, or where that commit is not in the history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / ".ci" / "whole-pass"
+
+STORES, KUBERNETES, CHAOS, LAB = "test-stores", "test-kubernetes", "test-chaos", "test-lab"
+TARGETS = (STORES, KUBERNETES, CHAOS, LAB)
+
+TABLE: Mapping[str, tuple[str, ...]] = {
+    # What shapes every build and every run.
+    ".ci/": TARGETS,
+    ".ci/whole-pass": (),
+    "Makefile": TARGETS,
+    "hatch_build.py": TARGETS,
+    "jvm/bundle/": TARGETS,
+    "jvm/pom.xml": TARGETS,
+    "pyproject.toml": TARGETS,
+    "requirements/": TARGETS,
+    "scripts/": TARGETS,
+    "scripts/ci_plan.py": (),
+    "scripts/mutations.py": (),
+    "scripts/repeat_test.py": (),
+    "scripts/spark_lines.py": (),
+    "tests/conftest.py": TARGETS,
+    "tests/support/": TARGETS,
+    # `make test` shows all there is to show of these.
+    ".gitignore": (),
+    "CHANGELOG.md": (),
+    "CONTRIBUTING.md": (),
+    "README.md": (),
+    "benchmarks/": (),
+    "docs/": (),
+    "src/penstock/cli/": (),
+    "src/penstock/client/": (),
+    "src/penstock/doctor/": (),
+    "src/penstock/prices/": (),
+    "src/penstock/service/": (),
+    "tests/browser/": (),
+    "tests/integration/": (),
+    "tests/support/browser.py": (),
+    "tests/support/console/": (),
+    "tests/system/": (),
+    "tests/unit/": (),
+    # A part of the product and its tests.
+    "benchmarks/chaos/": (CHAOS,),
+    "deploy/": (KUBERNETES,),
+    "examples/": (LAB,),
+    "jvm/cluster/": (KUBERNETES, CHAOS),
+    "jvm/filesystem/": (STORES, CHAOS, LAB),
+    "jvm/skipping/": (CHAOS,),
+    "jvm/workloads/": (LAB,),
+    "src/penstock/__init__.py": (),
+    "src/penstock/": TARGETS,
+    "src/penstock/catalog/": (CHAOS,),
+    "src/penstock/cli/lab/": (LAB,),
+    "src/penstock/clusters/": (KUBERNETES, CHAOS, LAB),
+    "src/penstock/clusters/kubernetes/": (KUBERNETES,),
+    "src/penstock/engine/": (KUBERNETES, CHAOS),
+    "src/penstock/image/": (KUBERNETES,),
+    "src/penstock/lab/": (LAB,),
+    "src/penstock/lab/report/": (),
+    "src/penstock/lake/": (STORES, CHAOS),
+    "src/penstock/lake/ceph/": (STORES,),
+    "src/penstock/lake/hdfs/": (STORES,),
+    "src/penstock/profiles/": (LAB, STORES),
+    "tests/chaos/": (CHAOS,),
+    "tests/kubernetes/": (KUBERNETES,),
+    "tests/lab/": (LAB,),
+    "tests/stores/": (STORES,),
+    "tests/support/kubernetes/": (KUBERNETES,),
+}
+"""Path prefixes and the targets that a change below them needs. The longest prefix of a path decides."""
+
+
+def targets_of(path: str) -> tuple[str, ...]:
+    """The targets that a change of `path` needs; all of them where no prefix of it is in the table."""
+    known = [prefix for prefix in TABLE if path == prefix or (prefix.endswith("/") and path.startswith(prefix))]
+    return TABLE[max(known, key=len)] if known else TARGETS
+
+
+def plan(paths: Iterable[str]) -> dict[str, str]:
+    """Each target that a change of `paths` needs, with the first path that asks for it, in the order of TARGETS."""
+    reasons: dict[str, str] = {}
+    for path in paths:
+        for target in targets_of(path):
+            reasons.setdefault(target, path)
+    return {target: reasons[target] for target in TARGETS if target in reasons}
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def changed_since(commit: str) -> list[str] | None:
+    """The paths that differ between `commit` and HEAD; None where the history does not hold the commit."""
+    try:
+        _git("merge-base", "--is-ancestor", commit, "HEAD")
+        return _git("diff", "--name-only", "--no-renames", commit, "HEAD").splitlines()
+    except subprocess.CalledProcessError:
+        return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="note that HEAD passed every target")
+    if parser.parse_args().record:
+        RECORD.write_text(_git("rev-parse", "HEAD"), encoding="ascii")
+        return 0
+    commit = RECORD.read_text(encoding="ascii").strip() if RECORD.exists() else ""
+    paths = changed_since(commit) if commit else None
+    if paths is None:
+        since = f"the last whole pass, {commit[:12]}, is not in the history" if commit else "no whole pass is recorded"
+        chosen = dict.fromkeys(TARGETS, since)
+    else:
+        print(f"{len(paths)} paths changed since the last whole pass, {commit[:12]}", file=sys.stderr)
+        chosen = plan(paths)
+    for target in TARGETS:
+        why = f"will run: {chosen[target]}" if target in chosen else "will not run: no changed path needs it"
+        print(f"  {target:<16} {why}", file=sys.stderr)
+    print("\n".join(chosen))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

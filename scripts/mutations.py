@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Breaks the product on purpose, one defect at a time, and looks whether the tests of `make test` notice.
+
+    mutations.py            every defect
+    mutations.py NAME …     some of them
+    mutations.py --list     the table
+
+Each defect is one replacement in one file of a copy of the tree. The suite named beside it is a part of `make test`; it
+has to pass on the unchanged copy and to fail on the changed one. Ends with 1 if a defect is not noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENGINE = "src/penstock/engine"
+CACHE = "jvm/filesystem/src/main/scala/io/penstock/fs"
+SKIPPING = "jvm/skipping/src/main/scala/io/penstock/skipping"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`suite` is a file of Python tests, or a module of the JVM and a suite of it, separated by a colon."""
+
+    name: str
+    defect: str
+    file: str
+    old: str
+    new: str
+    suite: str
+
+
+MUTATIONS = (
+    Mutation(
+        "lifecycle-final",
+        "a final state changes when a late event arrives",
+        f"{ENGINE}/lifecycle.py",
+        "    if state.final:\n        return application, ()\n    if state in",
+        "    if state in",
+        "tests/unit/engine/test_lifecycle.py",
+    ),
+    Mutation(
+        "lifecycle-outcome",
+        "an application that did its work is recorded as stopped because a stop was on its way",
+        f"{ENGINE}/lifecycle.py",
+        "    if exit_code == 0:\n        return State.FINISHED",
+        "    if exit_code == 0 and reason is None:\n        return State.FINISHED",
+        "tests/unit/engine/test_lifecycle.py",
+    ),
+    Mutation(
+        "fairness-weight",
+        "a queue's weight does not count for what it holds",
+        f"{ENGINE}/fairness.py",
+        "self._dominant(cores, memory) / weight,",
+        "self._dominant(cores, memory),",
+        "tests/unit/engine/test_fairness.py",
+    ),
+    Mutation(
+        "fairness-quota",
+        "a queue runs one application more than its quota",
+        f"{ENGINE}/fairness.py",
+        "has.running >= quota.running",
+        "has.running > quota.running",
+        "tests/unit/engine/test_fairness.py",
+    ),
+    Mutation(
+        "token-expiry",
+        "a token is valid at the moment at which it expires",
+        "src/penstock/service/tokens.py",
+        "token.expires_at <= at",
+        "token.expires_at < at",
+        "tests/unit/service/test_tokens.py",
+    ),
+    Mutation(
+        "token-secret",
+        "the id of a token is enough, whatever the secret",
+        "src/penstock/service/tokens.py",
+        "if not hmac.compare_digest(known, hashed(secret)) or token is None:",
+        "if not known or token is None:",
+        "tests/unit/service/test_tokens.py",
+    ),
+    Mutation(
+        "cache-checksum",
+        "the checksum of a page's trailer is not looked at",
+        f"{CACHE}/cache/PageFile.scala",
+        "if (checksum(ByteBuffer.wrap(bytes, 0, size - 12)) != trailer.getInt(size - 12))",
+        "if (checksum(ByteBuffer.wrap(bytes, 0, size - 12)) == 0 && trailer.getInt(size - 12) == 1)",
+        "filesystem:io.penstock.fs.cache.DamageSuite",
+    ),
+    Mutation(
+        "cache-version",
+        "an object that was modified a moment before is taken for the version that was seen",
+        f"{CACHE}/read/Identification.scala",
+        "if (strict || known.racy) Confirm(None)",
+        "if (strict) Confirm(None)",
+        "filesystem:io.penstock.fs.read.IdentificationTest",
+    ),
+    Mutation(
+        "commit-order",
+        "a job takes its record for the latest one although a later job has followed",
+        f"{CACHE}/commit/TableCommit.scala",
+        "entries.lastOption.exists(_.generation == generation)",
+        "entries.exists(_.generation == generation)",
+        "filesystem:io.penstock.fs.commit.ConcurrentCommitsTest",
+    ),
+    Mutation(
+        "commit-lost",
+        "uploads that somebody aborted count as completed",
+        f"{CACHE}/commit/TableCommit.scala",
+        "bucket.exists(upload.key)\n    }",
+        "bucket.exists(upload.key) || look == Looks - 1\n    }",
+        "filesystem:io.penstock.fs.commit.ConcurrentCommitsTest",
+    ),
+    Mutation(
+        "skipping-bound",
+        "a filter with <= leaves out the bound itself",
+        f"{SKIPPING}/filter/StaticFilters.scala",
+        "case LessThanOrEqual(Indexed(column), Constant(value)) => test(column, value)(_.atMost(_))",
+        "case LessThanOrEqual(Indexed(column), Constant(value)) => test(column, value)(_.lessThan(_))",
+        "skipping:io.penstock.skipping.filter.StaticFiltersSuite",
+    ),
+    Mutation(
+        "skipping-or",
+        "an OR asks for what both of its sides ask for",
+        f"{SKIPPING}/filter/FileFilter.scala",
+        "merge(flat)(_ union _)",
+        "merge(flat)(_ intersect _)",
+        "skipping:io.penstock.skipping.filter.FileFilterSuite",
+    ),
+)
+
+
+def copied(to: Path) -> None:
+    """Copy the tracked files, so that nothing of the working tree is touched, and the jars beside them."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+    jars = to / "src" / "penstock" / "jars"
+    shutil.copytree(ROOT / "src" / "penstock" / "jars", jars, dirs_exist_ok=True)
+
+
+def passes(tree: Path, suite: str) -> bool:
+    """Run the suite in the tree. What it prints goes to `tree`/last-run.txt."""
+    module, _, name = suite.partition(":")
+    if name:
+        maven = ["mvn", "-f", str(tree / "jvm" / "pom.xml"), "-B", "-ntp", "-q", "test", "-pl", module, "-am"]
+        command = [*maven, f"-Dsuites={name}", "-Dspotless.check.skip=true"]
+    else:
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", suite]
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    with (tree / "last-run.txt").open("w", encoding="utf-8") as output:
+        return (
+            subprocess.run(command, cwd=tree, env=environment, stdout=output, stderr=output, check=False).returncode
+            == 0
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="print the table and run nothing")
+    chosen = parser.parse_args()
+    known = {one.name: one for one in MUTATIONS}
+    if unknown := set(chosen.names) - set(known):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; --list prints all names")
+    if chosen.list:
+        for one in MUTATIONS:
+            print(f"{one.name:<18} {one.defect}\n{'':<18} {one.file}, noticed by {one.suite}")
+        return 0
+    selected = [known[name] for name in chosen.names] or list(MUTATIONS)
+    missed = []
+    with tempfile.TemporaryDirectory(prefix="mutations-") as directory:
+        tree = Path(directory)
+        copied(tree)
+        for suite in dict.fromkeys(one.suite for one in selected):
+            if not passes(tree, suite):
+                print((tree / "last-run.txt").read_text("utf-8")[-4000:], file=sys.stderr)
+                print(f"{suite} fails without any defect: its output is above", file=sys.stderr)
+                return 1
+            print(f"{suite} passes without a defect", flush=True)
+        for number, one in enumerate(selected, 1):
+            file = tree / one.file
+            text = file.read_text("utf-8")
+            if text.count(one.old) != 1:
+                print(
+                    f"{one.file} does not hold once what {one.name} replaces; bring the table up to date",
+                    file=sys.stderr,
+                )
+                return 1
+            file.write_text(text.replace(one.old, one.new), "utf-8")
+            noticed = not passes(tree, one.suite)
+            compiled = "error: compilation failed" not in (tree / "last-run.txt").read_text("utf-8").lower()
+            file.write_text(text, "utf-8")
+            word = "noticed" if noticed and compiled else "NOT NOTICED" if compiled else "does not compile"
+            if word != "noticed":
+                missed.append(one.name)
+            print(f"{number}/{len(selected)}  {one.name:<18} {word}: {one.defect}", flush=True)
+    print(f"{len(selected) - len(missed)} of {len(selected)} defects noticed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""CI runs the targets that a change touches, and all of them where it cannot know."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts import ci_plan
+from scripts.ci_plan import CHAOS, KUBERNETES, LAB, STORES, TARGETS, plan, targets_of
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("path", "targets"),
+    [
+        ("docs/guide/lake.md", ()),
+        ("src/penstock/lake/ceph/status.py", (STORES,)),
+        ("src/penstock/lake/registry.py", (STORES, CHAOS)),
+        ("src/penstock/lab/runner.py", (LAB,)),
+        ("src/penstock/lab/report/page.css", ()),
+        ("deploy/helm/penstock/values.yaml", (KUBERNETES,)),
+        ("jvm/skipping/pom.xml", (CHAOS,)),
+        ("tests/support/waiting.py", TARGETS),
+        ("tests/support/kubernetes/tools.py", (KUBERNETES,)),
+    ],
+)
+def test_the_longest_prefix_decides(path: str, targets: tuple[str, ...]) -> None:
+    assert targets_of(path) == targets
+
+
+@pytest.mark.parametrize("path", ["somewhere/new.py", "README.md.orig", "jvm/newmodule/pom.xml", "src/penstock.py"])
+def test_an_unknown_path_needs_every_target(path: str) -> None:
+    assert targets_of(path) == TARGETS
+
+
+def test_a_plan_names_a_path_for_each_target_in_the_order_of_the_targets() -> None:
+    assert plan(["tests/lab/test_a.py", "docs/why.md", "src/penstock/lake/s3.py", "tests/stores/test_b.py"]) == {
+        STORES: "src/penstock/lake/s3.py",
+        CHAOS: "src/penstock/lake/s3.py",
+        LAB: "tests/lab/test_a.py",
+    }
+    assert plan([]) == {}
+
+
+def test_every_prefix_of_the_table_is_a_path_of_this_tree() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    later = {".ci/whole-pass"}
+    gone = [prefix for prefix in ci_plan.TABLE if not any(path.startswith(prefix) for path in tracked)]
+    assert set(gone) <= later
+
+
+def test_a_commit_outside_the_history_is_no_base() -> None:
+    assert ci_plan.changed_since("0" * 40) is None
+    assert ci_plan.changed_since("HEAD") == []
