@@ -13,7 +13,7 @@ JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
-.PHONY: test-chaos test-lab test-all test-repeat browser stores lines check format lock wheel clean
+.PHONY: test-chaos test-lab test-all test-repeat coverage browser stores lines check format lock wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,13 @@ test-all: test test-stores test-kubernetes test-chaos test-lab ## All of the abo
 
 test-repeat: setup ## A test many times under load: make test-repeat TEST=tests/system/test_commits.py N=50
 	$(PYTHON) scripts/repeat_test.py --times $(N) --busy $(BUSY) $(TEST)
+
+coverage: setup browser ## Statements and branches that `make test` reaches, by package, both languages
+	rm -rf build/coverage && mkdir -p build/coverage
+	$(MAVEN) verify -Pcoverage
+	$(PYTHON) -m coverage run -m pytest $(ARGS) $(PARALLEL) tests/unit tests/integration tests/system tests/browser
+	$(PYTHON) -m coverage combine -q && $(PYTHON) -m coverage json -q -o build/coverage/python.json
+	$(PYTHON) scripts/coverage_report.py --python build/coverage/python.json --jacoco jvm/*/target/site/jacoco/jacoco.csv --json build/coverage/packages.json
 
 browser: # Chromium for tests of pages
 	@scripts/install_packages.sh chromium:chromium

@@ -34,6 +34,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "requirements/": TARGETS,
     "scripts/": TARGETS,
     "scripts/ci_plan.py": (),
+    "scripts/coverage_report.py": (),
     "scripts/mutations.py": (),
     "scripts/repeat_test.py": (),
     "scripts/spark_lines.py": (),

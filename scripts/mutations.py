@@ -153,7 +153,7 @@ def passes(tree: Path, suite: str) -> bool:
     """Run the suite in the tree. What it prints goes to `tree`/last-run.txt."""
     module, _, name = suite.partition(":")
     if name:
-        maven = ["mvn", "-f", str(tree / "jvm" / "pom.xml"), "-B", "-ntp", "-q", "test", "-pl", module, "-am"]
+        maven = ["mvn", "-f", str(tree / "jvm" / "pom.xml"), "-B", "-ntp", "-q", "test", "-pl", module]
         command = [*maven, f"-Dsuites={name}", "-Dspotless.check.skip=true"]
     else:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", suite]
