@@ -33,7 +33,11 @@ def test_the_secret_opens() -> None:
     assert tokens.verified(token(), SECRET, at=NOW).grants == {"*": Scope.SUBMIT}
 
 
-@pytest.mark.parametrize("secret", ["", SECRET[:-1], SECRET + "x", tokens.hashed(SECRET)])
+@pytest.mark.parametrize(
+    "secret",
+    ["", SECRET[:-1], SECRET + "x", tokens.hashed(SECRET)],
+    ids=["empty", "shortened", "lengthened", "hashed"],
+)
 def test_no_other_secret_does_nor_what_is_kept_of_it(secret: str) -> None:
     with pytest.raises(Unauthenticated, match="not valid"):
         tokens.verified(token(), secret, at=NOW)
