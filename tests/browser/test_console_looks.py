@@ -20,7 +20,7 @@ MADE_SCRIPT = """new Promise((done) => setTimeout(() => {
 def test_every_place_is_drawn_without_an_error_and_asks_nobody_else(page: Page, service: FakeService) -> None:
     for place in PLACES:
         goes(page, place)
-        page.evaluate("new Promise((done) => setTimeout(done, 150))")
+        page.settled(stream="/v1/changes")
         assert page.evaluate("document.querySelector('.view > .trouble')?.textContent") is None, place
     assert page.problems == []
     assert [address for address in page.requested if not address.startswith((service.url, "about:"))] == []

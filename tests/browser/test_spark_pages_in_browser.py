@@ -105,7 +105,7 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_malicious_page_gets_its_own_data_and_nothing_else(tmp_path: Path) -> None:
+def test_a_malicious_page_gets_its_own_data_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
     stage = Stage(tmp_path / "home")
     with answering() as (outside, told), answering(f"http://127.0.0.1:{outside}") as (driver, asked):
         for _ in range(2):
@@ -113,7 +113,7 @@ def test_a_malicious_page_gets_its_own_data_and_nothing_else(tmp_path: Path) -> 
             stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
             stage.engine.interfaces[application.id] = WebInterface("127.0.0.1", driver)
         root = "/v1/applications/app-1/ui/"
-        with serving(stage) as url, Browser.started(tmp_path / "profile") as browser:
+        with serving(stage) as url:
             header = stage.client(Scope.ADMINISTER).headers["authorization"]
             granted = httpx.post(f"{url}/v1/browser-access", json={"path": root}, headers={"Authorization": header})
             name, _, value = granted.headers["set-cookie"].partition(";")[0].partition("=")
@@ -123,6 +123,8 @@ def test_a_malicious_page_gets_its_own_data_and_nothing_else(tmp_path: Path) -> 
             page.until("window.results")
             results = json.loads(page.evaluate("JSON.stringify(results)"))
             assert {cookie["name"] for cookie in page.call("Network.getCookies", urls=[url])["cookies"]} == set()
+            page.call("Network.clearBrowserCookies")
+            page.close()
     assert "/api/v1/applications" in asked
     assert told == []
     assert results.pop("own") == 200

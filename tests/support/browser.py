@@ -98,6 +98,8 @@ class Browser:
         opened = Page(self, session, target)
         for domain in ("Page", "Runtime", "Network", "Log"):
             opened.call(f"{domain}.enable")
+        # A page behind another one is hidden, and a hidden page gets no animation frames.
+        opened.call("Emulation.setFocusEmulationEnabled", enabled=True)
         opened.resize(width, height)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         opened.call("Emulation.setEmulatedMedia", features=scheme)
@@ -132,9 +134,32 @@ class Page:
         return found["result"].get("value")
 
     def resize(self, width: int, height: int) -> None:
-        """To so many CSS pixels; returns when what follows a change of size with a delay had its time."""
+        """Set the size in CSS pixels and return once the page was laid out and painted at that size."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.evaluate("new Promise((done) => setTimeout(done, 400))")
+        self.painted()
+
+    def painted(self) -> None:
+        """Return after the second animation frame from now: what was due before the first is on the screen then."""
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def settled(self, stream: str) -> None:
+        """Return once every request is answered, but for those whose address ends with `stream`, and shown."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            self.painted()
+            if not (waiting := self._unanswered(stream)):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"never answered: {sorted(waiting)}")
+
+    def _unanswered(self, stream: str) -> set[str]:
+        waiting: dict[str, str] = {}
+        for event in self._own_events():
+            if event["method"] == "Network.requestWillBeSent":
+                waiting[event["params"]["requestId"]] = event["params"]["request"]["url"]
+            elif event["method"] in ("Network.loadingFinished", "Network.loadingFailed"):
+                waiting.pop(event["params"]["requestId"], None)
+        return {address for address in waiting.values() if not address.endswith(stream)}
 
     def until(self, expression: str) -> Any:
         """What the expression comes to, once that is true. Raises `TimeoutError`."""
@@ -142,7 +167,7 @@ class Page:
         while not (found := self.evaluate(expression)):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never true: {expression}")
-            time.sleep(0.05)
+            time.sleep(0.02)
         return found
 
     def press(self, *keys: str) -> None:
@@ -190,6 +215,7 @@ class Page:
 
     def close(self) -> None:
         self._browser.call("Target.closeTarget", targetId=self._target)
+        self._browser.events = [event for event in self._browser.events if event.get("sessionId") != self._session]
 
     def _own_events(self) -> list[dict[str, Any]]:
         return [event for event in self._browser.events if event.get("sessionId") == self._session]
