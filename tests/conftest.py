@@ -16,6 +16,7 @@ from hypothesis import settings
 from penstock.catalog.database import Database
 from penstock.engine.records import Records
 from penstock.home import Home
+from tests.support import quick_java
 from tests.support.service_process import Served, serving
 
 pytest_plugins = ["tests.support.leaks"]
@@ -62,7 +63,14 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def class_archives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of class-data archives that homes of tests share; kept between runs, in pytest's cache."""
+    cache = request.config.cache
+    return tmp_path_factory.mktemp("archives") / "classes" if cache is None else cache.mkdir("java") / "classes"
+
+
+@pytest.fixture(scope="session")
+def shared_home(tmp_path_factory: pytest.TempPathFactory, class_archives: Path) -> Iterator[Home]:
     """A home with the embedded lake and database up, one for the whole session: starting them is most of a test.
 
     Its path has a space and a letter outside ASCII, as any user's may.
@@ -71,6 +79,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     from penstock.engine.installation import Installation
 
     home = Home(tmp_path_factory.mktemp("Zuhause für Tests"))
+    quick_java.share_archives(home, class_archives)
     installation = Installation(home)
     installation.lake_up()
     installation.catalog_up()

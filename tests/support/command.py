@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.engine.application import Application
 from penstock.engine.engine import Engine
@@ -29,6 +31,26 @@ spark.stop()
 """
 
 
+@dataclass(frozen=True)
+class Answers:
+    """The results of statements that succeeded, as `penstock sql --format json` prints them, and what ran them."""
+
+    results: list[dict[str, Any]]
+    application: Application
+    errors: str
+
+    @property
+    def rows(self) -> list[list[list[Any]]]:
+        """The rows of each result that has any."""
+        return [result["rows"] for result in self.results if result["rows"]]
+
+    @property
+    def skipping(self) -> dict[str, int]:
+        assert self.application.summary is not None
+        counts: dict[str, int] = self.application.summary["skipping"]
+        return counts
+
+
 @dataclass
 class Command:
     """`penstock` with this home, as users type it."""
@@ -46,6 +68,21 @@ class Command:
         process = self.start(*arguments)
         out, err = process.communicate(timeout=180)
         return process.returncode, out, err
+
+    def ok(self, *arguments: str) -> str:
+        """The standard output of a command that succeeds."""
+        code, out, err = self.run(*arguments)
+        assert code == 0, err
+        return out
+
+    def sql(self, statements: str, *options: str, fails: bool = False) -> Answers:
+        """Run statements on a small cluster. With `fails` the last of them is one that fails."""
+        engine = Engine(self.home)
+        before = {one.id for one in engine.list()}
+        code, out, err = self.run("sql", *SMALL, *options, "--format", "json", statements)
+        assert code == (1 if fails else 0), err
+        (application,) = [one for one in engine.list() if one.id not in before]
+        return Answers(json.loads(out), application, err)
 
 
 def running(engine: Engine, name: str) -> Application:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
-from penstock.home import Home
+import pytest
 
-SMALL = ["--driver-memory", "512m", "--executors", "1", "--executor-cores", "1", "--executor-memory", "512m"]
-OBJECTS = ["--object-size", "16k"]
+from penstock.cli import index
+from penstock.home import Home
+from tests.support.command import Answers, Command
+
+OBJECTS = ("--conf", "spark.penstock.skipping.layout.object.size=16384b")
 
 # Eight days, in no order: each is in every file.
 MAKE = """
@@ -23,49 +23,72 @@ ANALYZE TABLE layout.sales COMPUTE STATISTICS FOR COLUMNS day
 """
 LITERAL = "SELECT count(*), sum(id) FROM layout.sales WHERE day = 3"
 JOIN = "SELECT count(*), sum(id) FROM layout.sales JOIN layout.days USING (day) WHERE week = 1"
-ANSWERS = [[1000, 3999000], [2000, 7997000]]
+ANSWERS = [[[1000, 3999000]], [[2000, 7997000]]]
+
+ADVICE = "SHOW SKIPPING ADVICE ON layout.sales"
+ADVISED = "REWRITE TABLE layout.sales AS ADVISED"
+# In place this time: the partition columns stay, on a lake whose commits are atomic.
+IN_PLACE = "REWRITE TABLE layout.sales PARTITIONED BY (day) RANGED BY (id INTO 2)"
+SHOW_INDEX = "SHOW SKIPPING INDEX ON layout.sales"
+NOWHERE = "REWRITE TABLE layout.nowhere PARTITIONED BY (day)"
 
 
-def penstock(home: Home, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "penstock.cli.main", *arguments]
-    environment = {**os.environ, "PENSTOCK_HOME": str(home.root)}
-    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == code, done.stderr
-    return done
+@pytest.fixture(scope="module")
+def queried(shared_home: Home) -> Answers:
+    """The application whose queries are noted."""
+    return Command(shared_home).sql(f"{MAKE};{LITERAL};{JOIN}")
 
 
-def sql(home: Home, statements: str) -> list[list[Any]]:
-    """The rows of all answers."""
-    answered = json.loads(penstock(home, "sql", *SMALL, "--format", "json", statements).stdout)
-    return [row for result in answered for row in result["rows"]]
+@pytest.fixture(scope="module")
+def advised(shared_home: Home, queried: Answers) -> Answers:
+    """Another, which asks for advice and follows it."""
+    return Command(shared_home).sql(f"{ADVICE};{ADVISED}", *OBJECTS)
 
 
-def test_a_table_is_laid_out_for_its_queries_and_answers_as_before(shared_home: Home) -> None:
-    assert sql(shared_home, f"{MAKE};{LITERAL};{JOIN}") == ANSWERS
+@pytest.fixture(scope="module")
+def table(shared_home: Home, advised: Answers) -> dict[str, Any]:
+    """The catalog's entry once the advice was followed."""
+    return shown(shared_home)
 
-    advice = json.loads(penstock(shared_home, "index", "advise", "layout.sales", *OBJECTS, "--json").stdout)
-    assert advice["layout"] == "PARTITIONED BY (`day`)" and advice["scans"] == 2
-    assert advice["bytes_then"] < advice["bytes_now"] / 4
-    assert any("asked for in 2 scans by joins and filters" in reason for reason in advice["why"])
 
-    done = json.loads(
-        penstock(shared_home, "table", "rewrite", "layout.sales", "--advised", *OBJECTS, *SMALL, "--json").stdout
-    )
+@pytest.fixture(scope="module")
+def in_place(shared_home: Home, table: dict[str, Any]) -> Answers:
+    """A third, which lays the table out once more, and ends by a mistake."""
+    statements = [IN_PLACE, LITERAL, JOIN, SHOW_INDEX, NOWHERE]
+    return Command(shared_home).sql(";".join(statements), *OBJECTS, fails=True)
+
+
+def shown(home: Home) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Command(home).ok("tables", "show", "layout.sales", "--json"))
+    return found
+
+
+def test_advice_follows_from_the_queries_that_an_earlier_application_noted(queried: Answers, advised: Answers) -> None:
+    assert queried.rows[-2:] == ANSWERS
+    items = [(row["item"], row["value"]) for row in index.records(advised.results[0])]
+    advice = dict(items)
+    assert advice["layout"] == "PARTITIONED BY (`day`)" and advice["scans"] == "2"
+    assert int(advice["bytes then"]) < int(advice["bytes now"]) / 4
+    assert any("asked for in 2 scans by joins and filters" in value for item, value in items if item == "why")
+
+
+def test_a_table_is_laid_out_as_advised(advised: Answers, table: dict[str, Any]) -> None:
+    (done,) = index.records(advised.results[1])
     assert done["files_before"] == 4 and done["files"] == 8 and done["rows"] == 8000
-    table = json.loads(penstock(shared_home, "tables", "show", "layout.sales", "--json").stdout)
     assert table["partitions"] == 8 and table["rows"] == 8000
     assert [column["name"] for column in table["columns"] if column["analyzed"]] == ["day"]
 
-    # In place this time: the partition columns stay, on a lake whose commits are atomic.
-    again = "REWRITE TABLE layout.sales PARTITIONED BY (day) RANGED BY (id INTO 2)"
-    rewritten, *answers = sql(shared_home, f"{again};{LITERAL};{JOIN};SHOW SKIPPING INDEX ON layout.sales")
-    assert rewritten[2:] == [8, rewritten[3], 16, rewritten[5], 8000]
-    assert answers[:2] == ANSWERS and {row[0]: row[3] for row in answers[2:]}["id"] == 16
-    moved = json.loads(penstock(shared_home, "tables", "show", "layout.sales", "--json").stdout)
-    assert moved["location"] == table["location"]
+
+def test_a_table_is_laid_out_anew_in_place_and_answers_as_before(
+    shared_home: Home, table: dict[str, Any], in_place: Answers
+) -> None:
+    rewritten, *answers, covered = [result["rows"] for result in in_place.results]
+    assert rewritten[0][2:] == [8, rewritten[0][3], 16, rewritten[0][5], 8000]
+    assert answers == ANSWERS
+    assert {row[0]: row[3] for row in covered}["id"] == 16
+    assert shown(shared_home)["location"] == table["location"]
 
 
-def test_no_history_and_no_table_are_told_by_their_cause(shared_home: Home) -> None:
-    failed = penstock(shared_home, "table", "rewrite", "layout.nowhere", "--partition-by", "day", *SMALL, code=1)
-    assert "layout.nowhere was not rewritten" in failed.stderr and "cannot be found" in failed.stderr
-    assert "\tat " not in failed.stderr
+def test_no_table_is_told_by_its_cause(in_place: Answers) -> None:
+    assert "`layout`.`nowhere`" in in_place.errors and "cannot be found" in in_place.errors
+    assert "\tat " not in in_place.errors
