@@ -12,6 +12,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 BUILT = {"target"}
 """Directories below `jvm/` that the build itself writes."""
 
+TESTS = "src/test"
+"""Sources of a module that no jar is made of."""
+
 
 class JarsBuildHook(BuildHookInterface[Any]):
     """Runs the Maven build when `src/penstock/jars` is empty or older than the sources under `jvm`."""
@@ -40,7 +43,7 @@ def stale(manifest: Path, sources: Path) -> bool:
 
 def newest(directory: Path) -> float:
     """The latest modification below a directory; directories count too, so that a deleted file is noticed."""
-    if not directory.is_dir() or directory.name in BUILT:
+    if not directory.is_dir() or directory.name in BUILT or directory.match(TESTS):
         return 0.0
     children = list(directory.iterdir())
     files = [child.stat().st_mtime for child in children if child.is_file()]
@@ -59,16 +62,7 @@ def build(sources: Path) -> None:
                 f"Fix: sudo apt-get install {package}   (or install a wheel of Penstock: it has the jars in it)"
             )
     # The tests are run by `make test`; who installs the package wants the jars.
-    command = [
-        "mvn",
-        "-B",
-        "-q",
-        "-f",
-        str(sources / "pom.xml"),
-        "package",
-        "-DskipTests",
-        "-Dspotless.check.skip=true",
-    ]
+    command = ["mvn", "-B", "-q", "-f", str(sources / "pom.xml"), "package", "-Dmaven.test.skip=true"]
     outcome = subprocess.run(command, check=False)
     if outcome.returncode != 0:
         raise SystemExit(

@@ -52,15 +52,29 @@ if [ ! -x .venv/bin/pip ]; then
   "$python" -m venv --clear .venv
 fi
 
-if ! cmp -s requirements/dev.txt .venv/requirements.installed; then
-  say "Installing the locked Python packages"
-  .venv/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
-  cp requirements/dev.txt .venv/requirements.installed
+# Python's packages are installed while Maven compiles. The output of pip waits until Maven is done.
+install_packages() {
+  cmp -s requirements/dev.txt .venv/requirements.installed && return 0
+  .venv/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt &&
+    cp requirements/dev.txt .venv/requirements.installed
+}
+
+say "Building the jars, and installing the locked Python packages"
+install_packages >.venv/pip.log 2>&1 &
+packages=$!
+trap 'kill "$packages" 2>/dev/null || true' EXIT
+# No tests: `mvn verify` compiles and runs them.
+mvn -f jvm/pom.xml -B -ntp -q package -Dmaven.test.skip=true
+outcome=0
+wait "$packages" || outcome=$?
+trap - EXIT
+cat .venv/pip.log
+[ "$outcome" = 0 ] || die "The Python packages were not installed" "pip ended with $outcome; its messages are above" \
+  "look at the network and pip's settings, then run make setup again"
+
+if [ ! -x .venv/bin/penstock ] || ! cmp -s pyproject.toml .venv/pyproject.installed; then
+  say "Installing penstock into .venv"
+  .venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+  cp pyproject.toml .venv/pyproject.installed
 fi
-
-say "Building the jars"
-mvn -f jvm/pom.xml -B -ntp -q package -DskipTests
-
-say "Installing penstock into .venv"
-.venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 say "Ready: .venv/bin/penstock"
