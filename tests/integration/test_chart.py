@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,87 +14,10 @@ from penstock.clusters.base import Capacity
 from penstock.clusters.kubernetes import permissions
 from penstock.clusters.kubernetes.target import parse_target
 from penstock.image import contents
+from tests.support.kubernetes.chart import CHART, FOREIGN, FULL, LAKE, NODES, OPENSHIFT, SMALL
 from tests.support.kubernetes.objects import check
-from tests.support.kubernetes.tools import tool
 
-CHART = Path(__file__).parents[2] / "deploy" / "helm" / "penstock"
-LAKE = {"bucket": "lake", "endpoints": ["https://s3.example.com"], "credentialsSecret": "lake-credentials"}
-SMALL: dict[str, Any] = {"lake": LAKE, "database": {"secret": "records"}}
-NODES = {
-    "pageCache": {"disk": {"path": "/var/lib/penstock/pages"}, "memory": {"path": "/dev/shm/penstock"}},  # noqa: S108
-    "applications": {"scratch": {"path": "/var/lib/penstock/scratch"}},
-}
-OPENSHIFT = {
-    **SMALL,
-    **NODES,
-    "openshift": True,
-    "route": {"host": "penstock.apps.example.com"},
-    "machineConfig": {"enabled": True, "device": "/dev/disk/by-id/nvme-x_1"},
-    "monitoring": {"serviceMonitor": True, "tokenSecret": "prometheus"},
-}
-FULL = {
-    "lake": {"bucket": "lake", "credentialsSecret": "c", "caConfigMap": "ca", "roleArn": "arn:aws:iam:::role/spark"},
-    "gateways": {"addresses": [f"10.0.{high}.{low}" for high in range(2) for low in range(1, 61)], "port": 7480},
-    "database": {"bundled": True, "storageClass": "fast"},
-    "image": {"repository": "registry.example.com/a/penstock", "tag": "2", "pullSecrets": ["pull"]},
-    "service": {
-        "replicas": 2,
-        "nodeSelector": {"kind": "service"},
-        "tolerations": [{"key": "a", "operator": "Exists"}],
-        "priorityClassName": "high",
-        "podAnnotations": {"a": "b"},
-    },
-    "applications": {
-        "namespace": "spark",
-        "quota": {"requests.cpu": "800", "pods": 1000},
-        "limitRange": [{"type": "Container", "max": {"memory": "64Gi"}}],
-        "capacity": {"cores": 800, "memory": "4000Gi"},
-        "nodeSelector": {"kind": "spark"},
-        "tolerations": [{"key": "spark", "operator": "Exists"}],
-        "environmentFrom": ["proxy"],
-        "executorTemplate": {"spec": {"hostNetwork": False}},
-    },
-    "instances": [{"name": "team-a", "weight": 2, "cores": 200, "memory": "64g", "running": 20, "waiting": 0}],
-    "pageCache": NODES["pageCache"],
-    "networkPolicy": {"serviceFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
-    "ingress": {"enabled": True, "host": "penstock.example.com", "className": "nginx", "tlsSecret": "front"},
-}
-# Kinds of others than Kubernetes: only the cluster that has them can judge them.
-FOREIGN = {"Route", "MachineConfig", "ServiceMonitor"}
-
-Rendered = dict[tuple[str, str], dict[str, Any]]
-
-
-@pytest.fixture(scope="session")
-def helm(request: pytest.FixtureRequest) -> Callable[..., subprocess.CompletedProcess[str]]:
-    cache = request.config.cache
-    assert cache is not None
-    program = tool("helm", cache.mkdir("kubernetes-tools"))
-
-    def run(*arguments: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-        command = [program, *arguments, "--values", "-"]
-        return subprocess.run(command, input=yaml.safe_dump(values), capture_output=True, text=True, check=False)
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def rendered(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[dict[str, Any]], Rendered]:
-    texts: dict[str, str] = {}
-
-    def render(values: dict[str, Any]) -> Rendered:
-        # Several tests look at the same.
-        key = yaml.safe_dump(values)
-        if key not in texts:
-            ran = helm("template", "penstock", str(CHART), "--namespace", "analytics", values=values)
-            assert ran.returncode == 0, ran.stderr
-            texts[key] = ran.stdout
-        found = [thing for thing in yaml.safe_load_all(texts[key]) if thing]
-        by_name = {(thing["kind"], thing["metadata"]["name"]): thing for thing in found}
-        assert len(by_name) == len(found), "two objects of one kind and name"
-        return by_name
-
-    return render
+pytest_plugins = ["tests.support.kubernetes.rendering"]
 
 
 @pytest.mark.parametrize(
@@ -112,42 +31,6 @@ def test_helm_and_kubernetes_own_schemas_find_nothing_wrong(helm: Any, rendered:
         if kind not in FOREIGN:
             check(thing)
     assert {kind for kind, _ in found} & FOREIGN == (FOREIGN if values is OPENSHIFT else set())
-
-
-@pytest.mark.parametrize("values", [SMALL, {**SMALL, **NODES}, FULL], ids=["small", "nodes", "full"])
-def test_a_real_api_server_takes_it(
-    rendered: Any, request: pytest.FixtureRequest, tmp_path: Path, values: dict[str, Any]
-) -> None:
-    """Validated and admitted by it, stored by it not: what no schema says, from names to Pod Security."""
-    config = os.environ.get("PENSTOCK_TEST_KUBECONFIG")
-    if not config:
-        pytest.skip("PENSTOCK_TEST_KUBECONFIG names no cluster to try it on")
-    cache = request.config.cache
-    assert cache is not None
-    kubectl = tool("kubectl", cache.mkdir("kubernetes-tools"))
-    # A dry run makes no namespace for the objects that come after it.
-    there = {"namespace": "default", "createNamespace": False}
-    found = rendered({**values, "applications": {**values.get("applications", {}), **there}})
-    for thing in found.values():
-        thing["metadata"]["namespace"] = "default"
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(found.values()), "utf-8")
-    ran = subprocess.run(
-        [
-            kubectl,
-            "--kubeconfig",
-            config,
-            "apply",
-            "--dry-run=server",
-            "--validate=strict",
-            "-f",
-            tmp_path / "all.yaml",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert len(ran.stdout.splitlines()) == len(found)
 
 
 @pytest.mark.parametrize(

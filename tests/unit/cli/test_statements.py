@@ -17,7 +17,7 @@ def test_a_failing_statement_is_the_reason_and_the_command_says_the_problem_and_
     results = [{"statement": "BUILD …", "error": "The table cannot be found"}]
     ran = statements.Ran(SimpleNamespace(), results)  # type: ignore[arg-type]
     monkeypatch.setattr(statements, "run", lambda *_, **__: ran)
-    with pytest.raises(PenstockError, match="The index of a.b was not built") as raised:
+    with pytest.raises(PenstockError, match=r"The index of a\.b was not built") as raised:
         statements.answers(*some(), problem="The index of a.b was not built", fix="build again")
     assert (raised.value.why, raised.value.fix) == ("The table cannot be found", "build again")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import keeper, memory
+from penstock.clusters import keeper, memory, pagecache
 from penstock.clusters.base import Launch
 from penstock.clusters.local import LocalBackend
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
@@ -81,6 +81,7 @@ def test_without_memory_the_disk_is_used_and_the_summary_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_MEMORY_DIRECTORY", str(tmp_path / "not there"))
+    monkeypatch.setattr(pagecache, "_SHARED_MEMORY", tmp_path)
     monkeypatch.setattr(LocalBackend, "_start_keeper", lambda *_: None)
     backend = LocalBackend(Home(tmp_path / "home"))
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1, scratch_memory_bytes=1 << 30)

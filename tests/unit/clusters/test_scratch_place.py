@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.clusters import pagecache
 from penstock.clusters.base import Launch
 from penstock.clusters.local import LocalBackend
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
@@ -19,6 +20,7 @@ SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 @pytest.fixture
 def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBackend:
     monkeypatch.setattr(LocalBackend, "_start_keeper", lambda *_: None)
+    monkeypatch.setattr(pagecache, "_SHARED_MEMORY", tmp_path)
     return LocalBackend(Home(tmp_path / "home"))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,13 +154,25 @@ def test_the_machine_worked_at_least_as_much_as_this_process(tmp_path: Path) -> 
 def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looked = threading.Semaphore(0)
+
+    class Noted(meter.Peaks):
+        def add(self, seen: Mapping[meter.Daemon, int]) -> None:
+            super().add(seen)
+            looked.release()
+
     this = ProcessId.of(os.getpid())
     monkeypatch.setattr(meter, "_daemons", lambda *_: {("store", "this"): this})
     monkeypatch.setattr(meter, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(meter, "Peaks", Noted)
     with meter.metering(Home(tmp_path), FOREIGN) as usage:
         before = proc.memory_bytes(proc.family(os.getpid(), proc.processes()))
         held = bytearray(os.urandom(1)) * (64 << 20)
-        time.sleep(0.3)
+        while looked.acquire(blocking=False):
+            pass
+        # The first of them may have begun before the memory was there.
+        assert looked.acquire(timeout=60)
+        assert looked.acquire(timeout=60)
         del held
     assert usage.values["store_peak_memory_bytes"] >= before + (60 << 20)
     assert usage.values["daemons"]["this"]["peak_memory_bytes"] >= before + (60 << 20)

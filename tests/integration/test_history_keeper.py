@@ -1,4 +1,4 @@
-"""The history server's keeper, with a sleeping process in the server's place: it ends when nobody looks."""
+"""The history server's keeper, with a sleeping process in the server's place, which it ends when nobody looks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from penstock.engine import historykeeper
 from penstock.engine.history import History
 from penstock.engine.historykeeper import PLAN, STATE, USED
 from penstock.home import Home, read_json, write_json
@@ -77,20 +78,55 @@ def history(directory: Path) -> History:
 def test_a_server_nobody_looks_at_is_ended_and_its_secrets_removed(
     directory: Path, keep: Callable[..., dict[str, Any]]
 ) -> None:
-    state = keep(idle_seconds=1.0)
+    state = keep(idle_seconds=3600.0)
     assert server_of(state).alive()
+    an_hour_ago = time.time() - 3600
+    os.utime(directory / USED, (an_hour_ago, an_hour_ago))
     until(lambda: not server_of(state).alive())
     until(lambda: read_json(directory / STATE)["ended_at"] is not None)
     assert not (directory / "aws-credentials").exists()
 
 
-def test_a_look_keeps_it(directory: Path, keep: Callable[..., dict[str, Any]]) -> None:
-    state = keep(idle_seconds=1.5)
-    began = time.monotonic()
-    while time.monotonic() - began < 2.2:
-        (directory / USED).touch()
-        time.sleep(0.2)
-    assert server_of(state).alive()
+class Clock:
+    """The keeper's clock: each of its waits takes as long as it may, and `during` is called with the time after it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, during: Callable[[float], None]) -> None:
+        self.now = 1000.0
+        self._during = during
+        monkeypatch.setattr(historykeeper.time, "time", lambda: self.now)
+        monkeypatch.setattr(historykeeper.signal, "sigtimedwait", self._wait)
+
+    def _wait(self, _: object, seconds: float) -> None:
+        self.now += seconds
+        self._during(self.now)
+
+
+def test_a_look_keeps_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper runs in this process, by a clock of the test."""
+    alive: list[float] = []
+
+    def look(now: float) -> None:
+        if now <= 1006.0:
+            os.utime(directory / USED, (now, now))
+        if server_of(read_json(directory / STATE)).alive():
+            alive.append(now)
+
+    clock = Clock(monkeypatch, look)
+    monkeypatch.setattr(historykeeper, "_LOOK_SECONDS_AT_START", 1.0)
+    write_json(
+        directory / PLAN,
+        {"command": ["sleep", "60"], "environment": dict(os.environ), "private": [], "idle_seconds": 3.0},
+    )
+    os.utime(directory / USED, (clock.now, clock.now))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        historykeeper.main(directory)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    state = read_json(directory / STATE)
+    assert not server_of(state).alive()
+    assert state["ended_at"] == 1009.0
+    assert alive == [1000.0 + second for second in range(1, 10)]
 
 
 def test_a_killed_keeper_leaves_no_server(keep: Callable[..., dict[str, Any]]) -> None:
