@@ -9,7 +9,7 @@ PENSTOCK := $(VENV)/bin/penstock
 PYTEST = $(PYTHON) -m pytest $(ARGS)
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 MAVEN := mvn -f jvm/pom.xml -B -ntp -q
-JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' 2>/dev/null)
+JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' -not -path '*/src/test/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
@@ -42,11 +42,11 @@ test-stores: setup stores ## A real Ceph (as root) and a real HDFS
 	$(PYTEST) tests/stores
 
 test-kubernetes: setup ## A real Kubernetes: PENSTOCK_TEST_CLUSTER names its cluster file, or kind is started
-	scripts/with_kubernetes.sh $(PYTEST) tests/kubernetes
+	$(PYTHON) scripts/with_kubernetes.py $(PYTEST) tests/kubernetes
 
 test-chaos: setup ## Applications under faults, and the long run of skipping's fuzzer
 	$(PYTEST) tests/chaos
-	$(MAVEN) verify -pl skipping -am -Dpenstock.fuzz.queries=600 -Dsuites=io.penstock.skipping.fuzz.SoundnessFuzzSuite -DwildcardSuites=io.penstock.none
+	$(MAVEN) verify -pl skipping -Pfuzz
 
 test-lab: setup ## The lab's workloads on real clusters
 	$(PYTEST) $(PARALLEL) tests/lab

@@ -38,6 +38,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "scripts/mutations.py": (),
     "scripts/repeat_test.py": (),
     "scripts/spark_lines.py": (),
+    "scripts/with_kubernetes.py": (KUBERNETES,),
     "tests/conftest.py": TARGETS,
     "tests/support/": TARGETS,
     # `make test` shows all there is to show of these.
