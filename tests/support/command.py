@@ -16,6 +16,9 @@ from tests.support.waiting import processes_of, within
 
 SMALL = ["--driver-memory", "512m", "--executors", "1", "--executor-cores", "1", "--executor-memory", "512m"]
 
+PATIENCE_SECONDS = 300.0
+"""How long a command may take on a machine that is busy with much else."""
+
 # Counts, says so, and ends when it is told to.
 WAITS = """
 import os, sys, time
@@ -66,7 +69,7 @@ class Command:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=180)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
         return process.returncode, out, err
 
     def ok(self, *arguments: str) -> str:
@@ -87,16 +90,19 @@ class Command:
 
 def running(engine: Engine, name: str) -> Application:
     """The application of this name, once its first job is done."""
-
-    def found() -> bool:
-        return any(b"counted 10" in engine.read(one, "driver.out", 0) for one in named(engine, name))
-
-    within(found)
-    return named(engine, name)[0]
+    within(lambda: bool(named(engine, name)))
+    (application,) = named(engine, name)
+    within(lambda: b"counted 10" in engine.read(application, "driver.out", 0))
+    return engine.get(application.id)
 
 
 def named(engine: Engine, name: str) -> list[Application]:
-    return [one for one in engine.list(limit=20) if one.spec.name == name]
+    return [one for one in engine.list() if one.spec.name == name]
+
+
+def executors(home: Home, application: Application) -> set[str]:
+    """The numbers of all executors that the cluster has had."""
+    return set(read_json(home.application(application.id) / "cluster" / "status.json")["executors"])
 
 
 def pid_of(home: Home, application: Application, *path: str) -> int:

@@ -1,8 +1,9 @@
 """A Java that starts as cheaply as it can, for tests that start dozens of short Java machines.
 
-Nothing of the product differs: `PENSTOCK_JAVA_HOME` names a Java home whose `java` adds `-XX:TieredStopAtLevel=1`,
-since an application of a few seconds never earns back what the optimising compiler costs, and homes of tests share one
-directory of class-data archives.
+A `conftest.py` imports the fixtures of this module for the tests of its folder. Nothing of the product differs:
+`PENSTOCK_JAVA_HOME` names a Java home whose `java` adds `-XX:TieredStopAtLevel=1`, since an application of a few
+seconds never earns back what the optimising compiler costs, and homes of tests share one directory of class-data
+archives.
 """
 
 from __future__ import annotations
@@ -23,6 +24,21 @@ from penstock.home import Home
 
 WORTH_ARCHIVES = 20
 """A run of fewer tests that start Spark makes no archives: they cost the processor time of some ten clusters."""
+
+
+@pytest.fixture(scope="session")
+def java_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_home(tmp_path_factory.mktemp("java"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_java_machines(request: pytest.FixtureRequest, java_home: Path, class_archives: Path) -> Iterator[None]:
+    """The Java that all tests of a folder run on."""
+    with used(java_home):
+        starting = [item for item in request.session.items if "java_home" in getattr(item, "fixturenames", ())]
+        if len(starting) >= WORTH_ARCHIVES:
+            make_archives(request.getfixturevalue("shared_home"), class_archives)
+        yield
 
 
 def make_home(directory: Path) -> Path:
