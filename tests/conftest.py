@@ -17,6 +17,7 @@ from penstock.catalog.database import Database
 from penstock.engine.records import Records
 from penstock.home import Home
 from tests.support import quick_java
+from tests.support.database_template import DatabaseTemplate
 from tests.support.service_process import Served, serving
 
 pytest_plugins = ["tests.support.leaks"]
@@ -65,12 +66,21 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session")
 def class_archives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of class-data archives that homes of tests share; kept between runs, in pytest's cache."""
-    cache = request.config.cache
+    cache = getattr(request.config, "cache", None)
     return tmp_path_factory.mktemp("archives") / "classes" if cache is None else cache.mkdir("java") / "classes"
 
 
 @pytest.fixture(scope="session")
-def shared_home(tmp_path_factory: pytest.TempPathFactory, class_archives: Path) -> Iterator[Home]:
+def database_template(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> DatabaseTemplate:
+    """Databases to copy, made once for all workers of a run."""
+    base = tmp_path_factory.getbasetemp()
+    return DatabaseTemplate((base if worker_id == "master" else base.parent) / "database-templates")
+
+
+@pytest.fixture(scope="session")
+def shared_home(
+    tmp_path_factory: pytest.TempPathFactory, class_archives: Path, database_template: DatabaseTemplate
+) -> Iterator[Home]:
     """A home with the embedded lake and database up, one for the whole session: starting them is most of a test.
 
     Its path has a space and a letter outside ASCII, as any user's may.
@@ -80,6 +90,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory, class_archives: Path) 
 
     home = Home(tmp_path_factory.mktemp("Zuhause für Tests"))
     quick_java.share_archives(home, class_archives)
+    database_template.copy_to(home, metastore=True)
     installation = Installation(home)
     installation.lake_up()
     installation.catalog_up()
@@ -90,12 +101,12 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory, class_archives: Path) 
 
 
 @pytest.fixture(scope="session")
-def records_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def records_home(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseTemplate) -> Iterator[Home]:
     """A home with nothing but the embedded database up: seconds where `shared_home` takes many."""
     from penstock.engine.installation import Installation
 
     home = Home(tmp_path_factory.mktemp("records"))
-    home.create()
+    database_template.copy_to(home)
     Database(home).up()
     yield home
     # What is submitted in it starts the lake, too.

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -25,7 +25,9 @@ from penstock.catalog.postgres import PostgresServer
 from penstock.catalog.serveraccount import ServerAccount
 from penstock.errors import CatalogError, MissingRequirement
 from penstock.home import Home
-from penstock.processes import ProcessId, free_ports
+from penstock.processes import ProcessId, free_ports, processes_in
+from tests.support.database_template import DatabaseTemplate
+from tests.support.waiting import within
 
 UP = "from penstock.home import Home; from penstock.catalog.database import Database; Database(Home.default()).up()"
 
@@ -43,11 +45,19 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def database(home: Home) -> Iterator[Database]:
+def new_database(home: Home) -> Iterator[Database]:
+    """One that was never started."""
     database = Database(home)
     yield database
     database.down()
     assert server_of(home).running() is None
+
+
+@pytest.fixture
+def database(home: Home, new_database: Database, database_template: DatabaseTemplate) -> Database:
+    """One that was made and stopped."""
+    database_template.copy_to(home)
+    return new_database
 
 
 def server_of(home: Home) -> PostgresServer:
@@ -133,8 +143,8 @@ def test_an_application_s_login_does_not_open_the_engine_s_records(database: Dat
         psycopg.connect(application.at(RECORDS).libpq(), password=application.password)
 
 
-def test_the_passwords_are_in_no_argument_list_and_no_log(home: Home, database: Database) -> None:
-    secrets = {database.url(RECORDS).password, database.url(METASTORE).password}
+def test_the_passwords_are_in_no_argument_list_and_no_log(home: Home, new_database: Database) -> None:
+    secrets = {new_database.url(RECORDS).password, new_database.url(METASTORE).password}
     shown = server_of(home).log.read_text()
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # ended meanwhile
@@ -170,7 +180,7 @@ def test_a_pid_file_whose_number_now_belongs_to_a_stranger_does_not_stop_the_sta
     owner = pid_file.stat().st_uid
     stranger = subprocess.Popen(["/bin/sleep", "60"], user=owner if os.geteuid() == 0 else None)
     try:
-        time.sleep(0.2)  # the killed server's children notice
+        within(lambda: not processes_in(pid_file.parent))  # the killed server's children notice
         lines = pid_file.read_text().split("\n")
         pid_file.write_text("\n".join([str(stranger.pid), *lines[1:]]))
         Database(home).up()
@@ -180,19 +190,39 @@ def test_a_pid_file_whose_number_now_belongs_to_a_stranger_does_not_stop_the_sta
         stranger.wait()
 
 
-@pytest.mark.parametrize("seconds", [0.35, 0.4, 0.45, 0.7, 1.0, 1.3, 1.6, 1.9])
-def test_up_killed_at_any_moment_is_completed_by_the_next(home: Home, database: Database, seconds: float) -> None:
+def _unfinished(home: Home, name: str) -> bool:
+    return any(home.database.glob(f"data.new-*/{name}"))
+
+
+MOMENTS: dict[str, Callable[[Home], bool]] = {
+    "home made": lambda home: home.root.exists(),
+    "password kept": lambda home: (home.database / "password").exists(),
+    "initdb begins": lambda home: _unfinished(home, ""),
+    "initdb writes": lambda home: _unfinished(home, "global/pg_control"),
+    "initdb copies": lambda home: _unfinished(home, "base/4"),
+    "data there": lambda home: (home.database / "data").exists(),
+    "server starts": lambda home: (home.database / "data" / "postmaster.pid").exists(),
+    "server answers": lambda home: b"ready to accept" in _content(server_of(home).log),
+}
+
+
+def _content(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_up_killed_at_any_moment_is_completed_by_the_next(home: Home, new_database: Database, moment: str) -> None:
     starting = started_elsewhere(home)
-    time.sleep(seconds)
+    within(lambda: MOMENTS[moment](home), pause_seconds=0.001)
     starting.kill()
     starting.wait()
-    database.up()
-    remember(database, "water")
-    assert remembered(database) == ["water"]
+    new_database.up()
+    remember(new_database, "water")
+    assert remembered(new_database) == ["water"]
 
 
 def test_an_initdb_that_outlives_its_killed_parent_does_not_disturb_the_next_start(
-    home: Home, database: Database
+    home: Home, new_database: Database
 ) -> None:
     left = home.database / "data.new-of-a-killed-start"
     left.mkdir(parents=True)
@@ -204,7 +234,7 @@ def test_an_initdb_that_outlives_its_killed_parent_does_not_disturb_the_next_sta
         start_new_session=True,
     )
     try:
-        database.up()
+        new_database.up()
         assert orphan.poll() is not None
         assert not left.exists()
     finally:
@@ -212,11 +242,11 @@ def test_an_initdb_that_outlives_its_killed_parent_does_not_disturb_the_next_sta
         orphan.wait()
 
 
-def test_racing_ups_agree_on_one_server(home: Home, database: Database) -> None:
+def test_racing_ups_agree_on_one_server(home: Home, new_database: Database) -> None:
     racers = [started_elsewhere(home) for _ in range(4)]
     assert [racer.wait(timeout=120) for racer in racers] == [0, 0, 0, 0]
     server = running(home)
-    assert Database(home).up().port == database.up().port
+    assert Database(home).up().port == new_database.up().port
     assert running(home) == server
 
 
@@ -261,7 +291,7 @@ def test_damaged_data_is_reported_with_the_log_s_words_and_left_as_it_is(home: H
 @pytest.mark.root
 @needs_root
 @pytest.mark.parametrize("megabytes", [1, 30, 50])
-def test_a_full_disk_is_reported_as_such_and_room_mends_it(home: Home, database: Database, megabytes: int) -> None:
+def test_a_full_disk_is_reported_as_such_and_room_mends_it(home: Home, new_database: Database, megabytes: int) -> None:
     home.create()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(home.root)], check=True)
     try:
@@ -277,17 +307,17 @@ def test_a_full_disk_is_reported_as_such_and_room_mends_it(home: Home, database:
 @pytest.mark.root
 @needs_root
 def test_root_s_database_starts_from_programs_only_root_can_reach(
-    home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
+    home: Home, new_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = Path(tempfile.mkdtemp(prefix="penstock-test-"))
     monkeypatch.setattr(serveraccount, "_SHARED", shared)
     monkeypatch.setattr(serveraccount, "open_to_all", lambda path: False)
     try:
-        database.up()
+        new_database.up()
         program = Path(f"/proc/{running(home).pid}/exe").resolve()
         assert program.is_relative_to(shared)
         assert program.stat().st_uid == 0
-        database.down()
+        new_database.down()
     finally:
         shutil.rmtree(shared)
 

@@ -10,11 +10,12 @@ from pathlib import Path
 PATIENCE_SECONDS = 120.0
 
 
-def within(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+def within(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS, *, pause_seconds: float = 0.05) -> None:
+    """Wait until it holds; fails when it does not after so many seconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
+        time.sleep(pause_seconds)
 
 
 def processes_of(application_id: str) -> list[int]:
