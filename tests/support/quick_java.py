@@ -31,13 +31,20 @@ def java_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_home(tmp_path_factory.mktemp("java"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_java_machines(request: pytest.FixtureRequest, java_home: Path, class_archives: Path) -> Iterator[None]:
-    """The Java that all tests of a folder run on."""
+@pytest.fixture(scope="session")
+def archives_tried(java_home: Path, shared_home: Home, class_archives: Path) -> None:
+    """The class-data archives, which this worker or another makes once, unless they are there from an earlier run."""
     with used(java_home):
-        starting = [item for item in request.session.items if "java_home" in getattr(item, "fixturenames", ())]
-        if len(starting) >= WORTH_ARCHIVES:
-            make_archives(request.getfixturevalue("shared_home"), class_archives)
+        make_archives(shared_home, class_archives)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_java_machines(request: pytest.FixtureRequest, java_home: Path) -> Iterator[None]:
+    """The Java that all tests of a folder run on."""
+    starting = [item for item in request.session.items if "java_home" in getattr(item, "fixturenames", ())]
+    if len(starting) >= WORTH_ARCHIVES:
+        request.getfixturevalue("archives_tried")
+    with used(java_home):
         yield
 
 

@@ -1,5 +1,41 @@
 """Tests of this folder start Spark: their Java machines start as cheaply as they can."""
 
-from tests.support.quick_java import java_home, quick_java_machines
+from __future__ import annotations
 
-__all__ = ["java_home", "quick_java_machines"]
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.engine import Engine
+from penstock.home import Home
+from tests.support.command import Command
+from tests.support.quick_java import archives_tried, java_home, quick_java_machines
+
+__all__ = ["archives_tried", "java_home", "quick_java_machines"]
+
+
+@pytest.fixture
+def penstock(shared_home: Home) -> Command:
+    return Command(shared_home)
+
+
+@pytest.fixture
+def engine(shared_home: Home) -> Engine:
+    return Engine(shared_home)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    def write(source: str) -> str:
+        path = tmp_path / "Prüfung 100%, #1.py"
+        path.write_text(source, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def go(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "go on, bitte"
+    (tmp_path / "go on, bitte").touch()
