@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos import environment as stage
-from benchmarks.chaos import report, runner
+from benchmarks.chaos import environment, report, runner
 from benchmarks.chaos.iterations import Result
+from tests.support.quick_java import share_archives
 
 SEED = "20263590"  # strikes gateway, store, database, supervisor and executor, each once
 ROUNDS = 1
@@ -25,10 +25,14 @@ PROOFS = (
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Result]]:
+def results(
+    tmp_path_factory: pytest.TempPathFactory, quick_java_machines: None, class_archives: Path
+) -> Iterator[Sequence[Result]]:
     directory = tmp_path_factory.mktemp("chaos")
-    with stage.own_home(Path(directory) / "home") as home, stage.on(home, directory, lake=None) as here:
-        yield list(runner.rounds(here, directory, seed=SEED, jobs=10_000, minutes=4, only=ROUNDS))
+    with environment.own_home(directory / "home") as home:
+        share_archives(home, class_archives)
+        with environment.on(home, directory, lake=None) as here:
+            yield list(runner.rounds(here, directory, seed=SEED, jobs=10_000, minutes=4, only=ROUNDS))
 
 
 @pytest.mark.parametrize("proof", PROOFS)

@@ -9,6 +9,9 @@ import pytest
 from penstock.home import Home
 from penstock.lake.ceph import packages
 from penstock.lake.ceph.cluster import Ceph
+from tests.support.quick_java import archives_tried, java_home, quick_java_machines
+
+__all__ = ["archives_tried", "java_home", "quick_java_machines"]
 
 
 @pytest.fixture(scope="session")

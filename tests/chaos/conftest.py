@@ -1,0 +1,7 @@
+"""Applications of this folder run on a Java that starts cheaply."""
+
+from __future__ import annotations
+
+from tests.support.quick_java import archives_tried, java_home, quick_java_machines
+
+__all__ = ["archives_tried", "java_home", "quick_java_machines"]
