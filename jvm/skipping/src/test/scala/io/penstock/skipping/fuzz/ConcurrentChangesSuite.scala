@@ -22,7 +22,8 @@ class ConcurrentChangesSuite extends AnyFunSuite with Matchers with LocalSpark {
 
   override protected def settings: Map[String, String] = FuzzedSpark.settings
 
-  private val Changes = 12
+  /** As many as the long run of the fuzzers affords: 12 of 600 queries, 4 of a few dozen. */
+  private val Changes = math.max(4, FuzzedSpark.queries / 50)
   private val ComparedPerChange = 3
   private val Refreshers = 2
   private val Enough = 10.minutes

@@ -14,13 +14,17 @@ import io.penstock.skipping.plan.Patience
 /**
  * Random queries over random tables have the same answers with skipping and without.
  *
- *   - `-Dpenstock.fuzz.queries=N`: how many, each asked in three ways
- *   - `-Dpenstock.fuzz.seed=S`: from which world on; `S:N` runs one query of a world again
- *   - `PENSTOCK_TEST_FUZZ_MINUTES`: worlds that have not begun by then are left out (`.ci/run` has only so much time)
+ *   - `-Dpenstock.fuzz.queries=N`: the number of queries, each asked in three ways
+ *   - `-Dpenstock.fuzz.seed=S`: the first world; `S:N` runs one query of a world again
  */
 class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
 
-  private val QueriesPerWorld = 60
+  /** The files of a world change after every dozen of them. */
+  private val MostPerWorld = 60
+
+  /** Two worlds at least: they run at once. */
+  private val worldCount = math.max(2, FuzzedSpark.queries / MostPerWorld)
+  private val queriesPerWorld = math.max(1, FuzzedSpark.queries / worldCount)
 
   /** So many, of so many worlds, that their numbers tell something of the fuzzer. */
   private val Enough = 900
@@ -33,7 +37,7 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
   test("an answer is the same with skipping and without") {
     assume(FuzzedSpark.queries > 0, "asked for with -Dpenstock.fuzz.queries=N")
     val fuzzer = new Fuzzer(spark, directory)
-    val tally = if (only.isDefined) fuzzer.run(seed, QueriesPerWorld, only) else worlds(fuzzer)
+    val tally = if (only.isDefined) fuzzer.run(seed, MostPerWorld, only) else worlds(fuzzer)
     info(
       s"seed $seed: ${tally.asked} answers compared, ${tally.skipping} skip files, ${tally.byKeys} of them by keys of joins, " +
         s"${tally.pointless.size} fail anyway"
@@ -53,11 +57,8 @@ class SoundnessFuzzSuite extends AnyFunSuite with Matchers with LocalSpark {
     val threads = Executors.newFixedThreadPool(2)
     try {
       val context = ExecutionContext.fromExecutor(threads)
-      val limit = sys.env.get("PENSTOCK_TEST_FUZZ_MINUTES").map(_.toInt.minutes.fromNow)
-      val runs = (0 until math.max(1, FuzzedSpark.queries / QueriesPerWorld)).map { n =>
-        Future(if (limit.exists(_.isOverdue())) Fuzzer.Tally() else fuzzer.run(seed + n, QueriesPerWorld))(context)
-      }
-      Ending.within(5.minutes + FuzzedSpark.queries.seconds)(runs.map(Await.result(_, Duration.Inf)).reduce(_ + _))
+      val runs = (0 until worldCount).map(n => Future(fuzzer.run(seed + n, queriesPerWorld))(context))
+      Ending.within(15.minutes + FuzzedSpark.queries.seconds)(runs.map(Await.result(_, Duration.Inf)).reduce(_ + _))
     } finally threads.shutdownNow()
   }
 }
