@@ -17,8 +17,9 @@ from unittest import mock
 
 from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import Database
+from penstock.catalog.metastore import Metastore
+from penstock.clusters import jvm
 from penstock.engine import schema
-from penstock.engine.installation import Installation
 from penstock.home import Home
 
 
@@ -56,15 +57,15 @@ class DatabaseTemplate:
 
     def _make(self, home: Home, *, metastore: bool) -> None:
         home.create()
+        database = Database(home)
         try:
+            engine = database.engine()
+            schema.ensure(engine)
+            engine.dispose()
             if metastore:
-                Installation(home).catalog_up()
-            else:
-                engine = Database(home).engine()
-                schema.ensure(engine)
-                engine.dispose()
+                Metastore(database).ensure_schema(jvm.find_java().executable, jvm.class_path())
         finally:
-            Database(home).down()
+            database.down()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
