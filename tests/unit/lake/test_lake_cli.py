@@ -11,7 +11,6 @@ from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Sts
 from penstock.lake.registry import Lakes
-from tests.unit.lake.tiny_sts import TinySts, serving
 
 ADD = ["add", "sales", "--endpoint", "http://a.example:9000", "--endpoint", "http://b.example:9000", "--bucket", "data"]
 
@@ -136,17 +135,6 @@ def test_a_role_is_asked_for_at_the_first_endpoint_unless_another_is_named(home:
     assert Lakes(home).get("sales").sts == Sts("http://sts:1", None, 3600)
     run(*ADD, "--credentials-from-stdin", "--no-check", **given)
     assert Lakes(home).get("sales").sts is None
-
-
-@pytest.mark.parametrize(("refusal", "many"), [(None, True), ((403, "AccessDenied"), False)])
-def test_a_lake_that_is_tried_is_known_to_delete_many_objects_at_once_or_not(
-    home: Home, refusal: tuple[int, str] | None, many: bool
-) -> None:
-    with serving(TinySts(refuses_deletes=refusal)) as store:
-        added = ("add", "sales", "--endpoint", store.url, "--bucket", "data", "--credentials-from-stdin")
-        result = run(*added, "--role-arn", ROLE, given="AKID\ns3cret\n")
-    assert result.exit_code == 0, result.output
-    assert Lakes(home).get("sales").sts == Sts(store.url, ROLE, 3600, deletes_many=many)
 
 
 @pytest.mark.parametrize(

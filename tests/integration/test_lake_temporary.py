@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli.lake import app
 from penstock.errors import LakeError
+from penstock.home import Home
 from penstock.lake.base import Credentials, Lake, Sts
 from penstock.lake.judgements import Outcome, judge_temporary
 from penstock.lake.observations import Temporary
 from penstock.lake.probes import Probes
-from tests.unit.lake.tiny_sts import Asked, Refused, TinySts, serving
+from penstock.lake.registry import Lakes
+from tests.support.tiny_sts import Asked, Refused, TinySts, serving
 
 OWN = Credentials("AKOWN", "own-secret")
 
@@ -71,3 +76,18 @@ def test_issued_ones_are_said_to_be_for_the_bucket_only_where_they_are() -> None
         assert judged.outcome is Outcome.OK
         assert words in judged.consequence
         assert "900 s" in judged.measured
+
+
+ROLE = "arn:aws:iam:::role/penstock"
+
+
+@pytest.mark.parametrize(("refusal", "many"), [(None, True), ((403, "AccessDenied"), False)])
+def test_a_lake_that_is_tried_is_known_to_delete_many_objects_at_once_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: tuple[int, str] | None, many: bool
+) -> None:
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
+    with serving(TinySts(refuses_deletes=refusal)) as store:
+        added = ("add", "sales", "--endpoint", store.url, "--bucket", "data", "--credentials-from-stdin")
+        result = CliRunner().invoke(app, [*added, "--role-arn", ROLE], input="AKID\ns3cret\n")
+    assert result.exit_code == 0, result.output
+    assert Lakes(Home(tmp_path)).get("sales").sts == Sts(store.url, ROLE, 3600, deletes_many=many)

@@ -13,7 +13,7 @@ from penstock.lake.base import Credentials, Lake, Sts
 from penstock.lake.leases import Lease
 from penstock.lake.settings import lease_in, private_credentials_file
 from penstock.lake.sts import issue, sts_of
-from tests.unit.lake.tiny_sts import Asked, Refused, TinySts, serving
+from tests.support.tiny_sts import Asked, Refused, TinySts, serving
 
 OWN = Credentials("AKOWN", "own-secret")
 ROLE = "arn:aws:iam:::role/penstock"
