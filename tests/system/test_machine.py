@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from penstock.clusters import machine
 from penstock.engine.engine import Engine
 from penstock.home import Home
+from tests.support import quick_java
 from tests.support.command import SMALL, WAITS, Command, running
 from tests.support.waiting import processes_of
 
@@ -25,8 +27,9 @@ def processes_at(directory: Path) -> list[str]:
     return found
 
 
-def test_down_ends_what_runs_and_wipe_removes_what_is_kept(tmp_path: Path) -> None:
+def test_down_ends_what_runs_and_wipe_removes_what_is_kept(tmp_path: Path, class_archives: Path) -> None:
     home = Home(tmp_path / "home")
+    quick_java.share_archives(home, class_archives)
     penstock, engine = Command(home), Engine(home)
     code, out, err = penstock.run("up", "--no-archives")
     assert code == 0, err
@@ -48,3 +51,4 @@ def test_down_ends_what_runs_and_wipe_removes_what_is_kept(tmp_path: Path) -> No
     assert penstock.run("wipe", "--yes")[0] == 0
     assert processes_at(home.root) == []
     assert not home.root.exists()
+    assert not any(tier.directory.exists() for tier in machine.page_cache(home))

@@ -16,12 +16,12 @@ import pytest
 
 from penstock import Client
 from penstock.engine.application import State
+from penstock.engine.engine import Engine
 from penstock.errors import ServiceError
 from penstock.home import Home
 from penstock.processes import free_ports
+from tests.support.command import SMALL
 from tests.support.service_process import Served
-
-SMALL = ["--driver-memory", "512m", "--executor-memory", "512m", "--executor-cores", "1"]
 
 
 def penstock(home: Home, *arguments: str, server: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -42,23 +42,23 @@ def test_an_application_of_this_machine_runs_through_the_service(served: Served,
     ran = penstock(served.home, "run", *SMALL, *helper, str(program), "a b", "--c", server=served.url)
     assert (ran.stdout, ran.returncode) == ("counted 100 ['a b', '--c']\n", 3), ran.stderr
     # One engine: what came over HTTP is there without it, and the other way round.
-    listed = json.loads(penstock(served.home, "apps", "--limit", "1", "--json").stdout)
-    assert (listed[0]["name"], listed[0]["state"], listed[0]["exit_code"]) == ("mein Program.py", "failed", 3)
+    listed = json.loads(penstock(served.home, "apps", "--json").stdout)
+    (found,) = [one for one in listed if one["name"] == "mein Program.py"]
+    assert (found["state"], found["exit_code"]) == ("failed", 3)
     with Client(served.url, token=served.token) as client:
-        ended = client.application("last")
-        assert (ended.id, ended.state) == (listed[0]["id"], State.FAILED)
+        ended = client.application(found["id"])
+        assert (ended.id, ended.state) == (found["id"], State.FAILED)
         followed = b"".join(client.follow(ended.id, "driver.out"))
         assert followed == ran.stdout.encode()
         assert client.log(ended.id, "driver.out", start=8) == followed[8:]
 
 
 def test_statements_are_answered_through_the_service_and_again(served: Served) -> None:
-    memory = ["--driver-memory", "512m", "--executor-memory", "512m"]
-    asked = penstock(
-        served.home, "sql", *memory, "--format", "csv", "SELECT 1 AS a; SELECT 'x' AS b", server=served.url
-    )
+    before = {one.id for one in Engine(served.home).list()}
+    asked = penstock(served.home, "sql", *SMALL, "--format", "csv", "SELECT 1 AS a; SELECT 'x' AS b", server=served.url)
     assert (asked.stdout, asked.returncode) == ("a\n1\n\nb\nx\n", 0), asked.stderr
-    again = penstock(served.home, "rerun", "--json", "last", server=served.url)
+    (application,) = {one.id for one in Engine(served.home).list()} - before
+    again = penstock(served.home, "rerun", "--json", application, server=served.url)
     assert [result["rows"] for result in json.loads(again.stdout)] == [[[1]], [["x"]]], again.stderr
 
 
