@@ -23,6 +23,7 @@ from penstock.catalog.tables import Column, Table
 from penstock.clusters.jvm import class_path, find_java
 from penstock.errors import CatalogError, MissingRequirement, NotFound
 from penstock.home import Home, write_atomically
+from tests.support.database_template import DatabaseTemplate
 from tests.support.programs import PROGRAMS
 
 
@@ -62,12 +63,23 @@ class Warehouse:
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+def whole(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseTemplate) -> Iterator[Database]:
+    """A database with the metastore's schema, made in one go."""
+    home = Home(tmp_path_factory.mktemp("a catalog") / "home")
+    database_template.copy_to(home, metastore=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PENSTOCK_DATABASE_URL", raising=False)
+        database = Database(home)
+        database.up()
+        yield database
+        database.down()
+
+
+@pytest.fixture(scope="module")
+def warehouse(whole: Database, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """What two Spark applications that ran at the same time left behind."""
-    root = tmp_path_factory.mktemp("a catalog")
-    database = Database(Home(root / "home"))
-    metastore = Metastore(database)
-    make_schema(database)
+    root = tmp_path_factory.mktemp("a warehouse")
+    metastore = Metastore(whole)
     private = root / "private"
     private.mkdir(mode=0o700)
     write_atomically(private / "hive-site.xml", metastore.hive_site())
@@ -76,7 +88,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
     applications = [
         subprocess.Popen(
             [sys.executable, str(PROGRAMS / "catalog_application.py"), me, other, f"file:{root}/tables"],
-            env={**os.environ, "PYSPARK_SUBMIT_ARGS": submit},
+            env={**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_SUBMIT_ARGS": submit},
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -84,8 +96,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
     ]
     outputs = [application.communicate(timeout=300)[0] for application in applications]
     assert [application.returncode for application in applications] == [0, 0]
-    yield Warehouse(metastore, [output.strip().splitlines()[-1] for output in outputs])
-    database.down()
+    return Warehouse(metastore, [output.strip().splitlines()[-1] for output in outputs])
 
 
 def test_two_applications_at_once_make_fill_and_read_each_other_s_tables(warehouse: Warehouse) -> None:
@@ -149,13 +160,10 @@ _SLEEP_AT_TBLS = """
 """
 
 
-def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(database: Database, tmp_path: Path) -> None:
-    whole = Database(Home(tmp_path / "another home"))
-    try:
-        make_schema(whole)
-        expected = layout(whole)
-    finally:
-        whole.down()
+def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(
+    database: Database, whole: Database, tmp_path: Path
+) -> None:
+    expected = layout(whole)
     database.up()
     database_home = tmp_path / "home"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -190,12 +198,17 @@ def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(databa
     assert layout(database) == expected
 
 
-def test_another_engine_s_metastore_is_refused_and_left_alone(database: Database) -> None:
-    make_schema(database)
-    with database.engine(METASTORE).begin() as connection:
-        connection.execute(text("""UPDATE "VERSION" SET "SCHEMA_VERSION" = '4.0.0'"""))
-    with pytest.raises(CatalogError, match="another schema"):
-        make_schema(database)
+def test_another_engine_s_metastore_is_refused_and_left_alone(whole: Database) -> None:
+    def set_version(version: str) -> None:
+        with whole.engine(METASTORE).begin() as connection:
+            connection.execute(text("""UPDATE "VERSION" SET "SCHEMA_VERSION" = :version"""), {"version": version})
+
+    set_version("4.0.0")
+    try:
+        with pytest.raises(CatalogError, match="another schema"):
+            make_schema(whole)
+    finally:
+        set_version("2.3.0")
 
 
 def test_a_failing_schema_tool_is_reported_in_its_own_words_without_the_password(
