@@ -1,4 +1,4 @@
-"""Where a run takes place: a home with its services, faulty gateways before its lake, and a view past them."""
+"""The environment of a run: a home with its services, faulty gateways before its lake, and a view past them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEAST_GATEWAYS = 2
 
 
 @dataclass(frozen=True)
-class Stage:
+class Environment:
     home: Home
     store: Lake
     """The lake itself."""
@@ -68,7 +68,7 @@ def existing_home(directory: Path) -> Iterator[Home]:
 
 
 @contextlib.contextmanager
-def on(home: Home, directory: Path, *, lake: str | None, disk_megabytes: int = 0) -> Iterator[Stage]:
+def on(home: Home, directory: Path, *, lake: str | None, disk_megabytes: int = 0) -> Iterator[Environment]:
     """`directory` is for the record. With `disk_megabytes` the home's applications are on a disk that small."""
     installation = Installation(home)
     default = installation.lake_up()
@@ -89,4 +89,4 @@ def on(home: Home, directory: Path, *, lake: str | None, disk_megabytes: int = 0
         faulty = replace(store, name=LAKE, kind="external", sts=None, endpoints=tuple(one.endpoint for one in gateways))
         Lakes(home).add(faulty, credentials)
         stack.callback(Lakes(home).remove, LAKE)
-        yield Stage(home, store, credentials, tuple(gateways), record, disk)
+        yield Environment(home, store, credentials, tuple(gateways), record, disk)

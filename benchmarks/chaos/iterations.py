@@ -1,4 +1,4 @@
-"""One round: applications at work under faults, then peace, the sweep, and the proofs."""
+"""One round: applications at work under faults, then peace, the sweep, and the invariants."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from typing import Any
 
 import duckdb
 
-from benchmarks.chaos import invariants as proofs
-from benchmarks.chaos import machine_view as machineview
-from benchmarks.chaos import operations, schedule
-from benchmarks.chaos import request_faults as requestfaults
-from benchmarks.chaos import supervisor_process as supervising
-from benchmarks.chaos.environment import LAKE, Stage
+from benchmarks.chaos import invariants, machine_view, operations, request_faults, schedule, supervisor_process
+from benchmarks.chaos.environment import LAKE, Environment
 from benchmarks.chaos.faults import Plan
 from benchmarks.chaos.history import Found, Outcome, Told
 from benchmarks.chaos.invariants import Ended
 from benchmarks.chaos.journal import read
 from benchmarks.chaos.lake_view import LakeView
 from benchmarks.chaos.operations import APPEND, PARTITIONS, QUERY, SEED_JOB, WRITES, Job, Work
-from benchmarks.chaos.process_faults import Strikes, thaw
+from benchmarks.chaos.process_faults import FaultInjector, thaw
 from penstock.catalog.database import Database
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize
 from penstock.engine.engine import Engine
@@ -43,8 +39,8 @@ _TIME_LIMIT_SECONDS = 420.0
 _PATIENCE_SECONDS = 600.0
 _LOOK_SECONDS = 0.5
 _FAREWELL_SECONDS = 60.0
-_STRIKING = (0.0, 30.0)
-"""Seconds after the first context is up between which processes are struck."""
+_FAULTS_WITHIN = (0.0, 30.0)
+"""Seconds after the first context is up between which process faults come."""
 
 
 @dataclass(frozen=True)
@@ -63,48 +59,48 @@ class Result:
     details: Sequence[Mapping[str, Any]]
 
 
-def make_base(stage: Stage, scratch: Path) -> None:
+def make_base(environment: Environment, scratch: Path) -> None:
     """The table of known rows, once for a run, by Spark: what it writes has check sums, DuckDB's files have none."""
-    (ended,) = _Play(stage, "", scratch, BASE_PREFIX, [operations.base_work()]).run(strikes=0)
+    (ended,) = _Play(environment, "", scratch, BASE_PREFIX, [operations.base_work()]).run(process_faults=0)
     assert [told.outcome for told in ended.journal.told] == [Outcome.DONE], _detail(ended)
 
 
-def play(stage: Stage, seed: str, scratch: Path, *, jobs: int, strikes: int) -> Result:
+def play(environment: Environment, seed: str, scratch: Path, *, jobs: int, process_faults: int) -> Result:
     """A round under faults. `scratch` is an empty directory of its own; what applications tell stays there."""
     works = operations.works(seed, jobs=jobs)
-    return _judged(stage, seed, scratch, works, plan=requestfaults.usual(seed), strikes=strikes)
+    return _judged(environment, seed, scratch, works, plan=request_faults.usual(seed), process_faults=process_faults)
 
 
-def peace(stage: Stage, seed: str, scratch: Path) -> Result:
+def peace(environment: Environment, seed: str, scratch: Path) -> Result:
     """A round without any fault, after those with them."""
-    return _judged(stage, seed, scratch, [operations.asking(seed)], plan=None, strikes=0)
+    return _judged(environment, seed, scratch, [operations.asking(seed)], plan=None, process_faults=0)
 
 
 def _judged(
-    stage: Stage, seed: str, scratch: Path, works: Sequence[Work], *, plan: Plan | None, strikes: int
+    environment: Environment, seed: str, scratch: Path, works: Sequence[Work], *, plan: Plan | None, process_faults: int
 ) -> Result:
     begun = time.monotonic()
-    known = len(_lines(stage.record))
-    before = _requests(stage)
+    known = len(_lines(environment.record))
+    before = _requests(environment)
     prefix = f"chaos/{scratch.name}"
-    view = LakeView(stage.client(), stage.store.bucket, prefix, scratch)
+    view = LakeView(environment.client(), environment.store.bucket, prefix, scratch)
     tables = operations.tables(works)
     seeds = {table: _seeded(view, table) for table in tables}
-    for gateway in stage.gateways:
+    for gateway in environment.gateways:
         gateway.follow(plan or Plan(""))
-    ended = _Play(stage, seed, scratch, prefix, works).run(strikes)
-    requests = _requests(stage) - before
+    ended = _Play(environment, seed, scratch, prefix, works).run(process_faults)
+    requests = _requests(environment) - before
     now = datetime.now(timezone.utc)
-    swept = sweep(stage.store, stage.credentials, f"{prefix}/", before=now, dry_run=False)
+    swept = sweep(environment.store, environment.credentials, f"{prefix}/", before=now, dry_run=False)
     expected = {job.id: view.answer(job.query) for work in works for job in work.jobs() if job.kind == QUERY}
     broken = {
         "every committed row once, none of an uncommitted job": _written(view, ended, seeds),
-        "every answer right": proofs.reads(ended, expected),
-        "nothing left in the lake": proofs.nothing_left(view.leftovers(tables)),
-        "nothing left on the machine": machineview.left_of(stage.home, [one.application.id for one in ended]),
-        "every state true": proofs.states(ended),
-        "every error understandable": proofs.errors(ended),
-        "without faults nothing fails": proofs.undisturbed(ended) if plan is None else [],
+        "every answer right": invariants.reads(ended, expected),
+        "nothing left in the lake": invariants.nothing_left(view.leftovers(tables)),
+        "nothing left on the machine": machine_view.left_of(environment.home, [one.application.id for one in ended]),
+        "every state true": invariants.states(ended),
+        "every error understandable": invariants.errors(ended),
+        "without faults nothing fails": invariants.undisturbed(ended) if plan is None else [],
     }
     return Result(
         seed=seed,
@@ -112,7 +108,7 @@ def _judged(
         outcomes=_outcomes(ended),
         applications=Counter(one.application.state.value for one in ended),
         requests=requests,
-        faults=_lines(stage.record)[known:],
+        faults=_lines(environment.record)[known:],
         swept=Counter(f"{one.kind} {one.action}" for one in swept.found),
         broken=broken,
         seconds=round(time.monotonic() - begun, 1),
@@ -123,37 +119,41 @@ def _judged(
 class _Play:
     """The applications of a round at work, until all have ended."""
 
-    def __init__(self, stage: Stage, seed: str, scratch: Path, prefix: str, works: Sequence[Work]) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, seed: str, scratch: Path, prefix: str, works: Sequence[Work]) -> None:
+        self._environment = environment
         self._seed = seed
         self._scratch = scratch
         self._prefix = prefix
         self._works = works
-        self._engine = Engine(stage.home, supervising.SpreadBackend(stage.home))
+        self._engine = Engine(environment.home, supervisor_process.SpreadBackend(environment.home))
         self._supervisors: dict[str, subprocess.Popen[bytes]] = {}
 
-    def run(self, strikes: int) -> list[Ended]:
-        known = len(_lines(self._stage.record))
+    def run(self, process_faults: int) -> list[Ended]:
+        known = len(_lines(self._environment.record))
         submitted = [(work, self._submit(work).id) for work in self._works]
-        planned = schedule.strikes(
-            self._seed, count=strikes, within=_STRIKING, store=self._stage.store.kind, small_disk=bool(self._stage.disk)
+        planned = schedule.process_faults(
+            self._seed,
+            count=process_faults,
+            within=_FAULTS_WITHIN,
+            store=self._environment.store.kind,
+            small_disk=bool(self._environment.disk),
         )
-        with Strikes(
-            self._stage.home,
+        with FaultInjector(
+            self._environment.home,
             planned,
-            gateways=self._stage.gateways,
+            gateways=self._environment.gateways,
             supervisors=self._alive,
             begun=lambda: any(self._journal(work).exists() for work in self._works),
-            record=self._stage.record,
-            disk=self._stage.disk,
-        ) as striking:
+            record=self._environment.record,
+            disk=self._environment.disk,
+        ) as injector:
             self._await([name for _, name in submitted])
-        if striking.failure is not None:
-            raise striking.failure
-        self._stage.restore()
+        if injector.failure is not None:
+            raise injector.failure
+        self._environment.restore()
         for supervisor in self._supervisors.values():
             supervisor.wait(timeout=_FAREWELL_SECONDS)
-        victims = [line["victim"] for line in _lines(self._stage.record)[known:] if "victim" in line]
+        victims = [line["victim"] for line in _lines(self._environment.record)[known:] if "victim" in line]
         struck = {victim["application"] for victim in victims if victim["role"] != schedule.SUPERVISOR}
         return [
             Ended(work, self._engine.get(name), read(self._journal(work), work), name in struck)
@@ -163,7 +163,7 @@ class _Play:
     def _submit(self, work: Work) -> Application:
         lanes = self._scratch / f"{work.name}.json"
         lanes.write_text(json.dumps([[job.as_json() for job in lane] for lane in work.lanes]), encoding="utf-8")
-        lake = self._stage.store.root
+        lake = self._environment.store.root
         places = (f"{lake}/{self._prefix}", f"{lake}/{BASE_PREFIX}/{operations.BASE}")
         application = self._engine.submit(
             ApplicationSpec(
@@ -177,7 +177,7 @@ class _Play:
             )
         )
         log = self._scratch / "supervisors.log"
-        self._supervisors[application.id] = supervising.start(self._stage.home, application.id, log)
+        self._supervisors[application.id] = supervisor_process.start(self._environment.home, application.id, log)
         return application
 
     def _journal(self, work: Work) -> Path:
@@ -187,7 +187,7 @@ class _Play:
         """Who looks after these applications now: processes of ours, or of the engine since."""
         ours = [(name, ProcessId.of(process.pid)) for name, process in self._supervisors.items()]
         alive = [(name, process) for name, process in ours if process is not None]
-        return [*alive, *machineview.attendants(self._stage.home)]
+        return [*alive, *machine_view.attendants(self._environment.home)]
 
     def _await(self, applications: Sequence[str]) -> None:
         """Until all have ended and nothing of their clusters is left. Who is left alone finds somebody else, as the
@@ -204,8 +204,8 @@ class _Play:
                 if ended:
                     self._engine.reconcile()
             except CONNECTION_LOST:
-                Database(self._stage.home).up()
-        thaw(self._stage.home)
+                Database(self._environment.home).up()
+        thaw(self._environment.home)
         if left:
             raise TimeoutError(f"{', '.join(left)} did not end within {_PATIENCE_SECONDS:.0f} s")
 
@@ -223,7 +223,7 @@ def _written(view: LakeView, ended: Sequence[Ended], seeds: Mapping[str, Sequenc
     found = {table: _rows(view, table) for table in seeds}
     unreadable = [f"{table} cannot be read: {rows}" for table, rows in found.items() if isinstance(rows, str)]
     readable = {table: rows for table, rows in found.items() if not isinstance(rows, str)}
-    return unreadable + proofs.writes(ended, {table: seeds[table] for table in readable}, readable)
+    return unreadable + invariants.writes(ended, {table: seeds[table] for table in readable}, readable)
 
 
 def _rows(view: LakeView, table: str) -> list[Found] | str:
@@ -233,8 +233,8 @@ def _rows(view: LakeView, table: str) -> list[Found] | str:
         return str(error).splitlines()[0]
 
 
-def _requests(stage: Stage) -> Counter[str]:
-    return sum((gateway.requests() for gateway in stage.gateways), Counter())
+def _requests(environment: Environment) -> Counter[str]:
+    return sum((gateway.requests() for gateway in environment.gateways), Counter())
 
 
 def _lines(record: Path) -> list[dict[str, Any]]:

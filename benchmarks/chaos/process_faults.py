@@ -1,4 +1,4 @@
-"""Carries a schedule out: finds the process that is meant, strikes it, and sets right what is not an application's."""
+"""Carries a schedule out: finds the victim of each fault, injects it, and sets right what is not an application's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.chaos import schedule
 from benchmarks.chaos.disk import SmallDisk
 from benchmarks.chaos.gateways import Gateway
-from benchmarks.chaos.schedule import Strike
+from benchmarks.chaos.schedule import ProcessFault
 from penstock.catalog.database import Database
 from penstock.errors import PenstockError
 from penstock.home import Home, read_json
@@ -30,14 +30,16 @@ _LEAST_FREE = 64 << 10
 _LOOK_SECONDS = 0.2
 
 
-class Strikes:
-    """A thread that strikes at its moments, counted from when the work has `begun`, until it is over; then everything
-    goes on that was stopped."""
+class FaultInjector:
+    """A thread that injects the planned faults at their moments, counted from when the work has `begun`.
+
+    At the end of the `with` block no further fault comes, and whatever was stopped goes on.
+    """
 
     def __init__(
         self,
         home: Home,
-        planned: Sequence[Strike],
+        planned: Sequence[ProcessFault],
         *,
         gateways: Sequence[Gateway],
         supervisors: Callable[[], Sequence[tuple[str, ProcessId]]],
@@ -53,10 +55,10 @@ class Strikes:
         self._record = record
         self._disk = disk
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="strikes")
+        self._thread = threading.Thread(target=self._run, name="fault-injector")
         self.failure: BaseException | None = None
 
-    def __enter__(self) -> Strikes:
+    def __enter__(self) -> FaultInjector:
         self._thread.start()
         return self
 
@@ -70,58 +72,58 @@ class Strikes:
                 if self._over.wait(_LOOK_SECONDS):
                     return
             begun = time.monotonic()
-            for strike in self._planned:
-                if self._over.wait(max(0.0, begun + strike.at - time.monotonic())):
+            for fault in self._planned:
+                if self._over.wait(max(0.0, begun + fault.at - time.monotonic())):
                     return
-                self._carry_out(strike)
+                self._carry_out(fault)
         except BaseException as error:  # what ends a thread must not pass for a round without faults
             self.failure = error
 
-    def _carry_out(self, strike: Strike) -> None:
-        if strike.victim == schedule.GATEWAY:
-            self._gateway(strike, _one_of(self._gateways, strike))
-        elif strike.victim == schedule.DISK:
-            self._fill(strike)
+    def _carry_out(self, fault: ProcessFault) -> None:
+        if fault.victim == schedule.GATEWAY:
+            self._gateway(fault, _one_of(self._gateways, fault))
+        elif fault.victim == schedule.DISK:
+            self._fill(fault)
         else:
-            self._process(strike)
+            self._process(fault)
 
-    def _gateway(self, strike: Strike, gateway: Gateway) -> None:
-        self._write_down(strike, gateway=gateway.name, pid=gateway.pid)
-        if strike.action == schedule.KILL:
+    def _gateway(self, fault: ProcessFault, gateway: Gateway) -> None:
+        self._write_down(fault, gateway=gateway.name, pid=gateway.pid)
+        if fault.action == schedule.KILL:
             gateway.kill()
             thaw(self._home)
-            self._over.wait(strike.seconds)
+            self._over.wait(fault.seconds)
             gateway.start_again()
         else:
             gateway.stop()
-            self._over.wait(strike.seconds)
+            self._over.wait(fault.seconds)
             gateway.go_on()
 
-    def _fill(self, strike: Strike) -> None:
+    def _fill(self, fault: ProcessFault) -> None:
         assert self._disk is not None
-        self._write_down(strike, directory=str(self._disk.directory))
+        self._write_down(fault, directory=str(self._disk.directory))
         with self._disk.filled(but=_LEAST_FREE):
-            self._over.wait(strike.seconds)
+            self._over.wait(fault.seconds)
 
-    def _process(self, strike: Strike) -> None:
-        found = self._victims(strike.victim)
+    def _process(self, fault: ProcessFault) -> None:
+        found = self._victims(fault.victim)
         if not found:
             return
-        name, process = _one_of(found, strike)
-        victim = {"application": name, "pid": process.pid, "role": strike.victim}
-        self._write_down(strike, victim=victim)
+        name, process = _one_of(found, fault)
+        victim = {"application": name, "pid": process.pid, "role": fault.victim}
+        self._write_down(fault, victim=victim)
         with contextlib.suppress(ProcessLookupError):
-            if strike.action == schedule.KILL:
+            if fault.action == schedule.KILL:
                 os.kill(process.pid, signal.SIGKILL)
             else:
                 os.kill(process.pid, signal.SIGSTOP)
-        self._over.wait(strike.seconds)
-        if strike.action == schedule.STOP and process.alive():
+        self._over.wait(fault.seconds)
+        if fault.action == schedule.STOP and process.alive():
             os.kill(process.pid, signal.SIGCONT)
-        elif strike.victim == schedule.STORE:
+        elif fault.victim == schedule.STORE:
             # As the next command that needs it would.
             EmbeddedLake(self._home).up()
-        elif strike.victim in _CEPH_KINDS:
+        elif fault.victim in _CEPH_KINDS:
             Ceph(self._home).start(name)
 
     def _victims(self, victim: str) -> Sequence[tuple[str, ProcessId]]:
@@ -137,8 +139,8 @@ class Strikes:
             return [(one.name, one.process) for one in daemons if one.kind == _CEPH_KINDS[victim] and one.process]
         return [(name, process) for name, role, process in cluster_processes(self._home) if role == victim]
 
-    def _write_down(self, strike: Strike, **more: Any) -> None:
-        line = {"at": datetime.now(timezone.utc).isoformat(), "kind": strike.kind, "seconds": strike.seconds, **more}
+    def _write_down(self, fault: ProcessFault, **more: Any) -> None:
+        line = {"at": datetime.now(timezone.utc).isoformat(), "kind": fault.kind, "seconds": fault.seconds, **more}
         with self._record.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -167,5 +169,5 @@ def _known(name: str, process: ProcessId | None) -> list[tuple[str, ProcessId]]:
     return [] if process is None else [(name, process)]
 
 
-def _one_of(found: Sequence[Any], strike: Strike) -> Any:
-    return found[int(strike.chance * len(found))]
+def _one_of(found: Sequence[Any], fault: ProcessFault) -> Any:
+    return found[int(fault.chance * len(found))]

@@ -64,7 +64,7 @@ _STOPS = (
 )
 
 
-def usual(seed: str, *, strikes: bool = True) -> Plan:
-    """With `strikes`, one request at most kills its sender, at a moment that the seed chooses: of two writers whose
+def usual(seed: str, *, kills: bool = True) -> Plan:
+    """With `kills`, one request at most kills its sender, at a moment that the seed chooses: of two writers whose
     drivers are both gone in their first job nothing is left to prove."""
-    return Plan(seed, (*((Random(seed).choice(_KILLS), *_STOPS) if strikes else ()), *_FLIPS, *_PASSING))
+    return Plan(seed, (*((Random(seed).choice(_KILLS), *_STOPS) if kills else ()), *_FLIPS, *_PASSING))

@@ -17,18 +17,17 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.chaos import environment as stage
-from benchmarks.chaos import report
-from benchmarks.chaos.environment import Stage
+from benchmarks.chaos import environment, report
+from benchmarks.chaos.environment import Environment
 from benchmarks.chaos.iterations import Result, make_base, peace, play
 
 JOBS_A_ROUND = 48
-STRIKES_A_ROUND = 5
+PROCESS_FAULTS_A_ROUND = 5
 SUMMARY = "summary.json"
 
 
 def rounds(
-    here: Stage, directory: Path, *, seed: str, jobs: int, minutes: float, only: int | None = None
+    here: Environment, directory: Path, *, seed: str, jobs: int, minutes: float, only: int | None = None
 ) -> Iterator[Result]:
     """Until so many jobs were begun, or the minutes are over; a round that was begun is ended, and then there is one
     without faults."""
@@ -40,7 +39,7 @@ def rounds(
         name = seed if only == 1 else f"{seed}/{played}"
         scratch = directory / f"round-{played}-{int(time.time())}"
         scratch.mkdir(parents=True)
-        result = play(here, name, scratch, jobs=min(JOBS_A_ROUND, jobs), strikes=STRIKES_A_ROUND)
+        result = play(here, name, scratch, jobs=min(JOBS_A_ROUND, jobs), process_faults=PROCESS_FAULTS_A_ROUND)
         done, played = done + result.jobs, played + 1
         yield result
     (directory / "peace").mkdir()
@@ -52,8 +51,8 @@ def run(options: argparse.Namespace) -> list[Result]:
         options.directory.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-", dir=options.directory))
     results = []
-    home = stage.existing_home(options.home) if options.home else stage.own_home(directory / "home")
-    with home as found, stage.on(found, directory, lake=options.lake, disk_megabytes=options.small_disk) as here:
+    home = environment.existing_home(options.home) if options.home else environment.own_home(directory / "home")
+    with home as found, environment.on(found, directory, lake=options.lake, disk_megabytes=options.small_disk) as here:
         for result in rounds(
             here, directory, seed=options.seed, jobs=options.jobs, minutes=options.minutes, only=options.rounds
         ):

@@ -1,4 +1,4 @@
-"""Which process is struck when: a seeded plan of a round's process faults. Pure; `process_faults.py` carries it out.
+"""The process faults of a round: a seeded plan of victims and moments. Pure; `process_faults.py` carries it out.
 
 These come by the clock, whatever happens then. Kills at a chosen request (in a task's upload, in the decision, in the
 commit) are faults of requests, `faults.KillClient` and `faults.StopClient`.
@@ -17,7 +17,7 @@ SUPERVISOR, KEEPER, DRIVER, EXECUTOR = "supervisor", "keeper", "driver", "execut
 DISK = "disk"
 OSD, MONITOR, RADOS_GATEWAY = "osd", "monitor", "rados gateway"
 
-# How often one of them is struck, against the others. A keeper or driver that is killed takes its application along.
+# Relative frequencies. A keeper or driver that is killed takes its application along.
 _WEIGHTS = {
     (GATEWAY, KILL): 4,
     (GATEWAY, STOP): 3,
@@ -48,7 +48,7 @@ _FULL = {(DISK, "fill"): 3}
 
 
 @dataclass(frozen=True)
-class Strike:
+class ProcessFault:
     """`at` seconds after the work has begun; what is stopped goes on, and what is killed and is no part of an
     application is started again, after `seconds`. `chance` of [0, 1) chooses among several victims."""
 
@@ -63,16 +63,18 @@ class Strike:
         return {KILL: f"{self.victim} killed", STOP: f"{self.victim} stopped"}.get(self.action, "disk full")
 
 
-def strikes(
+def process_faults(
     seed: str, *, count: int, within: tuple[float, float], store: str = EMBEDDED, small_disk: bool = False
-) -> Sequence[Strike]:
-    """So many, in their order, at moments of this interval. `store` is what kind there is; of one of another kind
-    nothing is struck. `small_disk`: there is one that can be filled."""
+) -> Sequence[ProcessFault]:
+    """`count` faults at moments in the interval `within`, in their order.
+
+    `store` is the kind of the store whose processes are among the victims. `small_disk`: a disk can be filled, too.
+    """
     chance = random.Random(seed)
     weights = {**_WEIGHTS, **_STORES.get(store, {}), **(_FULL if small_disk else {})}
     chosen = chance.choices(list(weights), list(weights.values()), k=count)
     moments = sorted(chance.uniform(*within) for _ in range(count))
     return [
-        Strike(at, victim, action, chance.uniform(1.0, 5.0), chance.random())
+        ProcessFault(at, victim, action, chance.uniform(1.0, 5.0), chance.random())
         for at, (victim, action) in zip(moments, chosen, strict=True)
     ]

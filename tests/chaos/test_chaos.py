@@ -11,7 +11,7 @@ from benchmarks.chaos import environment, report, runner
 from benchmarks.chaos.iterations import Result
 from tests.support.quick_java import share_archives
 
-SEED = "20263590"  # strikes gateway, store, database, supervisor and executor, each once
+SEED = "20263590"  # process faults of gateway, store, database, supervisor and executor, one each
 ROUNDS = 1
 PROOFS = (
     "every committed row once, none of an uncommitted job",

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.chaos import request_faults as requestfaults
-from benchmarks.chaos import schedule
+from benchmarks.chaos import request_faults, schedule
 from benchmarks.chaos.faults import Answer, Chooser, Delay, KillClient, Plan, Request, Reset, Rule, draw
 
 JOB = "3f0e8a52-6b1c-4d0e-9a51-0c4a8f3b7d10"
@@ -46,13 +45,13 @@ def test_a_copy_is_told_from_a_put_by_its_header() -> None:
 
 
 def test_the_same_seed_does_the_same_whatever_the_order() -> None:
-    plan = requestfaults.usual("7")
+    plan = request_faults.usual("7")
     keys = [f"chaos/t/part={number}/x" for number in range(300)]
     there, back = Chooser(plan), Chooser(plan)
     first = {key: there.choose(get(key)) for key in keys}
     assert {key: back.choose(get(key)) for key in reversed(keys)} == first
     assert any(fault for fault, _ in first.values())
-    other = Chooser(requestfaults.usual("8"))
+    other = Chooser(request_faults.usual("8"))
     assert {key: other.choose(get(key)) for key in keys} != first
 
 
@@ -88,7 +87,7 @@ def test_a_rule_is_used_no_more_often_than_it_says() -> None:
 
 
 def test_a_plan_survives_being_written_down() -> None:
-    plan = requestfaults.usual("7")
+    plan = request_faults.usual("7")
     assert Plan.from_json(plan.as_json()) == plan
     assert Answer(503, "SlowDown", 1).as_json() == {
         "kind": "status", "status": 503, "code": "SlowDown", "retry_after": 1,
@@ -98,7 +97,7 @@ def test_a_plan_survives_being_written_down() -> None:
 def test_the_usual_rates_leave_most_requests_alone() -> None:
     for operation in ("GetObject", "PutObject", "UploadPart", "CompleteUpload", "ListObjects"):
         request = Request(operation, "GET", "chaos/r/mixed/_penstock_commit/000000000001")
-        assert sum(rule.rate for rule in requestfaults.usual("7").rules if rule.fits(request)) < 0.3
+        assert sum(rule.rate for rule in request_faults.usual("7").rules if rule.fits(request)) < 0.3
 
 
 def test_draws_are_spread_evenly() -> None:
@@ -106,14 +105,15 @@ def test_draws_are_spread_evenly() -> None:
 
 
 def test_process_faults_come_in_order_and_from_the_seed_alone() -> None:
-    planned = schedule.strikes("7", count=50, within=(5.0, 60.0))
-    assert planned == schedule.strikes("7", count=50, within=(5.0, 60.0))
-    assert [strike.at for strike in planned] == sorted(strike.at for strike in planned)
-    assert {strike.victim for strike in planned} >= {schedule.GATEWAY, schedule.EXECUTOR, schedule.DATABASE}
-    assert not any(strike.victim in (schedule.DISK, schedule.OSD) for strike in planned)
-    on_ceph = {strike.victim for strike in schedule.strikes("7", count=99, within=(5.0, 60.0), store=schedule.CEPH)}
+    planned = schedule.process_faults("7", count=50, within=(5.0, 60.0))
+    assert planned == schedule.process_faults("7", count=50, within=(5.0, 60.0))
+    assert [fault.at for fault in planned] == sorted(fault.at for fault in planned)
+    assert {fault.victim for fault in planned} >= {schedule.GATEWAY, schedule.EXECUTOR, schedule.DATABASE}
+    assert not any(fault.victim in (schedule.DISK, schedule.OSD) for fault in planned)
+    faults_on_ceph = schedule.process_faults("7", count=99, within=(5.0, 60.0), store=schedule.CEPH)
+    on_ceph = {fault.victim for fault in faults_on_ceph}
     assert on_ceph >= {schedule.OSD, schedule.MONITOR, schedule.RADOS_GATEWAY}
     assert schedule.STORE not in on_ceph
     assert any(
-        strike.kind == "disk full" for strike in schedule.strikes("7", count=99, within=(5, 60), small_disk=True)
+        fault.kind == "disk full" for fault in schedule.process_faults("7", count=99, within=(5, 60), small_disk=True)
     )
