@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
+from penstock.clusters.base import ClusterBackend, Handle, Launch, Observation, Phase
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from tests.support.waiting import processes_of, within
 
@@ -31,8 +31,12 @@ time.sleep(600)
 """
 
 
-SERVES = """
+# After its count it serves a page on its own loopback, as a session does.
+COUNTS_AND_SERVES = """
 import http.server, os
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+print("counted", spark.sparkContext.parallelize(range(10), 2).count(), flush=True)
 class Answers(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
@@ -66,28 +70,19 @@ class ClusterBackendContract:
         """What of the cluster's driver and executors still runs."""
         return processes_of(application_id)
 
-    def test_output_arguments_environment_and_exit_code_are_the_applications_own(
+    def test_an_application_runs_once_with_what_it_was_given_and_release_leaves_nothing(
         self, backend: ClusterBackend, launch: Callable[..., Launch]
     ) -> None:
         wanted = launch(SAYS_AND_ENDS, 'ein "Wort" mit ß')
         handle = backend.handle(wanted.application_id)
         backend.launch(wanted)
+        backend.launch(wanted)
         assert until(backend, handle, Phase.ENDED).exit_code == 3
+        backend.launch(wanted)
         assert backend.read(handle, "driver.out", 0).decode() == 'to out ein "Wort" mit ß grüß Gott\n'
         assert backend.read(handle, "driver.err", 0).decode() == "to err\n"
-        backend.release(handle)
-
-    def test_a_second_launch_starts_nothing_and_release_leaves_nothing(
-        self, backend: ClusterBackend, launch: Callable[..., Launch]
-    ) -> None:
-        wanted = launch(SAYS_AND_ENDS, "once")
-        handle = backend.handle(wanted.application_id)
-        backend.launch(wanted)
-        backend.launch(wanted)
-        until(backend, handle, Phase.ENDED)
-        backend.launch(wanted)
         kept = backend.collect(handle)
-        assert (kept / "driver.out").read_text(encoding="utf-8").count("once") == 1
+        assert (kept / "driver.out").read_text(encoding="utf-8").count("to out") == 1
         assert (kept / "summary.json").exists()
         backend.release(handle)
         backend.release(handle)
@@ -95,10 +90,10 @@ class ClusterBackendContract:
         backend.replace_private_file(handle, "keys", "too late")
         assert backend.private_file(handle, "keys") is None
 
-    def test_a_running_cluster_is_observed_and_stopped_with_all_its_processes(
+    def test_a_running_cluster_is_observed_reached_and_stopped_with_all_its_processes(
         self, backend: ClusterBackend, launch: Callable[..., Launch]
     ) -> None:
-        wanted = launch(COUNTS_AND_WAITS)
+        wanted = replace(launch(COUNTS_AND_SERVES), settings={"spark.ui.enabled": "false"})
         handle = backend.handle(wanted.application_id)
         backend.launch(wanted)
         running = until(backend, handle, Phase.RUNNING)
@@ -106,21 +101,26 @@ class ClusterBackendContract:
         within(lambda: b"counted 10" in backend.read(handle, "driver.out", 0))
         backend.replace_private_file(handle, "keys", "open barley")
         assert backend.private_file(handle, "keys") == "open barley"
+
+        self.pages_open_at_the_first_look_and_for_nobody_without_their_key(backend, handle)
+        # What listens on the driver's loopback is reached where the driver says.
+        within(lambda: bool(backend.private_file(handle, "port")))
+        with backend.reach(handle, int(backend.private_file(handle, "port") or 0)) as here:
+            assert httpx.get(f"http://127.0.0.1:{here}/", timeout=60).text == "from the driver"
+
         backend.stop(handle, grace_seconds=5)
         assert self.left_of(backend, wanted.application_id) == []
+        assert backend.web_interface(handle) is None
+        assert backend.private_file(handle, "port") is None or backend.shares_files
         ended = backend.observe(handle)
         assert ended.phase is Phase.ENDED
         assert ended.exit_code not in (None, 0)
         assert list((backend.collect(handle) / "events").iterdir())
         backend.release(handle)
 
-    def test_sparks_pages_open_at_the_first_look_and_for_nobody_without_their_key(
-        self, backend: ClusterBackend, launch: Callable[..., Launch]
+    def pages_open_at_the_first_look_and_for_nobody_without_their_key(
+        self, backend: ClusterBackend, handle: Handle
     ) -> None:
-        wanted = replace(launch(COUNTS_AND_WAITS), settings={"spark.ui.enabled": "false"})
-        handle = backend.handle(wanted.application_id)
-        backend.launch(wanted)
-        until(backend, handle, Phase.RUNNING)
         within(lambda: backend.web_interface(handle) is not None)
         pages = backend.web_interface(handle)
         assert pages is not None
@@ -128,22 +128,6 @@ class ClusterBackendContract:
         url = f"http://{pages.host}:{pages.port}/jobs/"
         assert httpx.get(url, timeout=60).status_code == 403
         assert "contract" in httpx.get(url, headers={"X-Penstock-Key": pages.key}, timeout=60).text
-        backend.stop(handle, grace_seconds=5)
-        assert backend.web_interface(handle) is None
-        backend.release(handle)
-
-    def test_what_listens_on_the_drivers_loopback_is_reached_where_the_driver_says(
-        self, backend: ClusterBackend, launch: Callable[..., Launch]
-    ) -> None:
-        wanted = launch(SERVES)
-        handle = backend.handle(wanted.application_id)
-        backend.launch(wanted)
-        within(lambda: bool(backend.private_file(handle, "port")))
-        with backend.reach(handle, int(backend.private_file(handle, "port") or 0)) as here:
-            assert httpx.get(f"http://127.0.0.1:{here}/", timeout=60).text == "from the driver"
-        backend.stop(handle, grace_seconds=1)
-        assert backend.private_file(handle, "port") is None or backend.shares_files
-        backend.release(handle)
 
     def test_what_never_was_can_be_stopped_and_released(self, backend: ClusterBackend) -> None:
         handle = backend.handle("app-test-never")

@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from penstock.clusters import machine, pagecache
 from penstock.engine.engine import Engine
 from penstock.home import Home
+from tests.support import quick_java
 from tests.support.command import Command
 from tests.support.quick_java import archives_tried, java_home, quick_java_machines
 
 __all__ = ["archives_tried", "java_home", "quick_java_machines"]
+
+
+@pytest.fixture
+def bare_home(tmp_path: Path, class_archives: Path) -> Iterator[Home]:
+    """A home of the test's own, for clusters without a lake or a database."""
+    home = Home(tmp_path / "mein Zuhause")
+    quick_java.share_archives(home, class_archives)
+    yield home
+    pagecache.remove(machine.page_cache(home))
 
 
 @pytest.fixture
