@@ -9,6 +9,7 @@ during which it appeared, and the run fails.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 import threading
@@ -16,6 +17,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,14 @@ import pytest
 MARK = "PENSTOCK_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only listed
 _INTERVAL_SECONDS = 0.2
-_GRACE_SECONDS = 10.0
+_GRACE_SECONDS = float(os.environ.get("PENSTOCK_TEST_LEAK_GRACE_SECONDS", "10"))
 _LISTENING = "0A"
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Seen:
-    """A process of the run. `test` is the id of the test during which the watcher first saw it."""
+    """A process of the run. `test` is the id of the test during which it started."""
 
     pid: int
     started: int
@@ -44,7 +47,8 @@ class Watcher:
     """The processes of one run. `marks` are byte strings of which one stands in every process of the run."""
 
     marks: tuple[bytes, ...]
-    test: str = "before the first test"
+    _tests: list[tuple[float, str]] = field(default_factory=lambda: [(0.0, "before the first test")])
+    """When each began, in seconds since the machine's boot, in order."""
     seen: dict[tuple[int, int], Seen] = field(default_factory=dict)
     _strangers: set[tuple[int, int]] = field(default_factory=set)
     _end: threading.Event = field(default_factory=threading.Event)
@@ -59,6 +63,14 @@ class Watcher:
         if self._thread:
             self._thread.join()
         self.look()
+
+    def begins(self, test: str) -> None:
+        self._tests.append((time.clock_gettime(time.CLOCK_BOOTTIME), test))
+
+    def test_at(self, started: int) -> str:
+        """The test that ran when a process started; the watcher may first see it in a later one."""
+        seconds = (started + 1) / _TICKS_PER_SECOND
+        return self._tests[max(bisect.bisect(self._tests, (seconds, "")) - 1, 0)][1]
 
     @property
     def java_machines(self) -> int:
@@ -83,7 +95,7 @@ class Watcher:
                 continue
             known = self.seen.get((pid, started))
             if known is None and self._ours(pid):
-                known = self.seen[pid, started] = Seen(pid, started, _command(pid), self.test, java=False)
+                known = self.seen[pid, started] = Seen(pid, started, _command(pid), self.test_at(started), java=False)
             if known is not None and not known.java and _is_java(pid):
                 known.java, known.command = True, _command(pid)
 
@@ -153,6 +165,7 @@ class LeakCheck:
         self._watcher: Watcher | None = None
         self._before_memory = in_shared_memory()
         self._before_ports = listening_ports()
+        self._ports_of_tests: dict[int, str] = {}
         self._java_machines = 0
         self.left: list[str] = []
 
@@ -171,12 +184,20 @@ class LeakCheck:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         if self._watcher:
-            self._watcher.test = nodeid
+            self._watcher.begins(nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        if self._watcher:
+            for port in listening_ports() - self._before_ports:
+                self._ports_of_tests.setdefault(port, nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._watcher is None:
             return
+        # A helper of this process's own, started with its first child; it would end with it.
+        resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
         deadline = time.monotonic() + _GRACE_SECONDS
         while (left := self._found()) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -195,7 +216,10 @@ class LeakCheck:
         assert self._watcher is not None
         self._watcher.look()
         processes = [f"process {one.pid}, {one.command} ({one.test})" for one in self._watcher.alive()]
-        ports = [f"the pytest process listens on port {port}" for port in listening_ports() - self._before_ports]
+        ports = [
+            f"the pytest process listens on port {port} ({self._ports_of_tests.get(port, 'outside of tests')})"
+            for port in listening_ports() - self._before_ports
+        ]
         base = self._watcher.marks[-1]
         memory = [f"directory {path}" for path in in_shared_memory() - self._before_memory if _belongs(path, base)]
         return processes + ports + memory
