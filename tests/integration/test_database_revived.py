@@ -5,24 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.catalog.database import Database
+from penstock.engine import dispatcher
 from penstock.engine.application import State
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.records import CONNECTION_LOST
 from penstock.home import Home
+from tests.support.database_template import DatabaseTemplate
 from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.waiting import within
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
+def home(tmp_path: Path, database_template: DatabaseTemplate) -> Iterator[Home]:
     home = Home(tmp_path)
-    home.create()
+    database_template.copy_to(home)
     yield home
     Database(home).down()
 
@@ -31,40 +33,44 @@ def home(tmp_path: Path) -> Iterator[Home]:
 def engine(home: Home) -> Iterator[PretendingEngine]:
     """With a dispatcher."""
     engine, stop = PretendingEngine(home), threading.Event()
-    dispatcher = threading.Thread(target=Dispatcher(engine).run, args=[stop])
-    dispatcher.start()
+    thread = threading.Thread(target=Dispatcher(engine).run, args=[stop])
+    thread.start()
     yield engine
     stop.set()
-    dispatcher.join()
+    thread.join()
 
 
 def finished(engine: PretendingEngine, application_id: str) -> bool:
+    """With nothing left to be done by the thread that looks after it."""
     try:
-        return engine.get(application_id).state is State.FINISHED
+        application = engine.get(application_id)
     except CONNECTION_LOST:
         return False
-
-
-def until_finished(engine: PretendingEngine, application_id: str) -> None:
-    deadline = time.monotonic() + 60
-    while not finished(engine, application_id):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    return application.state is State.FINISHED and application.cluster is None
 
 
 def test_a_database_that_was_killed_is_started_again_and_one_that_was_stopped_is_not(
-    home: Home, engine: PretendingEngine
+    home: Home, engine: PretendingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    until_finished(engine, engine.enqueue(specification(home, 1)).id)
+    monkeypatch.setattr(dispatcher, "_PAUSE_SECONDS", 0.05)
+    first = engine.enqueue(specification(home, 1)).id
+    within(lambda: finished(engine, first))
     server = Database(home).process()
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while Database(home).status().state != "up":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    until_finished(engine, engine.enqueue(specification(home, 2)).id)
+    within(lambda: Database(home).status().state == "up")
+    second = engine.enqueue(specification(home, 2)).id
+    within(lambda: finished(engine, second))
 
+    looks: list[bool] = []
+    revive = engine.revive_database
+
+    def noted() -> bool:
+        looks.append(revive())
+        return looks[-1]
+
+    monkeypatch.setattr(engine, "revive_database", noted)
     Database(home).down()
-    time.sleep(3)
+    within(lambda: len(looks) >= 3)
+    assert not any(looks)
     assert Database(home).status().state == "down"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,10 +13,12 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks.service.queue_under_kill import run
 from penstock.catalog.database import Database
+from penstock.cli.main import command
 from penstock.clusters.base import Capacity, Handle, Observation, Phase
 from penstock.engine import admission, retrying
 from penstock.engine.application import Application, State
@@ -289,8 +289,9 @@ def test_instances_and_the_queue_at_the_command_line(
     monkeypatch.setenv("PENSTOCK_HOME", str(home.root))
 
     def said(*arguments: str) -> str:
-        command = [sys.executable, "-m", "penstock.cli.main", *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        ran = CliRunner().invoke(command(), arguments)
+        assert ran.exit_code == 0, ran.output
+        return ran.output
 
     said("instance", "set", "team-a", "--weight", "2", "--memory", "4g", "--running", "1")
     assert engine.instance("team-a") == Instance("team-a", 2.0, Quota(memory_bytes=4 << 30, running=1))

