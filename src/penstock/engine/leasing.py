@@ -51,13 +51,16 @@ class Leasing:
         write: Callable[[str], None],
         give_up: GiveUp,
         clock: Callable[[], float] = time.time,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
+        """`clock` and `wait` are replaced by tests: `wait(closed, seconds)` returns after so long, or once `closed`."""
         self._id = application_id
         self._held = held
         self._issue = issue
         self._write = write
         self._give_up = give_up
         self._clock = clock
+        self._wait = wait
         self._closed = threading.Event()
         self._writing = threading.Lock()
         threading.Thread(target=self._run, name=f"leasing-{application_id}", daemon=True).start()
@@ -94,7 +97,7 @@ class Leasing:
     def _sleep_until(self, at: float) -> bool:
         """False where there is nothing more to do then."""
         while (left := at - self._clock()) > 0 and not self._closed.is_set():
-            self._closed.wait(min(left, _LONGEST_SLEEP_SECONDS))
+            self._wait(self._closed, min(left, _LONGEST_SLEEP_SECONDS))
         return not self._closed.is_set()
 
 

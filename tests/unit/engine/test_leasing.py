@@ -24,68 +24,128 @@ from tests.unit.engine.engine_making import application, spec
 OWN = Credentials("AKOWN", "own-secret")
 
 
+class Clock:
+    """The time of a renewal's thread, which passes when the test lets it."""
+
+    def __init__(self) -> None:
+        self._now = 1000.0
+        self._wakes_at: float | None = None
+        self._changed = threading.Condition()
+
+    def __call__(self) -> float:
+        return self._now
+
+    def wait(self, closed: threading.Event, seconds: float) -> None:
+        with self._changed:
+            self._wakes_at = wakes_at = self._now + seconds
+            self._changed.notify_all()
+            while self._now < wakes_at and not closed.is_set():
+                self._changed.wait(0.02)
+            self._wakes_at = None
+
+    def rests(self) -> bool:
+        """Whether the thread waits, or has begun nothing since."""
+        with self._changed:
+            return self._wakes_at is not None and self._now < self._wakes_at
+
+    def let_pass(self, seconds: float) -> None:
+        """Stops wherever the thread wants to do something, so that each of its steps is at its own time."""
+        ends_at = self._now + seconds
+        while self._now < ends_at:
+            within(self.rests)
+            with self._changed:
+                self._now = min(ends_at, self._wakes_at or ends_at)
+                self._changed.notify_all()
+        within(self.rests)
+
+    def let_one_end(self) -> None:
+        """Let the time of the present wait pass, and leave the thread to what it does then."""
+        within(self.rests)
+        with self._changed:
+            self._now = self._wakes_at or self._now
+            self._changed.notify_all()
+
+
 class Store:
     """Issues leases of `seconds`; fails as long as `failing`."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self.seconds = seconds
+        self.clock = clock
+        self.asked = 0
         self.issued = 0
+        self.issued_at: list[float] = []
         self.failing = False
         self.hold = threading.Event()
         self.hold.set()
 
     def issue(self) -> Lease:
-        self.hold.wait(5)
+        self.asked += 1
+        self.hold.wait(60)
         if self.failing:
             raise LakeError("The store refuses", why="it was told to", fix="tell it otherwise")
         self.issued += 1
-        now = time.time()
+        now = self.clock()
+        self.issued_at.append(now)
         return Lease(Credentials(f"AK{self.issued}", "s", "t"), now, now + self.seconds)
 
 
 class World:
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, seconds: float) -> None:
+        self.clock = Clock()
+        self.store = store = Store(seconds, self.clock)
         self.written: list[str] = []
         self.given_up: list[PenstockError] = []
         self.leasing = Leasing(
-            "app-1", store.issue(), issue=store.issue, write=self.written.append, give_up=self.given_up.append
+            "app-1",
+            store.issue(),
+            issue=store.issue,
+            write=self.written.append,
+            give_up=self.given_up.append,
+            clock=self.clock,
+            wait=self.clock.wait,
         )
 
     def keys(self) -> list[str]:
         return [lease.credentials.access_key for text in self.written if (lease := lease_in(text))]
 
 
-def within(holds: Callable[[], object], seconds: float = 5) -> None:
+def within(holds: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
-        time.sleep(0.005)
+        time.sleep(0.002)
 
 
 def test_each_lease_is_replaced_at_half_time_by_the_next() -> None:
-    world = World(Store(seconds=0.2))
-    within(lambda: len(world.written) >= 3)
+    world = World(seconds=900)
+    world.clock.let_pass(3 * 450)
     world.leasing.close()
-    assert world.keys()[:3] == ["AK2", "AK3", "AK4"]
+    assert world.keys() == ["AK2", "AK3", "AK4"]
+    assert world.store.issued_at == [1000, 1450, 1900, 2350]
     assert world.given_up == []
 
 
 def test_a_store_that_fails_for_a_while_costs_nothing() -> None:
-    world = World(store := Store(seconds=2.0))
-    store.failing = True
-    time.sleep(1.1)
+    world = World(seconds=900)
+    world.store.failing = True
+    world.clock.let_pass(800)
     assert world.written == []
-    store.failing = False
-    within(lambda: world.written)
+    world.store.failing = False
+    world.clock.let_pass(99)
     world.leasing.close()
+    assert world.keys()[0] == "AK2"
     assert world.given_up == []
 
 
 def test_a_store_that_fails_to_the_end_ends_the_application_with_its_reason() -> None:
-    world = World(store := Store(seconds=0.3))
-    store.failing = True
-    within(lambda: world.given_up)
+    world = World(seconds=900)
+    world.store.failing = True
+    while not world.given_up:
+        within(lambda: world.clock.rests() or world.given_up)
+        if not world.given_up:
+            world.clock.let_one_end()
+    assert world.clock() >= 1900
     (error,) = world.given_up
     assert error.code == "lake_error"  # what another attempt may mend
     assert "ended and could not be renewed" in error.problem
@@ -95,13 +155,14 @@ def test_a_store_that_fails_to_the_end_ends_the_application_with_its_reason() ->
 
 
 def test_what_arrives_after_the_end_is_not_written() -> None:
-    world = World(store := Store(seconds=0.2))
-    store.hold.clear()
-    time.sleep(0.15)
+    world = World(seconds=40)
+    world.store.hold.clear()
+    world.clock.let_one_end()
+    within(lambda: world.store.asked == 2)
     world.leasing.close()
-    store.hold.set()
-    within(lambda: store.issued == 2)
-    time.sleep(0.05)
+    world.store.hold.set()
+    within(lambda: world.store.issued == 2)
+    within(lambda: "leasing-app-1" not in {thread.name for thread in threading.enumerate()})
     assert world.written == []
 
 
@@ -130,7 +191,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_whoever_takes_over_goes_on_from_what_the_cluster_holds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     Lakes(home).add(Lake("sales", ("http://a:1",), "data", "file:sales", sts=Sts("http://a:1", None, 900)), OWN)
-    store = Store(seconds=900)
+    store = Store(900, time.time)
     monkeypatch.setattr("penstock.lake.sts.issue", lambda *_: store.issue())
     at = time.time()
     files = Files(private_credentials_file(Lease(Credentials("AKOLD", "s", "t"), at - 500, at + 400)))

@@ -22,6 +22,12 @@ def table(document: Document, title: str, number: int = 0) -> list[list[str]]:
     return [list(found.columns), *(list(row) for row in found.rows)]
 
 
+@pytest.fixture(scope="module")
+def page() -> Document:
+    """The page of all eight workloads, which takes seconds to make."""
+    return stores.document(eight())
+
+
 def test_the_headline_has_time_and_price_of_every_store() -> None:
     found = stores.document([timed("enrichment", name) for name in ("HDFS", "Ceph 3x", "Ceph 4+2")])
     assert found.headline == (
@@ -31,22 +37,21 @@ def test_the_headline_has_time_and_price_of_every_store() -> None:
     assert found.good
 
 
-def test_the_stores_are_told_with_their_protection_and_the_price_of_their_capacity() -> None:
+def test_the_stores_are_told_with_their_protection_and_the_price_of_their_capacity(page: Document) -> None:
     """With the packaged prices a TB on hard disks is 16 USD, and they are filled to 80 %: 16 × 3 / 0.8 = 60."""
-    rows = table(stores.document(eight()), "Stores")
+    rows = table(page, "Stores")
     assert rows[1] == ["HDFS", "3x", "3×", "60.00", "1×", "1×", "1×"]
     assert rows[3] == ["Ceph 4+2", "4+2", "1.5×", "30.00", "1.37×", "0.5×", "0.685×"]
 
 
-def test_bytes_are_told_as_users_store_them_and_as_they_are_on_drives() -> None:
-    rows = table(stores.document(eight()), "Bytes and throughput")
+def test_bytes_are_told_as_users_store_them_and_as_they_are_on_drives(page: Document) -> None:
+    rows = table(page, "Bytes and throughput")
     assert rows[0] == ["workload", "stored", "raw, HDFS", "raw, Ceph 3x", "raw, Ceph 4+2", "raw, embedded"]
     assert ["TeraSort", "10.0 GB", "30.0 GB", "30.0 GB", "15.0 GB", "10.0 GB"] in rows
 
 
-def test_each_store_has_a_figure_of_its_price_beside_its_performance() -> None:
-    found = stores.document(eight())
-    plots = [part for section in found.sections for part in section.parts if isinstance(part, Plot)]
+def test_each_store_has_a_figure_of_its_price_beside_its_performance(page: Document) -> None:
+    plots = [part for section in page.sections for part in section.parts if isinstance(part, Plot)]
     assert [plot.name for plot in plots] == ["performance", "price-1", "price-2", "price-3"]
     price, performance = plots[2].figure["data"]
     assert price["x"] == [0.5] * 8
@@ -54,12 +59,14 @@ def test_each_store_has_a_figure_of_its_price_beside_its_performance() -> None:
     assert len({tuple(plot.figure["layout"]["xaxis"]["range"]) for plot in plots}) == 1, "they have one scale"
 
 
-def test_the_stores_work_stands_beside_the_applications_and_reading_and_writing_are_metered_once() -> None:
-    rows = table(stores.document(eight()), "The store's own work")
+def test_the_stores_work_stands_beside_the_applications_and_reading_and_writing_are_metered_once(
+    page: Document,
+) -> None:
+    rows = table(page, "The store's own work")
     assert rows[1][0] == "DFSIO"
     assert [row[0] for row in rows].count("DFSIO") == 1
     assert ["Enrichment", "10 (150)", "10.5 (158)", "13.7 (206)", "8 (120)"] in rows
-    daemons = table(stores.document(eight()), "The store's own work", 2)
+    daemons = table(page, "The store's own work", 2)
     assert ["TeraSort", "Ceph 3x", "osd.1", "1.05", "400.0 MiB", "100 MB", "1.00 GB"] in daemons
     assert not any(row[1] == "HDFS" for row in daemons[1:]), "one process is the whole store"
 
@@ -123,9 +130,9 @@ def test_another_baseline_turns_the_comparison_round() -> None:
     assert rows[2][4:] == ["0.73×", "2×", "1.46×"]
 
 
-def test_runs_of_several_workloads_are_reported_as_stores_in_every_form() -> None:
+def test_runs_of_several_workloads_are_reported_as_stores_in_every_form(page: Document) -> None:
     runs = eight()
-    assert make.document(runs).headline == stores.document(runs).headline
+    assert make.document(runs).headline == page.headline
     told = json.loads(make.as_json(runs))
     assert told["stores"]["Ceph 4+2"]["raw_factor"] == 1.5
     cell = told["workloads"]["K-means"]["Ceph 4+2"]

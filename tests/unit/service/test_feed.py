@@ -11,6 +11,7 @@ import pytest
 
 from penstock.service import feed
 from penstock.service.feed import HEARTBEAT, Event, Feed, Instances
+from tests.support import virtual_time
 
 
 class World:
@@ -45,16 +46,15 @@ def within(work: Callable[[World, Feed], Awaitable[None]]) -> None:
     async def run() -> None:
         world = World()
         told = Feed(world, closing=lambda: world.closed)
-        await asyncio.wait_for(work(world, told), 10)
+        await asyncio.wait_for(work(world, told), 3600)
 
-    asyncio.run(run())
+    virtual_time.run(run())
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "_LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(feed, "_LEAST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(feed, "_QUEUE_SECONDS", (0.01, 0.1))
+def _on_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "time", virtual_time.Clock)
+    monkeypatch.setattr(feed, "to_thread", virtual_time.Inline)
 
 
 async def heard(stream: AsyncIterator[bytes], number: int) -> list[tuple[str, Any]]:
@@ -107,7 +107,7 @@ def test_a_page_hears_of_the_queue_when_it_changes_and_not_when_it_does_not() ->
     async def work(world: World, told: Feed) -> None:
         stream = told.listen(None)
         await heard(stream, 1)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(15)
         world.waiting = []
         assert await heard(stream, 1) == [("queue", {"items": []})]
 
@@ -122,9 +122,9 @@ def test_all_listeners_cost_one_look_and_none_costs_nothing() -> None:
         assert world.looks <= 3
         for stream in streams:
             await stream.aclose()  # type: ignore[attr-defined]
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(5)
         looks = world.looks
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(5)
         assert (world.looks, told.listeners) == (looks, 0)
 
     within(work)
@@ -158,9 +158,8 @@ def test_pages_are_let_go_where_the_feed_cannot_go_on(why: str) -> None:
     within(work)
 
 
-def test_a_feed_that_is_ended_in_the_moment_of_a_change_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feed_that_is_ended_in_the_moment_of_a_change_ends() -> None:
     async def work(_: World, told: Feed) -> None:
-        monkeypatch.setattr(feed, "_LOOK_SECONDS", 60.0)
         stream = told.listen(None)
         await heard(stream, 1)
         await asyncio.sleep(0.2)
@@ -175,11 +174,11 @@ def test_a_feed_that_is_ended_in_the_moment_of_a_change_ends(monkeypatch: pytest
     within(work)
 
 
-def test_a_page_comes_back_before_it_could_outlive_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_comes_back_before_it_could_outlive_its_token() -> None:
     async def work(world: World, told: Feed) -> None:
-        monkeypatch.setattr(feed, "_LONGEST_SECONDS", 0.05)
-        monkeypatch.setattr(feed, "_HEARTBEAT_SECONDS", 0.02)
+        began = asyncio.get_running_loop().time()
         written = [written async for written in told.listen(None)]
-        assert written.count(HEARTBEAT) >= 2
+        assert 900 <= asyncio.get_running_loop().time() - began <= 915
+        assert 59 <= written.count(HEARTBEAT) <= 62, "every fifteen seconds"
 
     within(work)

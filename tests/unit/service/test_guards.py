@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from penstock.service import guards
 from penstock.service.guards import Guard, Limits
 from penstock.service.journal import Seen
+from tests.support import virtual_time
 from tests.unit.service.fakes import Stage
 
 ADDRESS = "/v1/applications"
@@ -76,13 +77,13 @@ def test_a_defect_is_told_by_its_requests_id_and_nothing_else(stage: Stage, capl
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for() -> None:
-    sent = asyncio.run(_asked(Limits(body_seconds=0.05), receive_after=5.0))
+    sent = virtual_time.run(_asked(Limits(body_seconds=10.0), receive_after=100.0))
     assert sent[0]["status"] == 408
 
 
 def test_a_client_that_stops_reading_is_hung_up_on() -> None:
     seen: list[Seen] = []
-    asyncio.run(_asked(Limits(send_seconds=0.05), receive_after=0.0, stuck=True, seen=seen))
+    virtual_time.run(_asked(Limits(send_seconds=10.0), receive_after=0.0, stuck=True, seen=seen))
     assert [answered.status for answered in seen] == [499]
 
 
@@ -104,11 +105,11 @@ async def _asked(
     async def send(message: Any) -> None:
         sent.append(message)
         if stuck and message["type"] == "http.response.body":
-            await asyncio.sleep(10)
+            await asyncio.sleep(1000)
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
     tell = (seen if seen is not None else []).append
-    await asyncio.wait_for(Guard(app, limits=limits, tell=tell)(scope, receive, send), 5)
+    await asyncio.wait_for(Guard(app, limits=limits, tell=tell)(scope, receive, send), 50)
     return sent
 
 
