@@ -87,6 +87,14 @@ def test_a_server_nobody_looks_at_is_ended_and_its_secrets_removed(
     assert not (directory / "aws-credentials").exists()
 
 
+def test_the_time_before_its_start_is_no_idle_time(directory: Path, keep: Callable[..., dict[str, Any]]) -> None:
+    an_hour_ago = time.time() - 3600
+    os.utime(directory / USED, (an_hour_ago, an_hour_ago))
+    state = keep(idle_seconds=60.0)
+    assert (directory / USED).stat().st_mtime == pytest.approx(state["started_at"], abs=0.001)
+    assert server_of(state).alive()
+
+
 class Clock:
     """The keeper's clock: each of its waits takes as long as it may, and `during` is called with the time after it."""
 

@@ -46,6 +46,9 @@ def main(directory: Path) -> None:
         "port": None,
         "ended_at": None,
     }
+    # Its own start is no idle time: on a busy machine it takes longer than a short limit.
+    with contextlib.suppress(FileNotFoundError):
+        os.utime(directory / USED, (state["started_at"], state["started_at"]))
     write_json(directory / STATE, state)
     while server.poll() is None and _wanted(directory, plan["idle_seconds"]):
         if state["port"] is None and (port := _ready_at(ProcessId.from_json(state["server"]))) is not None:
