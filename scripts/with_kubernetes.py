@@ -56,12 +56,14 @@ KIND_NODES = """kind: Cluster
 apiVersion: kind.x-k8s.io/v1alpha4
 nodes: [{role: control-plane}, {role: worker}, {role: worker}]
 """
+# Even a node of two cores has room for a driver, its sidecar and an executor.
 CLUSTER_FILE = """kind: kubernetes
 namespace: {namespace}
 image: {image}
 kubeconfig: {kubeconfig}
 pull_policy: Never
 service_account: {account}
+cpu_request: 0.25
 scratch: {{medium: disk, size: 2Gi}}
 page_cache:
   disk: {{path: {pages}, size: 1Gi}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -150,13 +151,16 @@ def python_with(request: pytest.FixtureRequest) -> Callable[..., Path]:
         assert cache is not None
         directory = Path(cache.mkdir(f"python-with-{module}"))
         python = directory / "bin" / "python"
-        if not _imports(python, module):
-            subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
-            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            for install in installs:
-                ran = subprocess.run([*pip, *install], check=False, capture_output=True, text=True)
-                if ran.returncode:
-                    pytest.skip(f"{install[-1]} cannot be installed: {ran.stderr.strip().splitlines()[-1:]}")
+        # Another worker, or another run, may be making the same one.
+        with (directory.parent / f"{directory.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _imports(python, module):
+                subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
+                pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+                for install in installs:
+                    ran = subprocess.run([*pip, *install], check=False, capture_output=True, text=True)
+                    if ran.returncode:
+                        pytest.skip(f"{install[-1]} cannot be installed: {ran.stderr.strip().splitlines()[-1:]}")
         return python
 
     return made

@@ -44,12 +44,17 @@ spark = SparkSession.builder.getOrCreate()
 spark.range(1000).write.mode("overwrite").saveAsTable("kube_written")
 print("sum", spark.table("kube_written").selectExpr("sum(id)").first()[0], flush=True)
 """
+GO = "test-go/on"
+"""The object in the lake that `WAITS` waits for."""
 WAITS = """
-import time
+import sys, time
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 print("counted", spark.sparkContext.parallelize(range(10), 2).count(), flush=True)
-time.sleep(600)
+go = spark._jvm.org.apache.hadoop.fs.Path(sys.argv[1])
+files = go.getFileSystem(spark._jsc.hadoopConfiguration())
+while not files.exists(go):
+    time.sleep(0.2)
 """
 
 
@@ -63,7 +68,9 @@ def engine(shared_home: Home, target: Target, monkeypatch: pytest.MonkeyPatch) -
     with lake_and_database(shared_home, str(HOST)) as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        yield Engine(shared_home, KubernetesBackend(shared_home, target))
+        engine = Engine(shared_home, KubernetesBackend(shared_home, target))
+        engine.store(LAKE).delete(GO)
+        yield engine
 
 
 @pytest.fixture
@@ -73,7 +80,8 @@ def run(engine: Engine, tmp_path: Path) -> Callable[..., Application]:
     def run(source: str, meanwhile: Callable[[Application], None] | None = None, **more: object) -> Application:
         script = tmp_path / "job.py"
         script.write_text(source, encoding="utf-8")
-        spec = ApplicationSpec(application=str(script), size=SIZE, name="kube", lake=LAKE)
+        go = f"{engine.lake(LAKE).root}/{GO}"
+        spec = ApplicationSpec(application=str(script), size=SIZE, name="kube", lake=LAKE, arguments=(go,))
         application = engine.submit(replace(spec, **more))  # type: ignore[arg-type]
         if meanwhile is None:
             return engine.supervise(application.id)
@@ -134,10 +142,14 @@ def test_tables_are_written_and_what_is_left_is_in_the_lake_and_nothing_on_the_c
 
 
 def test_an_executor_that_is_killed_costs_no_more_than_itself(engine: Engine, run: Callable[..., Application]) -> None:
-    source = WAITS.replace("time.sleep(600)", "time.sleep(8)") + (
-        'print("again", spark.sparkContext.parallelize(range(20), 2).count(), flush=True)\n'
-    )
-    ended = run(source, lambda it: delete(engine, it, places.EXECUTOR, grace_seconds=0))
+    def kill(application: Application) -> None:
+        delete(engine, application, places.EXECUTOR, grace_seconds=0)
+        handle = engine._backend.handle(application.id)
+        within(lambda: engine._backend.sizes(handle).get("executor-2.log", 0) > 0)
+        engine.store(LAKE).put(GO, b"")
+
+    source = WAITS + 'print("again", spark.sparkContext.parallelize(range(20), 2).count(), flush=True)\n'
+    ended = run(source, kill)
     assert ended.state is State.FINISHED, ended.reason
     assert b"again 20" in engine.artefact(ended.id, "driver.out")
     assert engine.artefact(ended.id, "executor-1.log")
@@ -157,8 +169,12 @@ def test_a_driver_whose_pod_is_deleted_is_said_to_be_and_its_words_are_in_the_la
 def test_a_driver_that_is_lost_is_retried_where_that_was_asked_for_and_both_attempts_are_kept(
     engine: Engine, run: Callable[..., Application]
 ) -> None:
-    source = WAITS.replace("time.sleep(600)", "time.sleep(15)")
-    ended = run(source, lambda it: delete(engine, it, places.DRIVER, grace_seconds=0), retries=1)
+    def lose(application: Application) -> None:
+        delete(engine, application, places.DRIVER, grace_seconds=0)
+        within(lambda: len(engine.get(application.id).attempts) == 1)
+        engine.store(LAKE).put(GO, b"")
+
+    ended = run(WAITS, lose, retries=1)
     assert ended.state is State.FINISHED, ended.reason
     assert [(it.number, it.reason.code) for it in ended.attempts] == [(1, "driver_lost")]
     assert engine.artefact(ended.id, "driver.out") == b"counted 10\n"
