@@ -13,5 +13,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   exit 0
 fi
 printf '\033[1m==>\033[0m Installing %s\n' "${missing[*]}"
-apt-get update -qq
-DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# Another installation may be under way.
+apt-get update -qq -o DPkg::Lock::Timeout=300
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 \
+  "${missing[@]}" >/dev/null

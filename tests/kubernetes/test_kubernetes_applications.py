@@ -216,7 +216,7 @@ def test_a_session_in_pods_is_used_from_here_by_an_ordinary_client(
     Sessions(engine).wait(session.id, timeout_seconds=120)
     address = Sessions(engine).address(session.id)
     script = PROGRAMS / "connect_client.py"
-    answered = subprocess.run([notebook, script, address], check=False, capture_output=True, text=True, timeout=180)
+    answered = subprocess.run([notebook, script, address], check=False, capture_output=True, text=True, timeout=400)
     assert answered.returncode == 0, answered.stderr
     assert json.loads(answered.stdout)["sum"] == 499500
     refused = subprocess.run(
