@@ -2,9 +2,10 @@ package io.penstock.sql
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class StatementSplitterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.workloads.testing.Properties
+
+class StatementSplitterSuite extends AnyFunSuite with Properties {
 
   private val code = Gen.oneOf("SELECT", "1", "a", "-", "/", "*", "(", ")", "é")
   private val quoted = Gen.oneOf("';'", "'it''s;'", "'\\';'", "\";\"", "`;`", "'--'", "\"/*\"", "'a\nb'")

@@ -3,11 +3,11 @@ package io.penstock.fs.cache
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.fs.cache.EvictionPolicy._
+import io.penstock.fs.testing.Properties
 
-class EvictionPolicySuite extends AnyFunSuite with Matchers with ScalaCheckPropertyChecks {
+class EvictionPolicySuite extends AnyFunSuite with Matchers with Properties {
 
   private val vacant = new SlotWord(0)
   private val page = vacant.reserved(blocks = 17, now = 100).present(worthAtFirst(Read), 100)

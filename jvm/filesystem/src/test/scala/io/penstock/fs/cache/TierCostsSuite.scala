@@ -3,12 +3,12 @@ package io.penstock.fs.cache
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.matchers.should.Matchers
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.fs.Counters
+import io.penstock.fs.testing.Properties
 
 /** A tier gives way where the store is as near. */
-class TierCostsSuite extends AnyFunSuite with TemporaryTiers with Matchers with ScalaCheckPropertyChecks {
+class TierCostsSuite extends AnyFunSuite with TemporaryTiers with Matchers with Properties {
 
   private val MiB = 1L << 20
   private val scan = identity("scan", 20)

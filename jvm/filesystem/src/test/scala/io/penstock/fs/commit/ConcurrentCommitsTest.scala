@@ -30,6 +30,14 @@ class ConcurrentCommitsTest extends AnyFunSuite {
   test("deaths and lost replies together") {
     for (seed <- 1000L until 1400L) new Run(seed, deaths = true, lostReplies = true).check()
   }
+
+  test("a job that sleeps at any step while all others commit leaves what some order of them leaves") {
+    for (seed <- 2000L until 2400L) new Run(seed, deaths = false, lostReplies = false, sleeps = true).check()
+  }
+
+  test("a job that sleeps at any step while others die leaves what some order of them leaves") {
+    for (seed <- 3000L until 3400L) new Run(seed, deaths = true, lostReplies = false, sleeps = true).check()
+  }
 }
 
 private object ConcurrentCommitsTest {
@@ -62,7 +70,7 @@ private object ConcurrentCommitsTest {
   private case object Failed extends Outcome
   private case object Unknown extends Outcome
 
-  final private class Run(seed: Long, deaths: Boolean, lostReplies: Boolean) {
+  final private class Run(seed: Long, deaths: Boolean, lostReplies: Boolean, sleeps: Boolean = false) {
 
     private val random = new Random(seed)
     private val store = new MemoryStore
@@ -76,6 +84,8 @@ private object ConcurrentCommitsTest {
     private val initial = Set("table/p=0/old", "table/p=1/old")
     private val dies =
       jobs.map(job => job.name -> (if (deaths && random.nextBoolean()) 1 + random.nextInt(25) else -1)).toMap
+
+    private val sleeper = if (sleeps) Some(jobs(random.nextInt(jobs.size)).name -> (1 + random.nextInt(12))) else None
 
     private val outcomes = new ConcurrentHashMap[String, Outcome]
 
@@ -100,7 +110,12 @@ private object ConcurrentCommitsTest {
 
     def check(): Unit = {
       initial.foreach(key => store.objects += key -> Array[Byte](1))
-      val interleaving = new Interleaving(seed, jobs.map(_.name), (name, step) => dies(name) == step)
+      val interleaving = new Interleaving(
+        seed,
+        jobs.map(_.name),
+        (name, step) => dies(name) == step,
+        (name, step) => sleeper.contains(name -> step)
+      )
       interleaving.run(name => commit(jobs.find(_.name == name).get, interleaving))
       val after =
         new TableCommit(new Buckets(_ => store.bucket()), Table, new Parallel(1), patience = 0, sleep = _ => ())
@@ -119,7 +134,7 @@ private object ConcurrentCommitsTest {
         order <- happened.toVector.permutations
       } yield (order, order.foldLeft(initial)((table, job) => job.after(table)))).toVector
       val explained = possible.filter(_._2 == visible)
-      def story = s"seed $seed: $jobs ${outcomes.asScala} dies $dies\nleft $visible"
+      def story = s"seed $seed: $jobs ${outcomes.asScala} dies $dies sleeps $sleeper\nleft $visible"
       assert(explained.nonEmpty, story)
 
       // What has happened has no upload left, in at least one of the orders that explain the table.

@@ -5,8 +5,17 @@ import scala.util.Random
 /**
  * Lets processes take steps one at a time, in an order drawn from a seed, so that a run can be had again. A process
  * asks before each step and waits for its turn; it may be killed instead.
+ *
+ * @param sleep
+ *   whether a process sleeps after so many steps until all others have ended or sleep, too. Turns drawn at random never
+ *   hold a process back for long, so what goes wrong after a long pause needs one on purpose.
  */
-final class Interleaving(seed: Long, names: Seq[String], kill: (String, Int) => Boolean) {
+final class Interleaving(
+    seed: Long,
+    names: Seq[String],
+    kill: (String, Int) => Boolean,
+    sleep: (String, Int) => Boolean = (_, _) => false
+) {
 
   private val random = new Random(seed)
   private val steps = scala.collection.mutable.Map.empty[String, Int].withDefaultValue(0)
@@ -34,7 +43,9 @@ final class Interleaving(seed: Long, names: Seq[String], kill: (String, Int) => 
 
   private def choose(): Unit =
     if (turn.isEmpty && waiting.nonEmpty && waiting == running) {
-      turn = Some(waiting.toVector.sorted.apply(random.nextInt(waiting.size)))
+      val awake = waiting.filterNot(name => sleep(name, steps(name)))
+      val candidates = if (awake.isEmpty) waiting else awake
+      turn = Some(candidates.toVector.sorted.apply(random.nextInt(candidates.size)))
       notifyAll()
     }
 

@@ -4,9 +4,10 @@ import java.util.concurrent.TimeUnit.{MILLISECONDS, SECONDS}
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class GatewayPoolTest extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.fs.testing.Properties
+
+class GatewayPoolTest extends AnyFunSuite with Properties {
 
   private val Vector(a, b, c) = Vector("a", "b", "c").map(host => Gateway(Endpoint("http", host, 80))): @unchecked
   private def pool(gateways: Gateway*): GatewayPool = GatewayPool(gateways, seed = 0)

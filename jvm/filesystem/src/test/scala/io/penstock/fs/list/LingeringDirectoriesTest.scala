@@ -4,10 +4,11 @@ import scala.collection.mutable
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.penstock.fs.testing.Properties
 
 /** Against a store that keeps the directories of its objects, whatever becomes of the objects. */
-class LingeringDirectoriesTest extends AnyFunSuite with ScalaCheckPropertyChecks {
+class LingeringDirectoriesTest extends AnyFunSuite with Properties {
 
   final private class Keeping extends LingeringDirectories.Store {
     val objects = mutable.SortedSet.empty[String]

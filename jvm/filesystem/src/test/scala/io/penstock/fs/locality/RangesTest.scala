@@ -2,9 +2,10 @@ package io.penstock.fs.locality
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class RangesTest extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.fs.testing.Properties
+
+class RangesTest extends AnyFunSuite with Properties {
 
   private val ring = new HashRing(Seq("a", "b", "c", "d"))
   private val sizes = Gen.choose(1L, 3 * Ranges.Bytes)

@@ -3,9 +3,10 @@ package io.penstock.fs.read
 import org.apache.hadoop.fs.s3a.S3AInputPolicy
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class ReadPlanTest extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.fs.testing.Properties
+
+class ReadPlanTest extends AnyFunSuite with Properties {
 
   private val plans = for {
     pageSize <- Gen.choose(1, 10)

@@ -7,9 +7,10 @@ import scala.util.Random
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class PageAssemblyTest extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.fs.testing.Properties
+
+class PageAssemblyTest extends AnyFunSuite with Properties {
 
   private val PageSize = 16
 

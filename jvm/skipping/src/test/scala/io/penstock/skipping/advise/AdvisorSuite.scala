@@ -3,14 +3,14 @@ package io.penstock.skipping.advise
 import org.apache.spark.sql.types.LongType
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.filter.Keys
 import io.penstock.skipping.history.{Condition, ScanNote}
 import io.penstock.skipping.index.{ColumnEntry, FileEntry, IndexedColumn, TableIndex, Value}
 import io.penstock.skipping.layout.{ColumnSample, Layout, RangeLevel}
+import io.penstock.skipping.testing.Properties
 
-class AdvisorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class AdvisorSuite extends AnyFunSuite with Properties {
 
   private val megabyte = 1L << 20
   private val objectBytes = 8 * megabyte

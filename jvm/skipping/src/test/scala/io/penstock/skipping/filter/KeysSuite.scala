@@ -4,10 +4,11 @@ import java.util.Arrays
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.penstock.skipping.testing.Properties
 
 /** Keys against sets of values, in a part of each domain that is small enough to look at every value of. */
-class KeysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class KeysSuite extends AnyFunSuite with Properties {
 
   import KeysSuite._
 

@@ -2,11 +2,11 @@ package io.penstock.skipping.history
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.filter.Keys
+import io.penstock.skipping.testing.Properties
 
-class NoteBookSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class NoteBookSuite extends AnyFunSuite with Properties {
 
   private val numbers = Gen.listOf(Gen.long).map(values => Keys.Integral.points(values.toArray): Keys)
   private val texts = Gen

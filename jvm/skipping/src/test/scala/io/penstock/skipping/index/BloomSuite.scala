@@ -6,9 +6,10 @@ import org.apache.parquet.column.values.bloomfilter.BlockSplitBloomFilter
 import org.apache.parquet.io.api.Binary
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class BloomSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.skipping.testing.Properties
+
+class BloomSuite extends AnyFunSuite with Properties {
 
   private val values: Gen[Seq[Value]] = Gen.listOf(
     Gen.oneOf(

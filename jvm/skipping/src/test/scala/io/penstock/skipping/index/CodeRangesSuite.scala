@@ -2,12 +2,12 @@ package io.penstock.skipping.index
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.filter.Keys
+import io.penstock.skipping.testing.Properties
 
 /** Searching, against looking at everything. */
-class CodeRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class CodeRangesSuite extends AnyFunSuite with Properties {
 
   private val extremes = Seq(Long.MinValue, Long.MinValue + 1, -1L, 0L, 1L, Long.MaxValue - 1, Long.MaxValue)
 

@@ -3,13 +3,13 @@ package io.penstock.skipping.join
 import org.apache.spark.sql.types.LongType
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.index.{ColumnSummary, IndexedColumn}
 import io.penstock.skipping.join.Benefit.{BroadcastOnly, BroadcastOrSecondRun, Estimate, KeyUse}
+import io.penstock.skipping.testing.Properties
 
 /** What is attempted and what is not, against the same said as a table. */
-class BenefitSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class BenefitSuite extends AnyFunSuite with Properties {
 
   private val MaxFilesPerKey = 0.5
   private val SecondRunBytes = 1000L

@@ -2,11 +2,11 @@ package io.penstock.skipping.join
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.join.ExpectedBytes.sharePerKeys
+import io.penstock.skipping.testing.Properties
 
-class ExpectedBytesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class ExpectedBytesSuite extends AnyFunSuite with Properties {
 
   private val counts: Gen[BigInt] = Gen.chooseNum(0L, Long.MaxValue, 1L, 30L, 1800L).map(BigInt(_))
   private val shares: Gen[Double] = Gen.chooseNum(0.0, 1.0)

@@ -2,12 +2,12 @@ package io.penstock.skipping.layout
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.filter.Keys
 import io.penstock.skipping.index.Value
+import io.penstock.skipping.testing.Properties
 
-class ColumnSampleSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class ColumnSampleSuite extends AnyFunSuite with Properties {
 
   private val values = Gen.listOf(Gen.option(Gen.choose(0L, 30L)))
 

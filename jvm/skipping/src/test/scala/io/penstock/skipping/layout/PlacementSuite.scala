@@ -2,12 +2,12 @@ package io.penstock.skipping.layout
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.index.Value
 import io.penstock.skipping.layout.Placement.SampledRow
+import io.penstock.skipping.testing.Properties
 
-class PlacementSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class PlacementSuite extends AnyFunSuite with Properties {
 
   private val rows = Gen.listOf(for {
     partition <- Gen.oneOf[Any](1, 2, 3, null)

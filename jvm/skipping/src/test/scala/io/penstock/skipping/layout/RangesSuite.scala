@@ -2,12 +2,12 @@ package io.penstock.skipping.layout
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.filter.Keys
 import io.penstock.skipping.index.Value
+import io.penstock.skipping.testing.Properties
 
-class RangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class RangesSuite extends AnyFunSuite with Properties {
 
   private val numbers = Gen.oneOf(Gen.choose(-20L, 20L), Gen.oneOf(Long.MinValue, Long.MaxValue))
   private val texts = Gen.listOf(Gen.oneOf(0, 1, 97, 98, -1)).map(_.take(3).map(_.toByte).toArray)

@@ -2,12 +2,12 @@ package io.penstock.skipping.sql
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.skipping.layout.{Layout, RangeLevel}
 import io.penstock.skipping.sql.Statement._
+import io.penstock.skipping.testing.Properties
 
-class StatementParserTest extends AnyFunSuite with ScalaCheckPropertyChecks {
+class StatementParserTest extends AnyFunSuite with Properties {
 
   private def statement(text: String): Statement = StatementParser.parse(text) match {
     case Some(Right(statement)) => statement

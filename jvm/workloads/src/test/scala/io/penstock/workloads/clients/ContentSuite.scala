@@ -4,11 +4,11 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.penstock.workloads.Mixed
+import io.penstock.workloads.testing.Properties
 
-class ContentSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class ContentSuite extends AnyFunSuite with Properties {
 
   private val content = new Content(7)
 

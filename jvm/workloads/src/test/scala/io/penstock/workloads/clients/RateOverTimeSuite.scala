@@ -2,9 +2,10 @@ package io.penstock.workloads.clients
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class RateOverTimeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.workloads.testing.Properties
+
+class RateOverTimeSuite extends AnyFunSuite with Properties {
 
   private val Second = 1000000000L
 

@@ -2,9 +2,10 @@ package io.penstock.workloads.dfsio
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class SharesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.workloads.testing.Properties
+
+class SharesSuite extends AnyFunSuite with Properties {
 
   private val sizes = for {
     clients <- Gen.choose(1, 12)

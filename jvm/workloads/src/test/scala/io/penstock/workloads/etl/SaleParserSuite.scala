@@ -4,9 +4,10 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class SaleParserSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.workloads.testing.Properties
+
+class SaleParserSuite extends AnyFunSuite with Properties {
 
   private val parser = new SaleParser
   private val sales = Sales(rows = 5000, badPerMillion = 200000, seed = 7)

@@ -2,9 +2,10 @@ package io.penstock.workloads.ingest
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class LatenciesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.workloads.testing.Properties
+
+class LatenciesSuite extends AnyFunSuite with Properties {
 
   test("a bucket's bound is at or above what is in it, and at most a 64th above") {
     forAll(Gen.choose(0, 40).flatMap(bits => Gen.choose(0L, (1L << bits) - 1))) { micros =>

@@ -2,9 +2,10 @@ package io.penstock.workloads.ingest
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class ObjectsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.workloads.testing.Properties
+
+class ObjectsSuite extends AnyFunSuite with Properties {
 
   private val series = for {
     writer <- Gen.choose(0, 200000)

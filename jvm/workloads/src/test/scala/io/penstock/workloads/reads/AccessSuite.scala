@@ -2,9 +2,10 @@ package io.penstock.workloads.reads
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class AccessSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+import io.penstock.workloads.testing.Properties
+
+class AccessSuite extends AnyFunSuite with Properties {
 
   private val MiB = 1L << 20
   private val sizes = Gen.choose(16L, 300L).map(_ * MiB)
