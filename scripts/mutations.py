@@ -117,7 +117,7 @@ MUTATIONS = (
         f"{CACHE}/commit/TableCommit.scala",
         "bucket.exists(upload.key)\n    }",
         "bucket.exists(upload.key) || look == Looks - 1\n    }",
-        "filesystem:io.penstock.fs.commit.ConcurrentCommitsTest",
+        "filesystem:io.penstock.fs.commit.StoreCommitTest",
     ),
     Mutation(
         "skipping-bound",
@@ -154,7 +154,7 @@ def passes(tree: Path, suite: str) -> bool:
     module, _, name = suite.partition(":")
     if name:
         maven = ["mvn", "-f", str(tree / "jvm" / "pom.xml"), "-B", "-ntp", "-q", "test", "-pl", module]
-        command = [*maven, f"-Dsuites={name}", "-Dspotless.check.skip=true"]
+        command = [*maven, f"-Dsuites={name}"]
     else:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", suite]
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
