@@ -49,14 +49,10 @@ class ConcurrentChangesSuite extends AnyFunSuite with Matchers with LocalSpark {
       while (!done.get && compared.get < before + ComparedPerChange) TimeUnit.MILLISECONDS.sleep(5)
     }
 
-    def refresh(): Unit = while (!done.get)
-      try {
-        world.tables.foreach(table => IndexMaintenance.refresh(spark, world.indexed(table)))
-        refreshed.incrementAndGet()
-      } catch {
-        // The local file system asks `ls` of each file it has listed; an object store lists all at once.
-        case e: RuntimeException if String.valueOf(e.getMessage).contains("No such file") =>
-      }
+    def refresh(): Unit = while (!done.get) {
+      world.tables.foreach(table => IndexMaintenance.refresh(spark, world.indexed(table)))
+      refreshed.incrementAndGet()
+    }
 
     /** None where files changed meanwhile. */
     def compare(n: Int): Option[(Query, Verdict)] = {

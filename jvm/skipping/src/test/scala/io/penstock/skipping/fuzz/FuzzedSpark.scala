@@ -1,7 +1,5 @@
 package io.penstock.skipping.fuzz
 
-import org.apache.hadoop.fs.RawLocalFileSystem
-
 /** What the suites that fuzz have in common. */
 object FuzzedSpark {
 
@@ -21,7 +19,6 @@ object FuzzedSpark {
   val settings: Map[String, String] = Map(
     "spark.sql.datetime.java8API.enabled" -> "true",
     "spark.sql.session.timeZone" -> "UTC",
-    "spark.hadoop.fs.file.impl" -> classOf[RawLocalFileSystem].getName,
     "spark.sql.parquet.compression.codec" -> "uncompressed",
     "spark.shuffle.compress" -> "false",
     "spark.broadcast.compress" -> "false",

@@ -14,7 +14,7 @@ import org.apache.spark.sql.{Row, SparkSession}
  * The tables' files. Their names and times are ours, so that a world is the same each time it is made, and all times
  * are long past: an index takes nothing for granted of a file that might still be changing.
  *
- * The sessions' file system for `file:` is the raw one, since files change their names and contents under it.
+ * The sessions' file system for `file:` is the plain one, since files change their names and contents under it.
  */
 final class Lake(session: SparkSession, directory: Path) {
 

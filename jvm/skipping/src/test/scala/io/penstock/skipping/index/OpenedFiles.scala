@@ -4,10 +4,12 @@ import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.{FSDataInputStream, LocalFileSystem, Path}
+import org.apache.hadoop.fs.{FSDataInputStream, Path}
+
+import io.penstock.skipping.PlainLocalFileSystem
 
 /** The local files, noting which are opened. */
-class OpenedFiles extends LocalFileSystem {
+class OpenedFiles extends PlainLocalFileSystem {
   override def open(file: Path, bufferSize: Int): FSDataInputStream = {
     OpenedFiles.names.add(file.getName)
     super.open(file, bufferSize)

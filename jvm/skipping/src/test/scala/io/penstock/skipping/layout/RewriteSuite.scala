@@ -1,7 +1,7 @@
 package io.penstock.skipping.layout
 
 import java.io.RandomAccessFile
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
@@ -155,7 +155,6 @@ class RewriteSuite extends AnyFunSuite with LocalSpark {
     val chunk = Using.resource(ParquetFileReader.open(input)) { reader =>
       reader.getFooter.getBlocks.get(0).getColumns.asScala.find(_.getPath.toDotString == column).get
     }
-    Files.delete(file.resolveSibling(s".${file.getFileName}.crc"))
     Using.resource(new RandomAccessFile(file.toFile, "rw")) { data =>
       data.seek(chunk.getStartingPos)
       data.write(new Array[Byte](chunk.getTotalSize.toInt))
