@@ -37,6 +37,8 @@ pytestmark = [
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
 FILES = 40
+_LONGEST_SECONDS = 300.0
+"""How long two pods may take to start, on a machine that does much else."""
 
 WRITES = """
 from pyspark.sql import SparkSession
@@ -88,9 +90,9 @@ def run(engine: Engine, tmp_path: Path) -> Callable[..., Application]:
         ended: list[Application] = []
         thread = threading.Thread(target=lambda: ended.append(engine.supervise(application.id)))
         thread.start()
-        within(lambda: b"counted" in engine.piece(application.id, "driver.out", 0, 100))
+        within(lambda: b"counted" in engine.piece(application.id, "driver.out", 0, 100), _LONGEST_SECONDS)
         meanwhile(engine.get(application.id))
-        thread.join(timeout=240)
+        thread.join(timeout=_LONGEST_SECONDS)
         return ended[0]
 
     return run
@@ -171,7 +173,7 @@ def test_a_driver_that_is_lost_is_retried_where_that_was_asked_for_and_both_atte
 ) -> None:
     def lose(application: Application) -> None:
         delete(engine, application, places.DRIVER, grace_seconds=0)
-        within(lambda: len(engine.get(application.id).attempts) == 1)
+        within(lambda: len(engine.get(application.id).attempts) == 1, _LONGEST_SECONDS)
         engine.store(LAKE).put(GO, b"")
 
     ended = run(WAITS, lose, retries=1)
@@ -216,7 +218,9 @@ def test_a_session_in_pods_is_used_from_here_by_an_ordinary_client(
     Sessions(engine).wait(session.id, timeout_seconds=120)
     address = Sessions(engine).address(session.id)
     script = PROGRAMS / "connect_client.py"
-    answered = subprocess.run([notebook, script, address], check=False, capture_output=True, text=True, timeout=400)
+    answered = subprocess.run(
+        [notebook, script, address], check=False, capture_output=True, text=True, timeout=_LONGEST_SECONDS
+    )
     assert answered.returncode == 0, answered.stderr
     assert json.loads(answered.stdout)["sum"] == 499500
     refused = subprocess.run(
