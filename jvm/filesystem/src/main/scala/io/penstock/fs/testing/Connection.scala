@@ -104,7 +104,11 @@ final private[testing] class Connection(client: Socket, store: InetSocketAddress
     now.fault match {
       case Some(Fault.LoseResponse) => reset()
       case fault =>
-        fault.foreach { case Fault.Delay(milliseconds) => Thread.sleep(milliseconds); case _ => () }
+        fault.foreach {
+          case Fault.Delay(milliseconds) => Thread.sleep(milliseconds)
+          case Fault.Held(until) => until.await()
+          case _ => ()
+        }
         respond(now, store, response)
     }
   }

@@ -1,5 +1,7 @@
 package io.penstock.fs.testing
 
+import java.util.concurrent.CountDownLatch
+
 /** What goes wrong with one request at a [[FaultyGateway]]. */
 sealed trait Fault
 
@@ -7,6 +9,9 @@ object Fault {
 
   /** The response begins this much later. */
   final case class Delay(milliseconds: Long) extends Fault
+
+  /** The response begins once the latch is at zero. */
+  final case class Held(until: CountDownLatch) extends Fault
 
   /** The response's body comes at this rate. */
   final case class Slow(bytesPerSecond: Long) extends Fault

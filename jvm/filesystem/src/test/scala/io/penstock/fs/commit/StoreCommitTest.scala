@@ -2,6 +2,7 @@ package io.penstock.fs.commit
 
 import java.io.IOException
 import java.net.{InetSocketAddress, URI}
+import java.util.concurrent.CountDownLatch
 
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.concurrent.Eventually._
@@ -103,7 +104,8 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     val output = interrupted.task(interrupted.newJob())
     interrupted.write(output, "p=1", "whole")
     gateway.clear()
-    gateway.inject(Fault.Delay(5000))(request => request.method == "POST" && request.query.startsWith("uploads"))
+    val answered = new CountDownLatch(1)
+    gateway.inject(Fault.Held(answered))(request => request.method == "POST" && request.query.startsWith("uploads"))
     @volatile var left = Option.empty[(Boolean, Seq[String])]
     val writer = new Thread(() => {
       try interrupted.write(output, "p=2", "never")
@@ -112,8 +114,10 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
       left = Some((Thread.interrupted(), interrupted.remains))
     })
     writer.start()
-    eventually(timeout(30.seconds))(assert(bucket.pendingUploads().exists(_.contains("p=2"))))
-    writer.interrupt()
+    try {
+      eventually(timeout(30.seconds))(assert(bucket.pendingUploads().exists(_.contains("p=2"))))
+      writer.interrupt()
+    } finally answered.countDown()
     writer.join(60000)
     gateway.heal()
     assert(left.contains((true, Nil)))
