@@ -71,7 +71,8 @@ def _store(kept: HomeStore, lake: Lake) -> dict[str, Any]:
         "provider": kept.provider,
         "type": kept.type,
         "region": kept.region or lake.region,
-        "endpoint": lake.endpoints[0],
+        # The embedded lake has none before its first start, HDFS never.
+        "endpoint": next(iter(lake.endpoints), ""),
         "hmac_access_key": _NOT_SHOWN,
         "hmac_secret_key": _NOT_SHOWN,
     }

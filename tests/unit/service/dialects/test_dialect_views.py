@@ -11,6 +11,7 @@ from penstock.clusters.base import Capacity
 from penstock.engine.application import Application, ApplicationSpec, Reason, State
 from penstock.engine.instances import Instance, Quota, Use
 from penstock.errors import InvalidInput
+from penstock.lake.base import Lake
 from penstock.service.dialects import instanceviews, kept, states, views
 from tests.unit.service.dialects.dialect_bodies import SALES, application, details, recorded
 
@@ -120,6 +121,12 @@ def test_an_instance_never_shows_its_homes_keys() -> None:
         "****",
         "****",
     )
+
+
+def test_a_home_in_a_lake_without_an_endpoint_is_shown() -> None:
+    """The embedded lake has none before its first start."""
+    lake = Lake("embedded", (), "penstock", "file:embedded", kind="embedded")
+    assert instanceviews.home(kept.HomeStore("embedded", None), lake)["endpoint"] == ""
 
 
 def test_consumption_and_limits_are_texts_as_clients_expect() -> None:
