@@ -71,11 +71,11 @@ page_cache:
 _READY_SECONDS = 180.0
 
 MISSING = f"""No Kubernetes cluster for tests. Any of these provides one:
-  - {CLUSTER}=FILE {HOST}=ADDRESS: a cluster file (penstock cluster example), and an address of this machine that pods
-    reach
+  - {CLUSTER}=FILE and {HOST}=ADDRESS:
+    a cluster file (penstock cluster example), and an address of this machine that pods reach
   - kind (https://kind.sigs.k8s.io) on PATH, and docker or podman running
-  - {UP}, {LOAD} and {DOWN}: commands that start a cluster, load an image and remove the cluster; see the head of
-    scripts/with_kubernetes.py"""
+  - {UP}, …_LOAD and …_DOWN:
+    commands that start a cluster, load an image and remove the cluster; the head of scripts/with_kubernetes.py has more"""
 
 
 class Provider(Protocol):
