@@ -75,7 +75,7 @@ MISSING = f"""No Kubernetes cluster for tests. Any of these provides one:
     a cluster file (penstock cluster example), and an address of this machine that pods reach
   - kind (https://kind.sigs.k8s.io) on PATH, and docker or podman running
   - {UP}, …_LOAD and …_DOWN:
-    commands that start a cluster, load an image and remove the cluster; the head of scripts/with_kubernetes.py has more"""
+    commands that start a cluster, load an image and remove the cluster: see scripts/with_kubernetes.py"""
 
 
 class Provider(Protocol):
