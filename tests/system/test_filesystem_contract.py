@@ -20,9 +20,11 @@ SUITES = ("contract.ReadContractTest", "contract.StoreContractTest", "write.Writ
 
 def test_the_embedded_store_keeps_hadoops_contract_as_far_as_s3a_does(shared_home: Home, tmp_path: Path) -> None:
     target = MODULE / "target"
-    listed = target / "test-class-path.txt"
-    assert listed.is_file(), f"{listed} is missing: run mvn -f jvm/pom.xml verify first, as make test does"
-    jars = [target / "classes", target / "test-classes", *map(Path, listed.read_text().split(os.pathsep))]
+    listed, compiled = target / "test-class-path.txt", target / "test-classes" / "io" / "penstock" / "fs"
+    for wanted in (listed, compiled):
+        assert wanted.exists(), f"{wanted} is missing: run mvn -f jvm/pom.xml verify first, as make test does"
+    product = jvm.penstock_jar("filesystem", "The file system's jar is not built")
+    jars = [product, target / "test-classes", *map(Path, listed.read_text().split(os.pathsep))]
     suites = [argument for suite in SUITES for argument in ("-s", f"io.penstock.fs.{suite}")]
     command = jvm.program_command(
         jvm.Jvm(java=jvm.find_java(), jars=tuple(jars), private=tmp_path, scratch=tmp_path),
