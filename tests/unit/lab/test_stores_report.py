@@ -22,7 +22,7 @@ def table(document: Document, title: str, number: int = 0) -> list[list[str]]:
     return [list(found.columns), *(list(row) for row in found.rows)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def page() -> Document:
     """The page of all eight workloads, which takes seconds to make."""
     return stores.document(eight())
