@@ -2,6 +2,8 @@ package io.penstock.workloads
 
 import java.nio.file.{Files, Path}
 
+import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs.{FileStatus, FileSystem, FileUtil, Path => HadoopPath, RawLocalFileSystem}
 import org.apache.spark.sql.SparkSession
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
@@ -19,11 +21,36 @@ trait LocalSpark extends BeforeAndAfterAll { this: Suite =>
     .config("spark.sql.warehouse.dir", directory.resolve("warehouse").toUri.toString)
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.driver.host", "127.0.0.1")
+    .config("spark.hadoop.fs.file.impl", classOf[PlainLocalFileSystem].getName)
     .getOrCreate()
 
   override def afterAll(): Unit = {
     spark.stop()
-    org.apache.hadoop.fs.FileUtil.fullyDelete(directory.toFile)
+    // Hadoop would give the next suite this one's file system, whatever its own settings say.
+    FileSystem.closeAll()
+    FileUtil.fullyDelete(directory.toFile)
     super.afterAll()
   }
+}
+
+/**
+ * The local file system without check sums and permissions. Where Hadoop's native library is missing, its own starts a
+ * process for each file: `ls` for one that is listed, `chmod` for one that is made.
+ */
+class PlainLocalFileSystem extends RawLocalFileSystem {
+
+  override def setPermission(path: HadoopPath, permission: FsPermission): Unit = ()
+
+  override def getFileStatus(path: HadoopPath): FileStatus = plain(super.getFileStatus(path))
+
+  override def listStatus(path: HadoopPath): Array[FileStatus] = super.listStatus(path).map(plain)
+
+  private def plain(status: FileStatus): FileStatus = new FileStatus(
+    status.getLen,
+    status.isDirectory,
+    status.getReplication.toInt,
+    status.getBlockSize,
+    status.getModificationTime,
+    status.getPath
+  )
 }
