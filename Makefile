@@ -32,10 +32,14 @@ test-unit: setup ## Python's unit tests
 test-jvm: setup ## The JVM's suites: make test-jvm ARGS="-pl filesystem -Dsuites=io.penstock.fs.ring.RingTest"
 	$(MAVEN) verify $(ARGS)
 
-test-integration test-system: setup
-	$(PYTEST) $(PARALLEL) tests/$(@:test-%=%)
+test-integration: setup ## Tests with one real server: PostgreSQL, the embedded store, the HTTP service
+	$(PYTEST) $(PARALLEL) tests/integration
 
-test-browser: setup browser
+test-system: setup ## Spark on the embedded lake
+	$(MAVEN) test-compile -pl filesystem
+	$(PYTEST) $(PARALLEL) tests/system
+
+test-browser: setup browser ## Console and reports in a real browser
 	$(PYTEST) $(PARALLEL) tests/browser
 
 test-stores: setup stores ## A real Ceph (as root) and a real HDFS

@@ -2,10 +2,9 @@ package io.penstock.fs.locality
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.penstock.fs.testing.Properties
-
-class HashRingTest extends AnyFunSuite with Properties {
+class HashRingTest extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private val names = (0 until 4000).map(i => s"/warehouse/store_sales/part-$i.parquet#0")
   private val clusters = Gen.choose(2, 12).flatMap(n => Gen.choose(0, 1000).map(first => hosts(first, n)))

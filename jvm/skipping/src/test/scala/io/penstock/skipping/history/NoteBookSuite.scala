@@ -38,7 +38,7 @@ class NoteBookSuite extends AnyFunSuite with Properties {
   private def note(table: String, bytes: Long) = ScanNote(table, Nil, 1, 2, bytes)
 
   test("notes are read as they were written: intervals without an end, no key at all, unseen keys") {
-    forAll(Gen.listOf(notes)) { notes =>
+    forAll(Gen.listOf(notes), minSuccessful(25)) { notes =>
       val read = NoteFile.read(NoteFile.write(notes, dropped = 0))
       assert(read.map(_.copy(conditions = Nil)) == notes.map(_.copy(conditions = Nil)))
       // Sets of keys have no equality; their text has.
