@@ -1,13 +1,9 @@
-"""A unit test starts no server and sleeps no longer than 50 ms: what does belongs to tests/integration.
-
-A server fails the test; a longer sleep is a warning in the summary.
-"""
+"""A unit test that starts a server or sleeps longer than 50 ms fails: it belongs to tests/integration."""
 
 from __future__ import annotations
 
 import socketserver
 import time
-import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
@@ -24,11 +20,11 @@ def _without_servers_and_sleep() -> Iterator[None]:
 
     def noted_sleep(seconds: float) -> None:
         if seconds > MOST_SECONDS:
-            warnings.warn(f"this unit test slept for {seconds:g} s; it may need a clock of its own", stacklevel=2)
-        sleep(seconds)
+            found.append(f"slept for {seconds:g} s")
+        sleep(min(seconds, MOST_SECONDS))
 
     def no_server(self: object, *_: object, **__: object) -> None:
-        found.append(type(self).__name__)
+        found.append(f"started a server, {type(self).__name__}")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", noted_sleep)
@@ -36,7 +32,7 @@ def _without_servers_and_sleep() -> Iterator[None]:
         patch.setattr(uvicorn.Server, "run", no_server)
         yield
     if found:
-        pytest.fail(f"this unit test started a server, {found[0]}: it belongs to tests/integration")
+        pytest.fail(f"this unit test {found[0]}: it needs a clock of its own, or belongs to tests/integration")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -212,7 +212,11 @@ def test_nothing_goes_on_beside_an_application_with_the_lakes_own_credentials(ho
         assert files.content == content
 
 
-def test_where_the_store_should_issue_credentials_the_lakes_own_are_never_given_instead() -> None:
+def test_where_the_store_should_issue_credentials_the_lakes_own_are_never_given_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The client waits before it asks again a store that nobody can reach.
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
     lake = Lake("sales", ("http://127.0.0.1:1",), "data", "file:sales")
     assert credentials_for(lake, OWN, "app-1") == OWN
     asks = Lake("sales", ("http://127.0.0.1:1",), "data", "file:sales", sts=Sts("http://127.0.0.1:1"))
