@@ -18,7 +18,7 @@ from penstock.lake.hdfs.cluster import HdfsCluster
 from penstock.lake.hdfs.plan import NAMENODE, Asked
 from penstock.lake.objects import open_store
 from penstock.lake.registry import Lakes
-from penstock.processes import listening_ports
+from penstock.processes import listening_ports, until
 from tests.support.object_store_contract import ObjectStoreContract
 from tests.support.waiting import within
 
@@ -40,6 +40,7 @@ spark.sql("CREATE DATABASE on_hdfs")
 spark.sql("CREATE TABLE on_hdfs.kept AS SELECT id FROM range(10)")
 print("table", spark.table("on_hdfs.kept").count(), flush=True)
 """
+FIGURES_KEPT_SECONDS = 11.0
 READS = """
 import sys
 from pyspark.sql import SparkSession
@@ -105,9 +106,19 @@ def short_of_copies(cluster: HdfsCluster) -> int | None:
 
 
 def local_reads(cluster: HdfsCluster, *datanodes: str) -> tuple[int, int]:
-    """How often these told where a block's file is, and how many bytes of blocks they sent themselves."""
-    told = [monitor.local_reads(cluster.ports()[name]) for name in datanodes]
-    return sum(one[0] for one in told if one), sum(one[1] for one in told if one)
+    """The number of blocks whose files DataNodes named to a reader, and the bytes of blocks that they sent themselves.
+
+    A DataNode gives out the same figures for ten seconds, so they count once they have not changed for longer.
+    """
+
+    def figures() -> tuple[int, int]:
+        found = [monitor.local_reads(cluster.ports()[name]) for name in datanodes]
+        return sum(one[0] for one in found if one), sum(one[1] for one in found if one)
+
+    last = figures()
+    while until(lambda seen=last: figures() != seen, FIGURES_KEPT_SECONDS, pause_seconds=0.5):
+        last = figures()
+    return last
 
 
 def test_an_application_outlives_a_datanode_and_its_blocks_are_read_as_files(
