@@ -236,6 +236,9 @@ def _settings(lake: Lake, directory: Path) -> dict[str, str]:
         **lake_settings.spark_settings(lake),
         "spark.history.fs.logDirectory": f"{lake.root}/{EVENTS}",
         "spark.history.fs.update.interval": "5s",
+        # Spark 4.1 looks for a rolling event log of an application that is not listed yet, and takes it off its list
+        # when there is none: for good, where it was listed in that moment. No log here is a rolling one.
+        "spark.history.fs.eventLog.rolling.onDemandLoadEnabled": "false",
         "spark.history.fs.cleaner.enabled": "false",
         # They wait for the store most of the time.
         "spark.history.fs.numReplayThreads": "4",
