@@ -15,7 +15,6 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -23,11 +22,12 @@ from typing import Any
 
 import pytest
 
+from penstock.processes import ProcessId, listening_ports
+
 MARK = "PENSTOCK_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only listed
 _INTERVAL_SECONDS = 0.2
 _GRACE_SECONDS = float(os.environ.get("PENSTOCK_TEST_LEAK_GRACE_SECONDS", "10"))
-_LISTENING = "0A"
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -35,9 +35,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 class Seen:
     """A process of the run. `test` is the id of the test during which it started."""
 
-    pid: int
-    started: int
-    command: str
+    process: ProcessId
     test: str
     java: bool
 
@@ -49,8 +47,7 @@ class Watcher:
     marks: tuple[bytes, ...]
     _tests: list[tuple[float, str]] = field(default_factory=lambda: [(0.0, "before the first test")])
     """When each began, in seconds since the machine's boot, in order."""
-    seen: dict[tuple[int, int], Seen] = field(default_factory=dict)
-    _strangers: set[tuple[int, int]] = field(default_factory=set)
+    seen: dict[ProcessId, Seen] = field(default_factory=dict)
     _end: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -78,7 +75,7 @@ class Watcher:
 
     def alive(self) -> list[Seen]:
         """The processes of the run that still live; zombies do not."""
-        return [one for one in self.seen.values() if _start_time(one.pid) == one.started]
+        return [one for one in self.seen.values() if one.process.alive()]
 
     def _watch(self) -> None:
         while not self._end.wait(_INTERVAL_SECONDS):
@@ -89,15 +86,14 @@ class Watcher:
         for name in os.listdir("/proc"):  # noqa: PTH208 - no Path for each of the machine's processes
             if not name.isdigit() or int(name) == os.getpid():
                 continue
-            pid = int(name)
-            started = _start_time(pid)
-            if started is None:
+            process = ProcessId.of(int(name))
+            if process is None:
                 continue
-            known = self.seen.get((pid, started))
-            if known is None and self._ours(pid):
-                known = self.seen[pid, started] = Seen(pid, started, _command(pid), self.test_at(started), java=False)
-            if known is not None and not known.java and _is_java(pid):
-                known.java, known.command = True, _command(pid)
+            known = self.seen.get(process)
+            if known is None and self._ours(process.pid):
+                known = self.seen[process] = Seen(process, self.test_at(process.started), java=False)
+            if known is not None and not known.java:
+                known.java = _is_java(process.pid)
 
     def _ours(self, pid: int) -> bool:
         text = _read(pid, "environ") + _read(pid, "cmdline")
@@ -113,12 +109,6 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-def _start_time(pid: int) -> int | None:
-    """In clock ticks since the boot, which together with the pid names a process; None for a zombie or none at all."""
-    fields = _read(pid, "stat").rpartition(b")")[2].split()
-    return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
-
-
 def _command(pid: int) -> str:
     return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()[:200]
 
@@ -128,25 +118,6 @@ def _is_java(pid: int) -> bool:
         return Path(f"/proc/{pid}/exe").readlink().name == "java"
     except OSError:
         return False
-
-
-def listening_ports(pid: int | str = "self") -> set[int]:
-    """The TCP ports on which sockets of a process listen."""
-    inodes = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            inodes.add(str(descriptor.readlink()))
-    ports = set()
-    for table in ("tcp", "tcp6"):
-        for line in _read_lines(Path(f"/proc/{pid}/net/{table}")):
-            fields = line.split()
-            if fields[3] == _LISTENING and f"socket:[{fields[9]}]" in inodes:
-                ports.add(int(fields[1].rpartition(":")[2], 16))
-    return ports
-
-
-def _read_lines(path: Path) -> Iterable[str]:
-    return path.read_text("ascii").splitlines()[1:] if path.exists() else ()
 
 
 def in_shared_memory() -> set[Path]:
@@ -164,10 +135,17 @@ class LeakCheck:
             os.environ[MARK] = uuid.uuid4().hex
         self._watcher: Watcher | None = None
         self._before_memory = in_shared_memory()
-        self._before_ports = listening_ports()
+        self._before_ports = self._ports()
         self._ports_of_tests: dict[int, str] = {}
         self._java_machines = 0
         self.left: list[str] = []
+
+    @staticmethod
+    def _ports() -> set[int]:
+        """The ports on which this pytest process listens."""
+        this = ProcessId.of(os.getpid())
+        assert this is not None
+        return listening_ports(this)
 
     @property
     def _distributing(self) -> bool:
@@ -189,7 +167,7 @@ class LeakCheck:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if self._watcher:
-            for port in listening_ports() - self._before_ports:
+            for port in self._ports() - self._before_ports:
                 self._ports_of_tests.setdefault(port, nodeid)
 
     @pytest.hookimpl(trylast=True)
@@ -215,10 +193,12 @@ class LeakCheck:
     def _found(self) -> list[str]:
         assert self._watcher is not None
         self._watcher.look()
-        processes = [f"process {one.pid}, {one.command} ({one.test})" for one in self._watcher.alive()]
+        alive = [(one.process.pid, one.test) for one in self._watcher.alive()]
+        # What it runs by now: when it was first seen, it may not yet have called `exec`.
+        processes = [f"process {pid}, {_command(pid)} ({test})" for pid, test in alive]
         ports = [
             f"the pytest process listens on port {port} ({self._ports_of_tests.get(port, 'outside of tests')})"
-            for port in listening_ports() - self._before_ports
+            for port in self._ports() - self._before_ports
         ]
         base = self._watcher.marks[-1]
         memory = [f"directory {path}" for path in in_shared_memory() - self._before_memory if _belongs(path, base)]
@@ -226,10 +206,10 @@ class LeakCheck:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        told = getattr(node, "workeroutput", {}).get("penstock")
-        if told:
-            self.left += told["left"]
-            self._java_machines += told["java_machines"]
+        reported = getattr(node, "workeroutput", {}).get("penstock")
+        if reported:
+            self.left += reported["left"]
+            self._java_machines += reported["java_machines"]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
