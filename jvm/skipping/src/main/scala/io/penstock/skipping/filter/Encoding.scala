@@ -2,6 +2,7 @@ package io.penstock.skipping.filter
 
 import java.math.{BigDecimal => JavaBigDecimal, BigInteger, RoundingMode}
 
+import org.apache.spark.sql.catalyst.expressions.Cast
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -38,6 +39,15 @@ object Encoding {
         digits <- scale(column)
       } yield new Decimals(digits)
   }
+
+  /**
+   * Whether a cast between these types keeps every value apart from every other, and in the same order: then a
+   * comparison of what was cast is one of what stands in the file. Catalyst's up-casts are more than these: from
+   * timestamp to bigint they cut the fraction of a second off, and between the two timestamps they go by the clock of
+   * the session's zone, which is set back once a year.
+   */
+  def isLossless(from: DataType, to: DataType): Boolean =
+    from == to || (Cast.canUpCast(from, to) && of(to, from).isDefined)
 
   private def isWhole(dataType: DataType): Boolean = scale(dataType).isDefined && !dataType.isInstanceOf[DecimalType]
 

@@ -93,15 +93,15 @@ class StaticFilters(columns: Seq[IndexedColumn], caseSensitive: Boolean) {
   }
 
   /**
-   * A column of the scan that is indexed, as it is or widened without loss: what equals it equals the value in the
-   * file.
+   * A column of the scan that is indexed, as it is or cast once or more without loss: what equals it equals the value
+   * in the file.
    */
   private object Indexed {
     def unapply(expression: Expression): Option[IndexedColumn] = expression match {
-      case cast: Cast if Cast.canUpCast(cast.child.dataType, cast.dataType) => unapply(cast.child)
+      case cast: Cast if Encoding.isLossless(cast.child.dataType, cast.dataType) => unapply(cast.child)
       // A metadata column may have a data column's name.
       case attribute: AttributeReference if !MetadataAttribute.isValid(attribute.metadata) =>
-        named(attribute.name).filter(column => Cast.canUpCast(column.dataType, attribute.dataType))
+        named(attribute.name).filter(column => Encoding.isLossless(column.dataType, attribute.dataType))
       case _ => None
     }
   }

@@ -44,7 +44,7 @@ private[history] class JoinKeys(mostIntervals: Int) extends AdaptiveSparkPlanHel
 
   /** The column of a scan below that has the values of this key. */
   private def scanned(key: Expression, below: SparkPlan): Option[Attribute] = key match {
-    case cast: Cast if Cast.canUpCast(cast.child.dataType, cast.dataType) => scanned(cast.child, below)
+    case cast: Cast if Encoding.isLossless(cast.child.dataType, cast.dataType) => scanned(cast.child, below)
     case attribute: Attribute =>
       val renamed = collectFirst(below) {
         case project: ProjectExec if project.projectList.exists(isAlias(_, attribute)) =>

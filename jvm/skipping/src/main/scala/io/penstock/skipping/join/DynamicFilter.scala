@@ -22,8 +22,7 @@ private[skipping] object DynamicFilter {
   /** The column whose files are skipped by values of the expression: itself, or a column it widens without loss. */
   def column(expression: Expression): Option[AttributeReference] = expression match {
     case attribute: AttributeReference => Some(attribute)
-    case Cast(attribute: AttributeReference, wide, _, _)
-        if Cast.canUpCast(attribute.dataType, wide) && Encoding.of(wide, attribute.dataType).isDefined =>
+    case Cast(attribute: AttributeReference, wide, _, _) if Encoding.isLossless(attribute.dataType, wide) =>
       Some(attribute)
     case _ => None
   }

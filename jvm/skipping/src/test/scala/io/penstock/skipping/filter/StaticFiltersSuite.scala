@@ -64,6 +64,76 @@ class StaticFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(translated(DecimalType(7, 2), DecimalType(9, 1)) == FileFilter.Anything)
   }
 
+  private val types = Seq(
+    ByteType,
+    ShortType,
+    IntegerType,
+    LongType,
+    DecimalType(5, 0),
+    DecimalType(7, 2),
+    DecimalType(20, 3),
+    DateType,
+    TimestampType,
+    TimestampNTZType,
+    StringType,
+    BinaryType
+  )
+
+  /** Values of a type as Catalyst holds them, among them some that differ in what a narrower type cannot say. */
+  private def samples(dataType: DataType): Seq[Any] = dataType match {
+    case ByteType => Seq[Byte](-1, 0, 1, 100)
+    case ShortType => Seq[Short](-1, 0, 1, 1000)
+    case IntegerType => Seq(-1, 0, 1, 19723, 86400)
+    case LongType => Seq(-1L, 0L, 1L, 86400L, 1704067200L)
+    case fixed: DecimalType =>
+      Seq("-1", "0", "1", "1.5", "1.25")
+        .map(text => Decimal(BigDecimal(text)))
+        .filter(_.changePrecision(fixed.precision, fixed.scale))
+    case DateType => Seq(-1, 0, 1, 19723)
+    // An hour that comes twice in Berlin, a day's beginning in two zones, and fractions of a second.
+    case TimestampType | TimestampNTZType =>
+      Seq(0L, 500000L, 999999L, 1000000L, 1704067200000000L, 1704067200500000L, 1729987200000000L, 1729990800000000L)
+    case StringType => Seq("", "0", "1", "2024-01-01").map(UTF8String.fromString)
+    case BinaryType => Seq("", "0", "1").map(_.getBytes)
+    case other => throw new IllegalArgumentException(other.sql)
+  }
+
+  for (zone <- Seq("UTC", "Europe/Berlin"))
+    test(s"nothing is said of a column that a cast changes, singly, doubly or there and back (time zone $zone)") {
+      for {
+        from <- types if Domain.of(from).isDefined
+        through <- types
+        to <- types
+        mode <- Seq(EvalMode.LEGACY, EvalMode.TRY)
+      } {
+        val column = AttributeReference("c", from)()
+        val once = Cast(column, through, Some(zone), mode)
+        val casts = Seq(once, Cast(once, to, Some(zone), mode))
+        for (cast <- casts if cast.checkInputDataTypes().isSuccess && cast.child.resolved) {
+          val rows = samples(from)
+          val seen = rows.map(value => cast.transform { case _: AttributeReference => Literal(value, from) }.eval(null))
+          val filters = new StaticFilters(Seq(IndexedColumn("c", from)), caseSensitive = false)
+          for (constant <- seen.filter(_ != null).distinctBy(value => Literal(value, cast.dataType).sql))
+            for (comparison <- Seq(EqualTo(_, _), LessThan(_, _), GreaterThanOrEqual(_, _))) {
+              val filter = comparison(cast, Literal(constant, cast.dataType))
+              val kept = filters.translate(Seq(filter))
+              for (
+                value <- rows
+                if filter.transform { case _: AttributeReference => Literal(value, from) }.eval(null) == true
+              ) {
+                val table = TableIndex.of("s3a://lake/t", Seq(IndexedColumn("c", from)), Seq(entryOf(value)))
+                assert(table.select(kept).get(0), s"${filter.sql} of a file that holds ${Literal(value, from).sql}")
+              }
+            }
+        }
+      }
+    }
+
+  private def entryOf(value: Any): FileEntry = {
+    val only = Some(StaticFiltersSuite.encoded(value))
+    FileEntry("", "f", 1, 1, 1, Map("c" -> ColumnEntry(Some(0), only, only, only.map(Seq(_)))))
+  }
+
   test("a metadata column is not the data column of the same name") {
     val metadata = MetadataAttribute("file_size", LongType)
     val known = Seq(IndexedColumn("file_size", LongType))
@@ -127,7 +197,10 @@ object StaticFiltersSuite {
       .toMap
   )
 
-  private def encoded(value: Any): Value = value match {
+  def encoded(value: Any): Value = value match {
+    case number: Byte => Value.Integral(number.toLong)
+    case number: Short => Value.Integral(number.toLong)
+    case bytes: Array[Byte] => Value.Bytes(bytes)
     case number: Int => Value.Integral(number.toLong)
     case whole: Long => Value.Integral(whole)
     case fixed: Decimal => Value.Integral(fixed.toUnscaledLong)

@@ -62,9 +62,26 @@ final class Predicates(dice: Dice) {
       1 -> (() => sameFamily(alias, column, columns)),
       1 -> (() => s"coalesce($name, $one) = $one"),
       1 -> (() => s"CAST($name AS STRING) = CAST($one AS STRING)"),
+      4 -> (() => cast(name, kind, one)),
       1 -> (() => s"if($name > $one, $name < $one, $name IS NULL)"),
       1 -> (() => s"nullif($name, $one) ${dice.of("=", "<=>", ">")} $one")
     )
+  }
+
+  /** The column and a value, both put through the same one to four casts. */
+  private def cast(name: String, kind: Kind, one: String): String = {
+    val chain = Iterator
+      .iterate(kind.sql)(from => dice.oneOf(Predicates.castableFrom(from)))
+      .slice(1, 1 + dice.between(1, 4))
+      .toVector
+    // What cannot be cast fails with ANSI's rules, and a query that fails says nothing.
+    val plain = dice.chance(0.3)
+    val steps = (kind.sql +: chain).zip(chain).map { case (from, to) =>
+      (if (plain && !from.startsWith("STRING")) "CAST" else "TRY_CAST") -> to
+    }
+    def through(value: String): String = steps.foldLeft(value) { case (inner, (cast, to)) => s"$cast($inner AS $to)" }
+    val literal = if (dice.chance(0.8)) through(one) else one
+    s"${through(name)} ${dice.of("=", "=", "<=>", "<", ">=", "IN")} ($literal)"
   }
 
   private def sameFamily(alias: String, column: Column, columns: Seq[Column]): String = {
@@ -102,5 +119,20 @@ final class Predicates(dice: Dice) {
         s"length($name) ${dice.of("<", ">")} 10"
       )
     case _ => s"length($name) ${dice.of("<", ">", "=")} ${dice.of(0, 4, 73)}"
+  }
+}
+
+private object Predicates {
+
+  private val Numbers = Seq("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20,2)", "DECIMAL(38,6)", "DOUBLE")
+  private val Times = Seq("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+
+  /** The types that Spark casts values of a type to, by itself or when told to. */
+  def castableFrom(sql: String): Seq[String] = sql.takeWhile(c => c != ' ' && c != '(') match {
+    case "DATE" | "TIMESTAMP_NTZ" => Times :+ "STRING"
+    case "TIMESTAMP" => Times ++ Seq("STRING", "BIGINT", "BIGINT", "DECIMAL(20,6)", "DOUBLE")
+    case "STRING" => Seq("STRING", "STRING COLLATE UTF8_LCASE", "BINARY") ++ Times ++ Numbers.takeRight(4)
+    case "BINARY" => Seq("STRING", "BINARY")
+    case _ => Numbers ++ Seq("STRING", "TIMESTAMP")
   }
 }

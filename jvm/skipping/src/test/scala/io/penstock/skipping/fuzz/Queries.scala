@@ -88,6 +88,7 @@ final class Queries(tables: Seq[Table], dice: Dice) {
       s"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY $key ORDER BY id) AS rn FROM %s) WHERE rn < 3",
       s"SELECT * FROM (SELECT *, lag(id) OVER (ORDER BY id) AS before FROM %s) WHERE before % 2 = 0",
       s"SELECT $key, max(id) AS id FROM %s GROUP BY $key",
+      s"SELECT $key, ${dice.of("count(*)", "sum(id)", "min(id)", "max_by(id, id)")} AS id FROM %s GROUP BY $key",
       s"SELECT $names FROM %s UNION ALL SELECT $names FROM ${shared.name}",
       s"SELECT DISTINCT $names FROM %s",
       s"SELECT * FROM (SELECT * FROM ${table.name} TABLESAMPLE (50 PERCENT) REPEATABLE (7)) ${table.name} " +
