@@ -21,9 +21,14 @@ private[index] class FileScan(root: Path, plan: Seq[PlannedColumn], fromData: Bo
 
   import FileScan._
 
+  private lazy val fs = root.getFileSystem(conf)
+
   def read(files: Iterator[ListedFile]): Iterator[Outcome] = Ahead.map(files, Threads) { file =>
-    try Known(read(file))
-    catch {
+    try {
+      val entry = read(file)
+      // What was read may be another version than was listed; asked afterwards, the file system tells.
+      if (file.isVersionOf(fs.getFileStatus(pathOf(root, file)))) Known(entry) else Gone
+    } catch {
       case _: FileNotFoundException => Gone
       case e @ (_: IOException | _: RuntimeException) => Unreadable(pathOf(root, file).toString, e.toString)
     }
@@ -109,7 +114,7 @@ private[index] object FileScan {
   /** Its rows are always read, as those of any file that the index does not know. */
   case class Unreadable(path: String, why: String) extends Outcome
 
-  /** Deleted since it was listed. */
+  /** Deleted or replaced since it was listed. */
   case object Gone extends Outcome
 
   def pathOf(root: Path, file: ListedFile): Path =

@@ -25,6 +25,17 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
 
   private def part(name: String): Path = new Path(directory, name)
 
+  /**
+   * The time that the file system gives to a file which is made now, in milliseconds since 1970. Stores that tell whole
+   * seconds are at this time or past it.
+   */
+  def clock(): Long = {
+    val probe = new Path(directory, s".clock-${UUID.randomUUID}")
+    fs.create(probe, false).close()
+    try fs.getFileStatus(probe).getModificationTime
+    finally fs.delete(probe, false): Unit
+  }
+
   /** None where there is no index. Throws an [[IndexDamage]] where there is one that cannot be used. */
   def read(): Option[Manifest] =
     try {
@@ -63,12 +74,13 @@ private[index] class IndexStore(root: Path, conf: Configuration) {
   }
 
   /**
-   * Removes these parts, and what writers that died have left: of a day ago, so that none of one at work is taken. What
-   * cannot be removed now is left to the next change.
+   * Removes these parts, and what writers that died have left: of a day before the manifest was published, so that none
+   * of one at work is taken. What cannot be removed now is left to the next change.
    */
-  def clean(removable: Set[String], manifest: Manifest, now: Long): Unit =
+  def clean(removable: Set[String], published: Manifest): Unit =
     try {
-      val needed = (manifest.parts.map(_.name) ++ manifest.superseded.map(_.name)).toSet + ManifestName
+      val now = fs.getFileStatus(manifest).getModificationTime
+      val needed = (published.parts.map(_.name) ++ published.superseded.map(_.name)).toSet + ManifestName
       val orphans =
         fs.listStatus(directory).iterator.filter(_.getModificationTime < now - AbandonedMs).map(_.getPath.getName)
       (removable ++ orphans).diff(needed).foreach(name => fs.delete(part(name), false))

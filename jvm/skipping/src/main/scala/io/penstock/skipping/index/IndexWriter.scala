@@ -73,7 +73,8 @@ private[index] class IndexWriter(
     val settledAt = Refreshing.settledAt(files, now(), settling)
     // A sleep may end a moment early by the clock that gave the files their times.
     Iterator.continually(settledAt - now()).takeWhile(_ > 0).take(MaxSleeps).foreach(sleep)
-    val (settled, unsettled) = files.partition(Refreshing.isSettled(_, now(), settling))
+    val time = if (files.isEmpty) now() else clock()
+    val (settled, unsettled) = files.partition(Refreshing.isSettled(_, time, settling))
     val written = IndexBuilder.write(spark, root, settled, plan)
     written.unreadable.take(LoggedFiles).foreach { file =>
       log.warn(s"The skipping index of $root knows nothing of ${file.path}, which could not be read: ${file.why}")
@@ -81,10 +82,13 @@ private[index] class IndexWriter(
     Reading(written.parts, written.unreadable, unsettled.size)
   }
 
+  /** By which files have their times. This machine's may be ahead of it: then what is new would look settled. */
+  private def clock(): Long = if (root.toUri.getScheme == "file") now() else store.clock()
+
   private def publish(next: Manifest, latest: Option[Manifest]): Unit = {
     store.replace(next)
     IndexCatalog.forget(root)
-    store.clean(Publishing.removable(next, latest), next, now())
+    store.clean(Publishing.removable(next, latest), next)
   }
 
   private def newId(): String = UUID.randomUUID.toString
