@@ -2,8 +2,10 @@ package io.penstock.skipping
 
 import java.util.UUID
 
+import scala.util.Try
+
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{CommonPathCapabilities, FileAlreadyExistsException, FileContext, Options, Path}
+import org.apache.hadoop.fs._
 
 /** Small files that are replaced while others read them. */
 private[skipping] object AtomicFile {
@@ -14,7 +16,9 @@ private[skipping] object AtomicFile {
     def write(to: Path): Unit = {
       val out = fs.create(to, true)
       try out.write(content)
-      finally out.close()
+      catch { case failure: Throwable => discard(out); throw failure }
+      // Of an object store this is what publishes the object; where it fails, there is none.
+      out.close()
     }
     // Object stores show an object only when it is whole, and rename by copying; file systems are the other way round.
     if (fs.hasPathCapability(file, CommonPathCapabilities.ABORTABLE_STREAM)) write(file)
@@ -26,6 +30,10 @@ private[skipping] object AtomicFile {
       } finally fs.delete(temporary, false)
     }
   }
+
+  /** Closing would publish what was written so far. */
+  private def discard(out: FSDataOutputStream): Unit =
+    if (out.hasCapability(CommonPathCapabilities.ABORTABLE_STREAM)) out.abort(): Unit else Try(out.close()): Unit
 
   /** Of local files Hadoop deletes the old one first and renames then: another writer's may have come in between. */
   private def overwrite(files: FileContext, from: Path, to: Path): Unit =
