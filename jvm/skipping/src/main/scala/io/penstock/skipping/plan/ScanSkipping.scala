@@ -36,6 +36,9 @@ final class ScanSkipping(
   @volatile private var keys = Map.empty[ExprId, Published]
   @volatile private var run = Option.empty[Run]
 
+  /** Whether this is what the scan, without skipping, was when it was prepared. */
+  def isOf(scan: SparkPlan): Boolean = identity.scan == scan.canonicalized
+
   /** Keys of a join are known: only files that may hold one of them are of use. */
   def publish(id: ExprId, column: String, values: Keys): Unit = synchronized {
     keys += id -> Published(column, values)

@@ -28,8 +28,14 @@ class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) ex
   def skipping(scan: FileSourceScanExec, keys: Seq[InSubqueryExec]): FileSourceScanExec =
     SkippableScan.of(SkipFiles.withoutSkipping(scan), find).fold(scan)(prepared(_, keys ++ SkipFiles.keys(scan)))
 
+  /**
+   * Not where Spark has planned the filters on partitions since: with them the scan equals others that it did not equal
+   * before, and what is computed from it is computed once.
+   */
   private def isDone(scan: FileSourceScanExec): Boolean = scan.dataFilters.exists {
-    case told: SkippedFiles => told.partitionFilters.size == partitionFilters(scan).size
+    case told: SkippedFiles =>
+      told.partitionFilters.size == partitionFilters(scan).size &&
+      (!ready || told.skipping.isOf(SkipFiles.withoutSkipping(scan)))
     case _ => false
   }
 

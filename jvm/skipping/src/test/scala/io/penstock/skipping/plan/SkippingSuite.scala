@@ -73,6 +73,26 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
     assert(node.metrics(SkippedFilesExec.KeyIntervals).value == 1)
   }
 
+  everyMode(
+    "what Spark computes once without skipping it computes once with it, also where it would prune partitions"
+  ) {
+    val path = directory.resolve("stores")
+    if (!path.toFile.exists) {
+      val rows = spark.range(0, 2000).selectExpr("cast(id % 5 as int) store", "cast(id % 100 as int) units", "id v")
+      rows.repartitionByRange(2, col("units")).write.partitionBy("store").parquet(path.toString)
+      register("stores", path, Seq("units"))
+    }
+    def reused(plan: SparkPlan) =
+      (scans(plan).size, collectWithSubqueries(plan) { case again: ReusedExchangeExec => again }.size)
+    val query =
+      "WITH v AS (SELECT store FROM stores WHERE units = 70) SELECT count(*) FROM v v1 JOIN v v2 USING (store)"
+    withSettings("spark.sql.autoBroadcastJoinThreshold" -> -1) {
+      for (dynamic <- Seq(true, false)) withSettings("spark.penstock.skipping.dynamic.enabled" -> dynamic) {
+        assert(reused(run(query)) == ((1, 1)))
+      }
+    }
+  }
+
   everyMode("keys are no condition on rows") {
     val plan = run(star)
     assert(collectWithSubqueries(plan) {
