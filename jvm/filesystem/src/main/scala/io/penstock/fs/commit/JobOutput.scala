@@ -1,5 +1,7 @@
 package io.penstock.fs.commit
 
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
+
 import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
@@ -21,7 +23,7 @@ final private[commit] class JobOutput(
 
   private val buckets =
     new Buckets(name => open(new Path(s"s3a://$name/").getFileSystem(conf).asInstanceOf[S3AFileSystem]))
-  private val table = directory(root.getFileSystem(conf).asInstanceOf[S3AFileSystem], root)
+  private val table = JobOutput.directory(root.getFileSystem(conf).asInstanceOf[S3AFileSystem], root)
   private val parallel = Parallel.of(conf)
 
   private val replacedBelow = mutable.Set.empty[Location]
@@ -30,8 +32,17 @@ final private[commit] class JobOutput(
   /** Once true, taking the job back could take back what is decided. */
   private var mayBeDecided = false
 
+  /** Throws an `IOException` where the store cannot order commits. Asked once for each bucket of this process. */
+  def requireConditions(): Unit = {
+    val store = (table.bucket, conf.get("fs.s3a.endpoint", ""))
+    if (!proven.contains(store)) {
+      new Journal(buckets(table.bucket), table).requireConditions()
+      proven.add(store): Unit
+    }
+  }
+
   /** Spark asks for this to be deleted before the job; it will be once the job is decided. */
-  def replace(fs: S3AFileSystem, path: Path): Unit = synchronized(replacedBelow += directory(fs, path))
+  def replace(fs: S3AFileSystem, path: Path): Unit = synchronized(replacedBelow += JobOutput.directory(fs, path))
 
   /** A task's result has come. */
   def accept(uploads: Vector[Upload]): Unit = synchronized(accepted ++= uploads)
@@ -43,9 +54,10 @@ final private[commit] class JobOutput(
       CommitConstants.DEFAULT_CREATE_SUCCESSFUL_JOB_DIR_MARKER
     )
     val marker = Option.when(marked)(table.copy(key = table.key + CommitConstants._SUCCESS))
-    val patience = conf.getTimeDuration(Patience, DefaultPatience, java.util.concurrent.TimeUnit.MILLISECONDS)
+    val expected = Option(conf.get(TableVersion.Expected)).map(_.toLong)
     mayBeDecided = true
-    try new TableCommit(buckets, table, parallel, patience).commit(job, uploads, scopes, marker)
+    try
+      new TableCommit(buckets, table, parallel, JobOutput.patience(conf)).commit(job, uploads, scopes, marker, expected)
     catch {
       case e: CommitInterrupted => throw e
       case e: Throwable =>
@@ -61,11 +73,6 @@ final private[commit] class JobOutput(
       val known = synchronized(accepted.toVector)
       Leftovers.abort(buckets, parallel, job, CommitRecord.places(table, known))
     }
-
-  private def directory(fs: S3AFileSystem, path: Path): Location = {
-    val key = fs.makeQualified(path).toUri.getPath.stripPrefix("/").stripSuffix("/")
-    Location(fs.getBucket, if (key.isEmpty) "" else key + "/")
-  }
 }
 
 private[commit] object JobOutput {
@@ -75,4 +82,14 @@ private[commit] object JobOutput {
   /** How long another job's commit to the same table is left to its driver before this job finishes it. */
   val Patience = "fs.s3a.penstock.commit.patience"
   private val DefaultPatience = 10000L
+
+  def patience(conf: Configuration): Long = conf.getTimeDuration(Patience, DefaultPatience, TimeUnit.MILLISECONDS)
+
+  def directory(fs: S3AFileSystem, path: Path): Location = {
+    val key = fs.makeQualified(path).toUri.getPath.stripPrefix("/").stripSuffix("/")
+    Location(fs.getBucket, if (key.isEmpty) "" else key + "/")
+  }
+
+  /** Buckets of stores that are known to have conditional writes, by their URI and their endpoint's. */
+  private val proven = ConcurrentHashMap.newKeySet[(String, String)]()
 }

@@ -1,5 +1,9 @@
 package io.penstock.fs.commit
 
+import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.UUID
+
 /**
  * The order of a table's commits: objects `_penstock_commit/GENERATION` below the table. One with content is a
  * [[CommitRecord]] being carried out; an empty one is finished. At rest there is one, empty.
@@ -8,6 +12,10 @@ package io.penstock.fs.commit
  * one order although nobody holds a lock that a dead driver could keep. The latest is never deleted: were it, a driver
  * that has slept since it looked could create its generation a second time. One that sleeps long enough to create a
  * generation that was deleted finds a higher one when it looks again, and knows its record to be void.
+ *
+ * Beside it `_penstock_commit/JOB.outcome` says what became of a job whose record is in the journal, as those who carry
+ * it out agree: see [[Outcome]]. The job's own driver takes it away when it has reported success; that a job is lost
+ * stays.
  */
 final private[commit] class Journal(bucket: Bucket, table: Location) {
 
@@ -40,17 +48,91 @@ final private[commit] class Journal(bucket: Bucket, table: Location) {
 
   def holds(generation: Long, record: CommitRecord): Boolean = read(generation).exists(_.job == record.job)
 
-  /** Nothing is left to do for this generation; those before it are no longer needed. */
-  def finish(generation: Long, superseded: Seq[Long]): Unit = {
+  /**
+   * Nothing is left to do for this generation, and those before it are no longer needed; nor is the outcome of the job
+   * whose own driver says so.
+   */
+  def finish(generation: Long, superseded: Seq[Long], own: Option[String]): Unit = {
     bucket.write(key(generation).key, Array.emptyByteArray)
-    if (superseded.nonEmpty) bucket.delete(superseded.map(key(_).key))
+    val needless = superseded.map(key(_).key) ++ own.map(outcomeKey)
+    if (needless.nonEmpty) bucket.delete(needless)
   }
 
   /** Takes back a record that is void because a later generation exists. */
   def withdraw(generation: Long): Unit = bucket.delete(Seq(key(generation).key))
+
+  /** What is agreed of a job; none where nobody has carried it out, or its driver knows already that it has landed. */
+  def outcome(job: String): Option[Outcome] = bucket.read(outcomeKey(job)).map(Outcome.read)
+
+  /** What is agreed of a job once this was proposed: what was proposed first. */
+  def agree(job: String, proposed: Outcome): Option[Outcome] =
+    if (bucket.create(outcomeKey(job), proposed.content)) Some(proposed) else outcome(job)
+
+  /** For good: whoever asks for this job's outcome, however late, learns that it is lost. */
+  def confirmLost(job: String): Unit = bucket.write(outcomeKey(job), Outcome.Lost.content)
+
+  /** Takes back a proposal that came too late. */
+  def withdraw(job: String): Unit = if (outcome(job).contains(Outcome.Losing)) bucket.delete(Seq(outcomeKey(job)))
+
+  /** The job's driver knows that it has landed, and nobody else will ask. */
+  def forget(job: String): Unit = bucket.delete(Seq(outcomeKey(job)))
+
+  private def outcomeKey(job: String): String = directory + job + OutcomeSuffix
+
+  /**
+   * Throws an `IOException` where the store creates an object although there is one: two jobs would both take
+   * themselves for the next generation.
+   */
+  def requireConditions(): Unit = {
+    val probe = s"$directory.conditions-${UUID.randomUUID}"
+    // Of two that create one object the second is refused; the first, too, if it was sent twice.
+    val accepted = bucket.create(probe, Array.emptyByteArray) && bucket.create(probe, Array.emptyByteArray)
+    bucket.delete(Seq(probe))
+    if (accepted)
+      throw new IOException(
+        s"Nothing can be written to $table: its store, or what stands before it, ignores If-None-Match, so that of two " +
+          "jobs at once one would be lost. Use a store that has conditional writes (Ceph, MinIO, AWS S3), or another " +
+          "spark.sql.sources.commitProtocolClass"
+      )
+  }
+}
+
+/**
+ * What has become of a decided job. Whoever carries it out proposes what it found, and the first proposal counts for
+ * all, so that nobody takes back what another has finished, nor calls done what another takes back.
+ */
+sealed abstract private[commit] class Outcome(text: String) {
+  val content: Array[Byte] = text.getBytes(UTF_8)
+}
+
+private[commit] object Outcome {
+
+  /** All of its files were there: from now on old files are deleted, and nothing of the job is. */
+  case object Landed extends Outcome("landed")
+
+  /** Some of its files cannot come any more. It counts only while the record is unfinished: see [[TableCommit]]. */
+  case object Losing extends Outcome("losing")
+
+  /** It is being undone, or was. */
+  case object Lost extends Outcome("lost")
+
+  def read(content: Array[Byte]): Outcome = {
+    val text = new String(content, UTF_8)
+    Seq(Landed, Losing, Lost)
+      .find(outcome => new String(outcome.content, UTF_8) == text)
+      .getOrElse(
+        throw new IOException(s"'${text.take(40)}' is no outcome of a job that this version of Penstock knows")
+      )
+  }
 }
 
 private[commit] object Journal {
+
+  private val OutcomeSuffix = ".outcome"
+
+  /** Whether an outcome of this length can be left to nobody: only that a job is lost is kept. */
+  def isTransient(listed: Listed): Boolean =
+    listed.key.endsWith(OutcomeSuffix) && listed.bytes != Outcome.Lost.content.length
 
   /** Spark, Hive and other readers take names that begin with an underscore for no data. */
   val Directory = "_penstock_commit/"

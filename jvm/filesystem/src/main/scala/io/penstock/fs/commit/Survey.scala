@@ -26,7 +26,7 @@ private[commit] object Leftover {
     override def files: Int = uploads.size
   }
 
-  /** Generations of a journal that came before the latest. */
+  /** Generations of a journal that came before the latest, or outcomes that nobody asks for any more. */
   final case class Superseded(at: Location, keys: Vector[String], newest: Long) extends Leftover {
     override def kind: String = "journal"
     override def files: Int = keys.size
@@ -39,6 +39,7 @@ final private[commit] class Survey(bucket: String) {
   import Survey._
 
   private val trees = mutable.LinkedHashMap.empty[(String, String), TreeUnderWay]
+  private val outcomes = mutable.Buffer.empty[Listed]
   private val journals = mutable.LinkedHashMap.empty[Location, mutable.Buffer[Listed]]
   private var seen = 0L
 
@@ -46,6 +47,7 @@ final private[commit] class Survey(bucket: String) {
     seen += 1
     Journal.tableOf(bucket, listed.key) match {
       case Some(table) => journals.getOrElseUpdate(table, mutable.Buffer.empty) += listed
+      case None if Journal.isTransient(listed) => outcomes += listed
       case None =>
         for ((kind, root) <- workingTree(listed.key)) trees.getOrElseUpdate((kind, root), new TreeUnderWay).add(listed)
     }
@@ -70,6 +72,8 @@ final private[commit] class Survey(bucket: String) {
           old.iterator.map(_.key).toVector,
           old.iterator.map(_.modified).max
         )
+    } ++ outcomes.groupBy(listed => CommitRecord.parent(listed.key)).iterator.map { case (directory, of) =>
+      Leftover.Superseded(Location(bucket, directory), of.iterator.map(_.key).toVector, of.iterator.map(_.modified).max)
     }
 }
 

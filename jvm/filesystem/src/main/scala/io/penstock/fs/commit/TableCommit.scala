@@ -14,8 +14,12 @@ import io.penstock.fs.Counters
  * The decision is one object in the table's [[Journal]]. Before it exists nothing of a job is visible, and whoever
  * finds what is left of it may remove that. Once it exists the job is carried out to its end: by its driver, or after
  * the driver's death by the next job that commits to the table, or by the sweep. Each step can be repeated, also by two
- * processes at once: an upload that is no longer there but whose file is was completed by somebody, deletes name
- * objects whose names are never used again.
+ * processes at once and after any pause: an upload that is no longer there but whose file is was completed by somebody,
+ * and deletes name objects whose names are never used again.
+ *
+ * It ends in one of two ways, [[Outcome.Landed]] or [[Outcome.Lost]], which those who carry it out agree on before
+ * anything is deleted. A proposal that the job is losing counts while its record is unfinished: seen unfinished after
+ * the proposal, it cannot have landed before, and cannot land after.
  *
  * @param patience
  *   milliseconds for which another job's commit is left to its driver before this one finishes it
@@ -33,21 +37,40 @@ final private[commit] class TableCommit(
   private val journal = new Journal(buckets(table.bucket), table)
 
   /**
-   * Makes the uploads the table's files in place of everything in `scopes`.
+   * Makes the uploads the table's files in place of everything in `scopes`. Returns when the job has landed.
    *
-   * An `IOException` says that nothing has happened and nothing will; a [[CommitInterrupted]] that the job is decided,
-   * or may be, and that somebody else will carry it out.
+   * An `IOException` says that nothing has happened and nothing will; a [[CommitLost]] that the job was decided and
+   * taken back, for good; a [[CommitInterrupted]] that it is decided, or may be, and that somebody else will carry it
+   * out.
+   *
+   * @param expected
+   *   the [[version]] that this job has read: a [[TableChanged]] is thrown where another job has committed since
    */
-  def commit(job: String, uploads: Vector[Upload], scopes: Vector[Location], marker: Option[Location]): Unit =
-    decide(job, uploads, scopes, marker) match {
+  def commit(
+      job: String,
+      uploads: Vector[Upload],
+      scopes: Vector[Location],
+      marker: Option[Location],
+      expected: Option[Long] = None
+  ): Unit =
+    decide(job, uploads, scopes, marker, expected) match {
       case Some((generation, record, superseded)) =>
-        try carryOut(generation, record, superseded)
-        catch {
-          case e: CommitLost => throw e
-          // Whatever it is: the thread of a stream that is being stopped is interrupted, which is no IOException.
-          case e: Exception => throw new CommitInterrupted(job, table, e)
-        }
+        knowing(record)(carryOut(generation, record, superseded, own = true))
       case None => ()
+    }
+
+  /**
+   * The number of the table's latest commit, 0 where there was none. It is finished: one that its driver left behind is
+   * carried out first.
+   */
+  def version(): Long = settled()
+
+  /** What fails once a record is there, whatever it is: interrupted threads of stopped streams throw no IOException. */
+  private def knowing[A](record: CommitRecord)(work: => A): A =
+    try work
+    catch {
+      case e: CommitLost => throw e
+      case e: Exception => throw new CommitInterrupted(record.job, table, e)
     }
 
   /** Finishes what a driver left behind, if anything. Returns the record it finished. */
@@ -62,9 +85,12 @@ final private[commit] class TableCommit(
       job: String,
       uploads: Vector[Upload],
       scopes: Vector[Location],
-      marker: Option[Location]
+      marker: Option[Location],
+      expected: Option[Long]
   ): Option[(Long, CommitRecord, Seq[Long])] = {
-    val generation = settled() + 1
+    val latest = settled()
+    if (expected.exists(_ != latest)) throw new TableChanged(job, table)
+    val generation = latest + 1
     val replaced = Replacing.replaced(
       Replacing.outermost(scopes).iterator.flatMap { scope =>
         buckets(scope.bucket).list(scope.key).map(listed => Location(scope.bucket, listed.key))
@@ -79,27 +105,36 @@ final private[commit] class TableCommit(
     } else {
       val record =
         CommitRecord(CommitRecord.Version, job, table, uploads, replaced, marker, System.currentTimeMillis)
-      if (!append(generation, record)) decide(job, uploads, scopes, marker)
+      if (!append(generation, record)) decide(job, uploads, scopes, marker, expected)
       else
-        standing(generation, record) match {
-          case Void => decide(job, uploads, scopes, marker)
+        knowing(record)(standing(generation, record)) match {
+          case Void => decide(job, uploads, scopes, marker, expected)
           case Latest(superseded) => Some((generation, record, superseded))
           case CarriedOut => None
         }
     }
   }
 
-  /** What has become of a record of ours that we saw in the journal. */
-  private def standing(generation: Long, record: CommitRecord): Standing =
-    try {
-      val entries = journal.entries()
-      if (entries.lastOption.exists(_.generation == generation)) Latest(entries.map(_.generation).init)
-      else if (isUntouched(record)) {
-        // We slept between looking and creating, and created what was there before and is superseded.
-        journal.withdraw(generation)
-        Void
-      } else CarriedOut
-    } catch { case e: Exception => throw new CommitInterrupted(record.job, table, e) }
+  /** What has become of a record of ours that we saw in the journal. Throws a [[CommitLost]] where it was undone. */
+  private def standing(generation: Long, record: CommitRecord): Standing = {
+    val entries = journal.entries()
+    def withdrawn(): Standing = {
+      journal.withdraw(generation)
+      Void
+    }
+    if (entries.lastOption.exists(_.generation == generation)) Latest(entries.map(_.generation).init)
+    // We slept between looking and creating, and created what was there before and is superseded: a later one comes only
+    // after this one is finished, which ours is not.
+    else if (journal.holds(generation, record)) withdrawn()
+    else
+      journal.outcome(record.job) match {
+        // As before, and somebody who finished what was there before slept, too, and has finished ours instead.
+        case None if record.uploads.exists(isPending) => withdrawn()
+        case _ =>
+          requireLanded(record)
+          CarriedOut
+      }
+  }
 
   /** Whatever the reply, afterwards it is known whether the record is there, or else who is told so. */
   private def append(generation: Long, record: CommitRecord): Boolean =
@@ -113,11 +148,7 @@ final private[commit] class TableCommit(
         true
     }
 
-  /** Nobody has carried out any of the record: every way of doing so begins with completing its uploads. */
-  private def isUntouched(record: CommitRecord): Boolean = record.uploads.headOption match {
-    case Some(upload) => buckets(upload.bucket).uploads(upload.key).exists(_.id == upload.id)
-    case None => record.replaced.exists(old => buckets(old.bucket).exists(old.key))
-  }
+  private def isPending(upload: Upload): Boolean = buckets(upload.bucket).uploads(upload.key).exists(_.id == upload.id)
 
   /** The latest generation, finished: by its driver if that makes it in time, or else by us. */
   private def settled(): Long = {
@@ -142,23 +173,55 @@ final private[commit] class TableCommit(
     journal.read(latest.generation).map { record =>
       log.warn(s"Finishing the commit of job ${record.job} to $table, which its driver left behind")
       Counters.CommitsRolledForward.increment()
-      try carryOut(latest.generation, record, entries.map(_.generation).filter(_ < latest.generation))
+      try carryOut(latest.generation, record, entries.map(_.generation).filter(_ < latest.generation), own = false)
       catch { case lost: CommitLost => log.warn(lost.getMessage) }
       record
     }
 
-  private def carryOut(generation: Long, record: CommitRecord, superseded: Seq[Long]): Unit = {
+  /**
+   * Returns when the job has landed. Throws a [[CommitLost]] where it was undone, by whomever.
+   *
+   * @param own
+   *   whether this is the job's own driver, which must know
+   */
+  private def carryOut(generation: Long, record: CommitRecord, superseded: Seq[Long], own: Boolean): Unit = {
+    def finished(): Unit = if (own) requireLanded(record)
     val missing = parallel.filter(record.uploads)(upload => !isCompleted(upload))
-    if (missing.nonEmpty) {
-      // A file that was here may have been replaced by a later job: only if somebody has carried out this record.
-      if (!journal.holds(generation, record)) return
-      undo(generation, record, missing, superseded)
+    // A file that was here may have been replaced by a later job: then somebody has carried out this record.
+    if (missing.nonEmpty && !journal.holds(generation, record)) finished()
+    else
+      journal.agree(record.job, if (missing.isEmpty) Outcome.Landed else Outcome.Losing) match {
+        case Some(Outcome.Landed) =>
+          if (missing.nonEmpty)
+            log.warn(
+              s"${missing.size} files of job ${record.job} were deleted from $table while it was being committed"
+            )
+          land(record)
+          journal.finish(generation, superseded, Option.when(own)(record.job))
+          Counters.FilesCommitted.add(record.uploads.size.toLong)
+        // We may have slept, and proposed it after the record was finished and everything about it forgotten.
+        case Some(Outcome.Losing) if !journal.holds(generation, record) =>
+          journal.withdraw(record.job)
+          finished()
+        case Some(_) => undo(generation, record, superseded, missing)
+        case None => finished()
+      }
+  }
+
+  private def land(record: CommitRecord): Unit = {
+    def replace(): Unit = {
+      for ((bucket, old) <- record.replaced.groupBy(_.bucket)) buckets(bucket).delete(old.map(_.key))
+      record.marker.foreach(writeMarker(_, record.job, record.uploads))
     }
-    for ((bucket, old) <- record.replaced.groupBy(_.bucket)) buckets(bucket).delete(old.map(_.key))
-    Leftovers.abort(buckets, parallel, record.job, record.places)
-    record.marker.foreach(writeMarker(_, record.job, record.uploads))
-    journal.finish(generation, superseded)
-    Counters.FilesCommitted.add(record.uploads.size.toLong)
+    def tidy(): Unit = Leftovers.abort(buckets, parallel, record.job, record.places): Unit
+    parallel.map(Seq(() => replace(), () => tidy()))(_()): Unit
+  }
+
+  /** Of a record that somebody else has finished. Throws an `IOException` where nobody knows any more. */
+  private def requireLanded(record: CommitRecord): Unit = journal.outcome(record.job) match {
+    case Some(Outcome.Landed) => journal.forget(record.job)
+    case Some(Outcome.Lost) => throw new CommitLost(record, table, None)
+    case _ => throw new IOException("somebody else has finished it, and how is not recorded any more")
   }
 
   private def isCompleted(upload: Upload): Boolean = {
@@ -170,19 +233,15 @@ final private[commit] class TableCommit(
   }
 
   /**
-   * Somebody has aborted uploads of a decided job (a rule of the bucket, a hand). As long as the old data is whole, the
-   * table can be as it was. If not, replacing went on after all uploads were complete, and new files were deleted
-   * since, which is not ours to repair.
+   * Somebody has aborted uploads of a decided job (a rule of the bucket, a hand), and all who carry it out agree. No
+   * old file has been deleted: that comes after the agreement that it has landed.
    */
-  private def undo(generation: Long, record: CommitRecord, missing: Vector[Upload], superseded: Seq[Long]): Unit = {
-    val oldIsWhole = parallel.filter(record.replaced)(old => !buckets(old.bucket).exists(old.key)).isEmpty
-    if (oldIsWhole) {
-      for ((bucket, files) <- record.uploads.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
-      Leftovers.abort(buckets, parallel, record.job, record.places)
-      journal.finish(generation, superseded)
-      throw new CommitLost(record.job, table, missing)
-    }
-    log.warn(s"${missing.size} files of job ${record.job} were deleted from $table while it was being committed")
+  private def undo(generation: Long, record: CommitRecord, superseded: Seq[Long], missing: Seq[Upload]): Nothing = {
+    journal.confirmLost(record.job)
+    for ((bucket, files) <- record.uploads.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
+    Leftovers.abort(buckets, parallel, record.job, record.places)
+    journal.finish(generation, superseded, own = None)
+    throw new CommitLost(record, table, missing.headOption)
   }
 
   private def writeMarker(marker: Location, job: String, uploads: Vector[Upload]): Unit =
@@ -217,9 +276,18 @@ final class CommitInterrupted private[commit] (job: String, table: Location, cau
     )
 
 /** The job was decided, but its uploads were taken away before they could be completed. The table is as it was. */
-final class CommitLost private[commit] (job: String, table: Location, missing: Vector[Upload])
+final class CommitLost private[commit] (record: CommitRecord, table: Location, missing: Option[Upload])
     extends IOException(
-      s"Job $job could not be committed to $table: ${missing.size} of its uploads were aborted by somebody else, " +
-        s"such as that to ${missing.head.location}; the table is as it was. Look for a rule of the bucket that " +
-        "removes unfinished uploads too early, then run the job again"
+      s"Job ${record.job} could not be committed to $table: some of its ${record.uploads.size} uploads were aborted by " +
+        s"somebody else${missing.fold("")(upload => s", such as that to ${upload.location}")}; the table is as it was. " +
+        "Look for a rule of the bucket that removes unfinished uploads too early, then run the job again"
+    )
+
+/**
+ * The job replaces what it has read of the table, which has other rows by now. The table is as the other job left it.
+ */
+final class TableChanged private[commit] (job: String, table: Location)
+    extends IOException(
+      s"Job $job was not committed to $table: another job has committed to it since this one read it, and its rows " +
+        "would be lost. Run it again when nothing else writes to the table"
     )

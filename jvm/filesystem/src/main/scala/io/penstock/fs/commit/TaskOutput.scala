@@ -30,8 +30,9 @@ final private[commit] class TaskOutput(job: String, context: TaskAttemptContext,
 
   /** Where to write the file that is to appear in `directory`. */
   def file(directory: Path, spec: FileNameSpec): Path = {
-    val partition = context.getTaskAttemptID.getTaskID.getId
-    val name = s"${spec.prefix}${"part-%05d".format(partition)}-$job${spec.suffix}"
+    val id = context.getTaskAttemptID
+    // Another attempt has another name: what this one aborts, by its key, cannot be what that one has uploaded.
+    val name = s"${spec.prefix}${"part-%05d".format(id.getTaskID.getId)}-$job-${id.getId}${spec.suffix}"
     begun += new Path(directory, name)
     new Path(directory, s"$magic/$name")
   }

@@ -9,47 +9,120 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * Jobs that commit to one table at once, in many orders, with deaths and lost replies. The model is one after another.
+ * Jobs that commit to one table at once, in many orders, with deaths, pauses, lost replies, helpers that finish what
+ * they find, and outsiders that delete files and abort uploads. The model is one job after another.
  */
 class ConcurrentCommitsTest extends AnyFunSuite {
 
   import ConcurrentCommitsTest._
 
+  private def check(seeds: Range, world: World): Unit =
+    seeds.foreach(seed => new Run(seed.toLong, world, Interleaving.random(seed.toLong)).check())
+
   test("jobs at once leave what some order of them leaves") {
-    for (seed <- 0L until 300L) new Run(seed, deaths = false, lostReplies = false).check()
+    check(0 until 300, World())
   }
 
   test("a job killed at any step has happened as a whole or not at all, once the next one has come") {
-    for (seed <- 0L until 400L) new Run(seed, deaths = true, lostReplies = false).check()
+    check(0 until 400, World(deaths = true))
   }
 
   test("a job whose requests take effect without a reply has happened as a whole or not at all") {
-    for (seed <- 0L until 400L) new Run(seed, deaths = false, lostReplies = true).check()
+    check(0 until 400, World(lostReplies = true))
   }
 
   test("deaths and lost replies together") {
-    for (seed <- 1000L until 1400L) new Run(seed, deaths = true, lostReplies = true).check()
+    check(1000 until 1400, World(deaths = true, lostReplies = true))
   }
 
   test("a job that sleeps at any step while all others commit leaves what some order of them leaves") {
-    for (seed <- 2000L until 2400L) new Run(seed, deaths = false, lostReplies = false, sleeps = true).check()
+    check(2000 until 2400, World(sleeps = true))
   }
 
   test("a job that sleeps at any step while others die leaves what some order of them leaves") {
-    for (seed <- 3000L until 3400L) new Run(seed, deaths = true, lostReplies = false, sleeps = true).check()
+    check(3000 until 3400, World(deaths = true, sleeps = true))
+  }
+
+  test("a job whose upload is aborted, or whose file is deleted, by somebody else says whether it has landed") {
+    check(4000 until 4800, World(outsiders = 1, helpers = 1))
+  }
+
+  test("so it does where it sleeps meanwhile, or who finishes its commit sleeps") {
+    check(5000 until 6000, World(outsiders = 1, helpers = 2, sleeps = true))
+  }
+
+  test("so it does where others die, and replies are lost") {
+    check(6000 until 6600, World(outsiders = 2, helpers = 1, sleeps = true, deaths = true, lostReplies = true))
+  }
+
+  for (first <- Seq(Append, Overwrite, Dynamic); second <- Seq(Append, Overwrite, Dynamic))
+    test(s"two jobs of two files each, ${first.name} and ${second.name}: all orders of up to three turns") {
+      val jobs = Seq(
+        Job("job1", first, Set("table/p=0/part-0-job1", "table/p=1/part-1-job1")),
+        Job("job2", second, Set("table/p=0/part-0-job2", "table/p=1/part-1-job2"))
+      )
+      for (a <- 0 to MostSteps; b <- 1 to MostSteps; c <- 1 to MostSteps by 3)
+        new Run(0, World(jobs = Some(jobs)), Interleaving.turns(Seq(a, b, c))).check()
+    }
+
+  test("a store that ignores the condition of a creation is refused before anything is written") {
+    for (conditional <- Seq(true, false)) {
+      val store = new MemoryStore(conditional)
+      val journal = new Journal(store.bucket(), Location(MemoryStore.Name, "table/"))
+      if (conditional) journal.requireConditions()
+      else assert(intercept[IOException](journal.requireConditions()).getMessage.contains("If-None-Match"))
+      assert(store.keys.isEmpty)
+    }
+  }
+
+  test("a job that replaces what it has read is refused where another has committed since, and leaves the table") {
+    val store = new MemoryStore
+    val buckets = new Buckets(_ => store.bucket())
+    val table = Location(MemoryStore.Name, "table/")
+    def commit = new TableCommit(buckets, table, new Parallel(1), patience = 0, sleep = _ => ())
+    def write(job: String, expected: Option[Long]): Unit =
+      commit.commit(job, Vector(store.upload(s"table/part-0-$job")), Vector(table), None, expected)
+    assert(commit.version() == 0)
+    write("first", expected = Some(0))
+    val read = commit.version()
+    write("between", expected = None)
+    intercept[TableChanged](write("rewriting", Some(read)))
+    assert(store.keys.filter(_.contains("part-")) == Set("table/part-0-between"))
+    write("again", Some(commit.version()))
+    assert(store.keys.filter(_.contains("part-")) == Set("table/part-0-again"))
   }
 }
 
 private object ConcurrentCommitsTest {
 
-  sealed trait Mode
-  case object Append extends Mode
-  case object Overwrite extends Mode
-  case object Dynamic extends Mode
+  /** A commit of two files takes fewer. */
+  private val MostSteps = 18
+
+  sealed abstract class Mode(val name: String)
+  case object Append extends Mode("append")
+  case object Overwrite extends Mode("overwrite")
+  case object Dynamic extends Mode("dynamic overwrite")
+
+  /**
+   * @param outsiders
+   *   that delete a file of the table or abort an upload, at any step
+   * @param helpers
+   *   that finish whatever is unfinished when they come
+   * @param jobs
+   *   drawn from the seed where there are none
+   */
+  final case class World(
+      deaths: Boolean = false,
+      lostReplies: Boolean = false,
+      sleeps: Boolean = false,
+      outsiders: Int = 0,
+      helpers: Int = 0,
+      jobs: Option[Seq[Job]] = None
+  )
 
   private val Table = Location(MemoryStore.Name, "table/")
 
-  final private case class Job(name: String, mode: Mode, files: Set[String]) {
+  final case class Job(name: String, mode: Mode, files: Set[String]) {
 
     def after(table: Set[String]): Set[String] = mode match {
       case Append => table ++ files
@@ -70,22 +143,28 @@ private object ConcurrentCommitsTest {
   private case object Failed extends Outcome
   private case object Unknown extends Outcome
 
-  final private class Run(seed: Long, deaths: Boolean, lostReplies: Boolean, sleeps: Boolean = false) {
+  final private class Run(seed: Long, world: World, pick: Vector[String] => String) {
+    import world._
 
     private val random = new Random(seed)
     private val store = new MemoryStore
 
-    private val jobs = (1 to 3).map { number =>
+    private val jobs = world.jobs.getOrElse((1 to 3).map { number =>
       val mode = Seq(Append, Overwrite, Dynamic)(random.nextInt(3))
       val files =
         (0 until 1 + random.nextInt(3)).map(_ => s"table/p=${random.nextInt(2)}/part-${random.nextInt(3)}-job$number")
       Job(s"job$number", mode, files.toSet)
-    }
+    })
+    private val strangers = (1 to helpers).map(n => s"helper$n") ++ (1 to outsiders).map(n => s"outsider$n")
     private val initial = Set("table/p=0/old", "table/p=1/old")
     private val dies =
       jobs.map(job => job.name -> (if (deaths && random.nextBoolean()) 1 + random.nextInt(25) else -1)).toMap
 
-    private val sleeper = if (sleeps) Some(jobs(random.nextInt(jobs.size)).name -> (1 + random.nextInt(12))) else None
+    private val sleeper = Option.when(sleeps) {
+      val mayHelp = jobs.map(_.name) ++ strangers.take(helpers)
+      mayHelp(random.nextInt(mayHelp.size)) -> (1 + random.nextInt(16))
+    }
+    private val dropped = ConcurrentHashMap.newKeySet[String]()
 
     private val outcomes = new ConcurrentHashMap[String, Outcome]
 
@@ -108,15 +187,40 @@ private object ConcurrentCommitsTest {
       outcomes.put(job.name, outcome)
     }
 
+    private def help(name: String, interleaving: Interleaving): Unit = {
+      val buckets = new Buckets(_ => store.bucket(_ => interleaving.step(name)))
+      def commit = new TableCommit(buckets, Table, new Parallel(1), patience = 0, sleep = _ => ())
+      (1 to 3).foreach(_ => commit.rollForward())
+    }
+
+    /** A rule of the bucket, another engine, a hand. */
+    private def meddle(name: String, interleaving: Interleaving): Unit = {
+      (0 to new Random(seed + name.hashCode).nextInt(20)).foreach(_ => interleaving.step(name))
+      val files = store.keys.filterNot(_.contains("/_")).toVector.sorted
+      val uploads = store.synchronized(store.pending.values.toVector).sortBy(_.id)
+      if (uploads.nonEmpty && random.nextBoolean()) store.abort(uploads(random.nextInt(uploads.size)))
+      else if (files.nonEmpty) {
+        val file = files(random.nextInt(files.size))
+        dropped.add(file)
+        store.drop(file)
+      }
+    }
+
+    private def act(name: String, interleaving: Interleaving): Unit = jobs.find(_.name == name) match {
+      case Some(job) => commit(job, interleaving)
+      case None if name.startsWith("helper") => help(name, interleaving)
+      case None => meddle(name, interleaving)
+    }
+
     def check(): Unit = {
       initial.foreach(key => store.objects += key -> Array[Byte](1))
       val interleaving = new Interleaving(
-        seed,
-        jobs.map(_.name),
-        (name, step) => dies(name) == step,
+        pick,
+        jobs.map(_.name) ++ strangers,
+        (name, step) => dies.get(name).contains(step),
         (name, step) => sleeper.contains(name -> step)
       )
-      interleaving.run(name => commit(jobs.find(_.name == name).get, interleaving))
+      interleaving.run(act(_, interleaving))
       val after =
         new TableCommit(new Buckets(_ => store.bucket()), Table, new Parallel(1), patience = 0, sleep = _ => ())
       after.rollForward()
@@ -133,14 +237,15 @@ private object ConcurrentCommitsTest {
         )
         order <- happened.toVector.permutations
       } yield (order, order.foldLeft(initial)((table, job) => job.after(table)))).toVector
-      val explained = possible.filter(_._2 == visible)
-      def story = s"seed $seed: $jobs ${outcomes.asScala} dies $dies sleeps $sleeper\nleft $visible"
+      val explained = possible.filter(_._2 -- dropped.asScala == visible -- dropped.asScala)
+      def story =
+        s"seed $seed: $jobs ${outcomes.asScala} dies $dies sleeps $sleeper dropped $dropped\nleft $visible"
       assert(explained.nonEmpty, story)
 
       // What has happened has no upload left, in at least one of the orders that explain the table.
       val unfinished = store.pending.values.map(_.key).toSet
       assert(explained.exists(_._1.forall(_.files.forall(file => !unfinished(file)))), story + s"\nuploads $unfinished")
-      val journal = store.keys.filter(_.contains(Journal.Directory))
+      val journal = store.keys.filter(key => Journal.tableOf(MemoryStore.Name, key).isDefined)
       assert(journal.isEmpty || store.objects(journal.max).isEmpty, story + s"\njournal $journal")
     }
 

@@ -3,21 +3,22 @@ package io.penstock.fs.commit
 import scala.util.Random
 
 /**
- * Lets processes take steps one at a time, in an order drawn from a seed, so that a run can be had again. A process
- * asks before each step and waits for its turn; it may be killed instead.
+ * Lets processes take steps one at a time, in an order that can be had again. A process asks before each step and waits
+ * for its turn; it may be killed instead.
  *
+ * @param pick
+ *   whose turn it is of those that could go on, in the order of their names
  * @param sleep
  *   whether a process sleeps after so many steps until all others have ended or sleep, too. Turns drawn at random never
  *   hold a process back for long, so what goes wrong after a long pause needs one on purpose.
  */
 final class Interleaving(
-    seed: Long,
+    pick: Vector[String] => String,
     names: Seq[String],
     kill: (String, Int) => Boolean,
     sleep: (String, Int) => Boolean = (_, _) => false
 ) {
 
-  private val random = new Random(seed)
   private val steps = scala.collection.mutable.Map.empty[String, Int].withDefaultValue(0)
   private var waiting = Set.empty[String]
   private var running = names.toSet
@@ -45,9 +46,12 @@ final class Interleaving(
     if (turn.isEmpty && waiting.nonEmpty && waiting == running) {
       val awake = waiting.filterNot(name => sleep(name, steps(name)))
       val candidates = if (awake.isEmpty) waiting else awake
-      turn = Some(candidates.toVector.sorted.apply(random.nextInt(candidates.size)))
+      turn = Some(pick(candidates.toVector.sorted))
       notifyAll()
     }
+
+  /** How many steps a process has taken. */
+  def taken(name: String): Int = synchronized(steps(name))
 
   /** Runs one process for each name to its end. */
   def run(process: String => Unit): Unit = {
@@ -61,5 +65,38 @@ final class Interleaving(
       thread
     }
     threads.foreach(_.join())
+  }
+}
+
+object Interleaving {
+
+  /** Any process as likely as another. */
+  def random(seed: Long): Vector[String] => String = {
+    val random = new Random(seed)
+    candidates => candidates(random.nextInt(candidates.size))
+  }
+
+  /**
+   * The first process goes on until it has taken as many steps as the first number says, then another one for as many
+   * as the second says, and so on in turns, and at last each to its end.
+   */
+  def turns(lengths: Seq[Int]): Vector[String] => String = {
+    var left = lengths.toList
+    var current = Option.empty[String]
+    candidates => {
+      left match {
+        case 0 :: rest =>
+          left = rest
+          current = candidates.find(!current.contains(_)).orElse(current)
+        case _ => ()
+      }
+      val next = current.filter(candidates.contains).getOrElse(candidates.head)
+      current = Some(next)
+      left = left match {
+        case steps :: rest => (steps - 1) :: rest
+        case Nil => Nil
+      }
+      next
+    }
   }
 }

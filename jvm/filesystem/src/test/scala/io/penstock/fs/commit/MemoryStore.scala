@@ -4,8 +4,13 @@ import java.io.IOException
 
 import scala.collection.immutable.{SortedMap, TreeMap}
 
-/** A store with exactly the promises that a commit relies on: one object at a time, and one winner of a creation. */
-final class MemoryStore {
+/**
+ * A store with exactly the promises that a commit relies on: one object at a time, and one winner of a creation.
+ *
+ * @param conditional
+ *   false for a store that does not keep the second promise
+ */
+final class MemoryStore(conditional: Boolean = true) {
 
   var objects: SortedMap[String, Array[Byte]] = TreeMap.empty
   var pending: Map[String, PendingUpload] = Map.empty
@@ -20,7 +25,12 @@ final class MemoryStore {
     Upload(MemoryStore.Name, key, id, Vector(Part("etag", None, None)), 1)
   }
 
-  def keys: Set[String] = objects.keySet.toSet
+  def keys: Set[String] = synchronized(objects.keySet.toSet)
+
+  /** What somebody does who knows nothing of commits. */
+  private[commit] def drop(key: String): Unit = synchronized(objects -= key)
+
+  private[commit] def abort(upload: PendingUpload): Unit = synchronized(pending -= upload.id)
 
   /** The store as one process sees it. `before` and `after` each operation may throw. */
   private[commit] def bucket(before: String => Unit = _ => (), after: String => Unit = _ => ()): Bucket =
@@ -55,7 +65,7 @@ final class MemoryStore {
       operation(s"write $key")(objects += key -> content)
 
     override def create(key: String, content: Array[Byte]): Boolean = operation(s"create $key") {
-      val free = !objects.contains(key)
+      val free = !conditional || !objects.contains(key)
       if (free) objects += key -> content
       free
     }

@@ -4,6 +4,7 @@ import java.io.IOException
 import java.net.{InetSocketAddress, URI}
 import java.util.concurrent.CountDownLatch
 
+import org.apache.spark.internal.io.FileNameSpec
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
@@ -43,14 +44,15 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
   override def afterAll(): Unit = gateway.close()
 
   for (files <- Seq(1, 7))
-    test(s"an append of $files files costs $files completions and seven other requests, and copies nothing") {
+    test(s"an append of $files files costs $files completions and eight other requests, and copies nothing") {
       val appended = table(s"append-$files")
       appended.append(Seq("before"), "before")
       val id = appended.newJob()
       val uploads = appended.attempt(id, (1 to files).map(n => s"p=$n"), "new").uploads
       val requests = requestsOf(appended.job(id).commit(uploads))
-      // The journal before and after the decision, and uploads nobody accepted; decision, marker, decision emptied.
-      assert(requests == Map("POST" -> files, "LIST" -> 3, "PUT" -> 3, "DELETE" -> 1))
+      // The journal before and after the decision, and uploads nobody accepted; decision, outcome, marker, decision
+      // emptied; what is needless then is deleted by one.
+      assert(requests == Map("POST" -> (files + 1), "LIST" -> 3, "PUT" -> 4))
       assert(!gateway.requests.exists(_.headers.contains("x-amz-copy-source")))
       assert(appended.contents.size == files + 1)
       assert(appended.remains.isEmpty)
@@ -67,7 +69,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     )
     val uploads = replaced.attempt(id, Seq("p=1", "p=2", "p=3"), "new").uploads
     val requests = requestsOf(output.commit(uploads))
-    assert(requests == Map("POST" -> (3 + 1), "LIST" -> 4, "PUT" -> 3, "DELETE" -> 1))
+    assert(requests == Map("POST" -> (3 + 1 + 1), "LIST" -> 4, "PUT" -> 4))
     assert(replaced.contents == Seq("p=1" -> "new", "p=2" -> "new", "p=3" -> "new"))
     assert(replaced.remains.isEmpty)
   }
@@ -85,7 +87,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     val id = attempted.newJob()
     val lost = attempted.attempt(id, Seq("p=1", "p=2"), "lost", attempt = 0)
     val accepted = attempted.attempt(id, Seq("p=1"), "accepted", attempt = 1)
-    assert(lost.uploads.head.key == accepted.uploads.head.key)
+    assert(lost.uploads.head.key != accepted.uploads.head.key)
     attempted.job(id).commit(accepted.uploads)
     assert(attempted.contents == Seq("p=1" -> "accepted"))
     assert(attempted.remains.isEmpty)
@@ -158,7 +160,25 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     val failure = intercept[CommitLost](undone.job(id, dynamic = true).commit(uploads))
     assert(failure.getMessage.contains(uploads.last.key))
     assert(undone.contents == Seq("p=1" -> "old", "p=2" -> "old"))
-    assert(undone.remains.isEmpty)
+    // That it is lost is known for good, to a driver that asks a year later, too.
+    assert(undone.remains == Seq(s"undone/${Journal.Directory}$id.outcome"))
+    undone.sweep()
+    assert(undone.remains.size == 1)
+    undone.append(Seq("p=3"), "next")
+    assert(undone.contents.size == 3)
+  }
+
+  test("an attempt that wakes up late takes nothing away from the one that won") {
+    val speculative = table("speculative")
+    val id = speculative.newJob()
+    val winner = speculative.attempt(id, Seq("p=1"), "won", attempt = 1)
+    val late = speculative.task(id, attempt = 0)
+    // It has begun a file, and is aborted before S3A has told it of an upload.
+    late.file(bucket.path("speculative/p=1"), FileNameSpec("", ".txt"))
+    late.abort()
+    speculative.job(id).commit(winner.uploads)
+    assert(speculative.contents == Seq("p=1" -> "won"))
+    assert(speculative.remains.isEmpty)
   }
 
   for (
@@ -169,7 +189,7 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     )
   )
     test(s"a commit survives that any one of its requests $name") {
-      val requestsOfOne = 12
+      val requestsOfOne = 13
       for (index <- 0 until requestsOfOne) {
         val hit = table(s"fault-${name.replace(' ', '-')}-$index")
         hit.append(Seq("p=1", "p=2"), "old")
@@ -197,6 +217,9 @@ class StoreCommitTest extends AnyFunSuite with BeforeAndAfterAll {
     output.abort()
     interrupted.append(Seq("p=4"), "next")
     assert(interrupted.contents == Seq("p=1" -> "new", "p=2" -> "new", "p=3" -> "new", "p=4" -> "next"))
+    // Its driver, should it ask after all.
+    assert(interrupted.remains == Seq(s"interrupted/${Journal.Directory}$id.outcome"))
+    interrupted.sweep()
     assert(interrupted.remains.isEmpty)
   }
 

@@ -96,9 +96,12 @@ final class WrittenTable(bucket: Store.Bucket, name: String, settings: Configura
 
   /** Keys and uploads that are there only while a job runs, or because one was killed. */
   def remains: Seq[String] = {
-    val journal = bucket.list(name + "/").filter(_.contains(Journal.Directory))
+    val (journal, others) = bucket
+      .list(name + "/")
+      .filter(_.contains(Journal.Directory))
+      .partition(Journal.tableOf(bucket.name, _).isDefined)
     bucket.pendingUploads().filter(_.startsWith(name + "/")) ++
-      bucket.list(name + "/").filter(_.contains("__magic")) ++
+      bucket.list(name + "/").filter(_.contains("__magic")) ++ others ++
       journal.dropRight(1) ++ journal.lastOption.filterNot(bucket.get(_).exists(_.isEmpty))
   }
 }

@@ -22,8 +22,9 @@ case class Rewritten(table: Seq[String], filesBefore: Int, bytesBefore: Long, fi
 /**
  * Writes a table's rows again in another layout, registers them, collects their statistics and indexes them.
  *
- * Nothing else may write to the table meanwhile: where the change is seen the rewriting fails, and in place, where it
- * cannot be, it would be lost. A rewriting that fails has changed nothing, but as [[RewriteTarget.Renamed]] says.
+ * Nothing else may write to the table meanwhile. What another job of Penstock's commits makes the rewriting fail, and
+ * so does whatever else is seen; what a program adds in place that commits otherwise would be lost. A rewriting that
+ * fails has changed nothing, but as [[RewriteTarget.Renamed]] says.
  */
 class Rewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
 
@@ -41,8 +42,7 @@ class Rewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
       into,
       cataloged = source.entry.isDefined,
       partitionedAlike = layout.partitionBy == source.partitionColumns,
-      replacesAtOnce = source.root.toUri.getScheme == "s3a" &&
-        spark.sessionState.conf.fileCommitProtocolClass == AtomicProtocol
+      replacesAtOnce = source.version.isDefined
     ) match {
       case Right(target) => target
       case Left(why) => throw refused(why)
@@ -58,7 +58,7 @@ class Rewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
   }
 
   private def inPlace(): Seq[String] = {
-    write(source.root)
+    write(source.root, source.version.map(version => CommitVersion.Expected -> version.toString).toMap)
     source.entry.foreach(table => catalog.refreshTable(table.identifier))
     spark.catalog.refreshByPath(source.root.toString)
     complete(source.name)
@@ -137,13 +137,14 @@ class Rewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
     )
   }
 
-  private def write(location: Path): Unit =
+  private def write(location: Path, options: Map[String, String] = Map.empty): Unit =
     source.frame
       .repartition(placement.objects, Columns.of(objectOf))
       .sortWithinPartitions(layout.columns.map(name => col(Layout.quoted(name))): _*)
       .write
       .mode(SaveMode.Overwrite)
       .option("partitionOverwriteMode", "static")
+      .options(options)
       .options(source.entry.fold(Map.empty[String, String])(_.storage.properties))
       .partitionBy(layout.partitionBy: _*)
       .parquet(location.toString)
@@ -206,9 +207,6 @@ class Rewrite(spark: SparkSession, source: SourceTable, layout: Layout) {
 }
 
 object Rewrite {
-
-  /** Deletes what a job replaces when the job is committed, not before it reads it. */
-  private val AtomicProtocol = "io.penstock.fs.commit.AtomicCommitProtocol"
 
   private val EmptyStorage = org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat.empty
 

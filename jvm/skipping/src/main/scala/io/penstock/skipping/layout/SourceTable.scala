@@ -1,5 +1,8 @@
 package io.penstock.skipping.layout
 
+import java.lang.reflect.InvocationTargetException
+
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.View
@@ -17,12 +20,15 @@ import io.penstock.skipping.index.{Domain, TableListing}
  *   the directory of its files, qualified
  * @param entry
  *   in the catalog
+ * @param version
+ *   of the table's commits that its files were listed at, if it is to be replaced at once by what is read from it
  */
 class SourceTable private (
     val name: Seq[String],
     val root: Path,
     val entry: Option[CatalogTable],
-    private[skipping] val relation: HadoopFsRelation
+    private[skipping] val relation: HadoopFsRelation,
+    val version: Option[Long]
 ) {
 
   import SourceTable._
@@ -87,7 +93,21 @@ object SourceTable {
   /**
    * Throws an `IllegalArgumentException` for what is no Parquet table, and what Spark throws where there is nothing.
    */
-  def of(spark: SparkSession, name: Seq[String]): SourceTable = {
+  def of(spark: SparkSession, name: Seq[String]): SourceTable = at(spark, name, None)
+
+  /**
+   * As [[of]], of a table that is to be replaced: with the files that it has now, and what tells whether it changed.
+   */
+  def toReplace(spark: SparkSession, name: Seq[String]): SourceTable = {
+    val known = of(spark, name)
+    val version = CommitVersion.of(spark, known.root)
+    // The session may have listed it long ago; what is listed from here on is of this version, or a later one.
+    known.entry.foreach(table => spark.sessionState.catalog.refreshTable(table.identifier))
+    spark.catalog.refreshByPath(known.root.toString)
+    at(spark, name, version)
+  }
+
+  private def at(spark: SparkSession, name: Seq[String], version: Option[Long]): SourceTable = {
     val sqlName = name.map(Layout.quoted).mkString(".")
     val plan = spark.table(sqlName).queryExecution.analyzed
     def refused(why: String) = throw new IllegalArgumentException(
@@ -100,8 +120,31 @@ object SourceTable {
         if (relation.bucketSpec.isDefined) refused("it is bucketed")
         val path = entry.fold(relation.location.rootPaths.head)(table => new Path(table.location))
         val root = path.getFileSystem(spark.sessionState.newHadoopConf()).makeQualified(path)
-        new SourceTable(name, root, entry, relation)
+        new SourceTable(name, root, entry, relation, version)
       case _ => refused("its files are not read by Spark's own Parquet source")
     }
   }
+}
+
+/**
+ * The commits of `io.penstock.fs`, where that is the session's commit protocol: it deletes what a job replaces when the
+ * job is committed, not before the job reads it, and knows which of two jobs came first. By its names, since each of
+ * the two plug-ins is there without the other.
+ */
+private[layout] object CommitVersion {
+
+  private val Protocol = "io.penstock.fs.commit.AtomicCommitProtocol"
+  private val Versions = "io.penstock.fs.commit.TableVersion"
+
+  /** Option of a write, which fails where the table has another version when it is committed. */
+  val Expected = "fs.s3a.penstock.commit.expected.version"
+
+  /** None where the table is committed to otherwise. Throws an `IOException` where its store cannot be asked. */
+  def of(spark: SparkSession, root: Path): Option[Long] =
+    Option.when(root.toUri.getScheme == "s3a" && spark.sessionState.conf.fileCommitProtocolClass == Protocol) {
+      val versions = Class.forName(Versions, true, Thread.currentThread.getContextClassLoader)
+      val of = versions.getMethod("of", classOf[Path], classOf[Configuration])
+      try of.invoke(null, root, spark.sessionState.newHadoopConf()).asInstanceOf[Long]
+      catch { case e: InvocationTargetException => throw e.getCause }
+    }
 }

@@ -39,7 +39,7 @@ final case class RewriteTable(table: Seq[String], into: Option[Seq[String]], lay
         .map(name => AttributeReference(name, LongType, nullable = false)())
 
   override def run(spark: SparkSession): Seq[Row] = {
-    val source = SourceTable.of(spark, table)
+    val source = SourceTable.toReplace(spark, table)
     val chosen = Rewrite.named(layout.getOrElse(advised(spark, source)), source)
     val done = new Rewrite(spark, source, chosen).run(into)
     val counts = Seq(done.filesBefore.toLong, done.bytesBefore, done.files.toLong, done.bytes, done.rows)
