@@ -28,16 +28,16 @@ class EmptyBodies extends ExecutionInterceptor {
 
 private[fs] object EmptyBodies {
 
-  /** The settings, with this interceptor among those of the bucket's requests; a copy where it was not. */
-  def added(conf: Configuration, bucket: String): Configuration = {
+  /** The settings, with an interceptor (this one) among those of the bucket's requests; a copy where it was not. */
+  def added(conf: Configuration, bucket: String, interceptor: Class[_] = classOf[EmptyBodies]): Configuration = {
     // Where the bucket has a list of its own, S3A puts it in the place of the general one.
     val ofBucket = s"fs.s3a.bucket.$bucket." + AUDIT_EXECUTION_INTERCEPTORS.stripPrefix("fs.s3a.")
     val name = if (conf.get(ofBucket) == null) AUDIT_EXECUTION_INTERCEPTORS else ofBucket
     val listed = conf.getTrimmedStrings(name).toSeq
-    if (listed.contains(classOf[EmptyBodies].getName)) conf
+    if (listed.contains(interceptor.getName)) conf
     else {
       val copy = new Configuration(conf)
-      copy.set(name, (listed :+ classOf[EmptyBodies].getName).mkString(","))
+      copy.set(name, (listed :+ interceptor.getName).mkString(","))
       copy
     }
   }

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FileStatus, Path}
 import org.apache.hadoop.util.functional.FutureIO
 
 import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
-import io.penstock.fs.list.{LingeringDirectories, ListAhead, ListedObject, StorePages}
+import io.penstock.fs.list.{LingeringDirectories, ListAhead, ListedObject, OwnWrites, StorePages}
 import io.penstock.fs.locality.{LiveHosts, Ranges}
 import io.penstock.fs.read.{PageStreamFactory, WarmObjects}
 import io.penstock.fs.scan.ScannedFile
@@ -24,8 +24,10 @@ import io.penstock.fs.write.WatchedWrites
  */
 class PenstockFileSystem extends S3AFileSystem {
 
-  override def initialize(name: URI, conf: Configuration): Unit =
-    super.initialize(name, EmptyBodies.added(conf, name.getHost))
+  override def initialize(name: URI, conf: Configuration): Unit = {
+    val intercepted = EmptyBodies.added(EmptyBodies.added(conf, name.getHost), name.getHost, classOf[OwnWrites])
+    super.initialize(name, intercepted)
+  }
 
   /**
    * Where the pages of what is written are left behind, if anywhere; not what S3A encrypts itself, of which the store
@@ -46,9 +48,11 @@ class PenstockFileSystem extends S3AFileSystem {
   /** None where S3A's listings are more than what the store lists, or where nothing may be older than its question. */
   private lazy val ahead: Option[ListAhead] = {
     val store = createStoreContext()
-    Option.when(getConf.getBoolean(ListAhead.Enabled, true) && !strict && !store.isCSEEnabled && !store.isUseListV1)(
-      new ListAhead(new StorePages(this), () => now())
-    )
+    Option.when(getConf.getBoolean(ListAhead.Enabled, true) && !strict && !store.isCSEEnabled && !store.isUseListV1) {
+      val lister = new ListAhead(new StorePages(this), () => now())
+      OwnWrites.tell(getBucket, lister)
+      lister
+    }
   }
 
   /**

@@ -6,14 +6,16 @@ import java.util.concurrent.ConcurrentHashMap
  * Lists partition directories that are listed one after the other, as Spark does with those of a table, by pages of
  * objects instead of one by one: two thousand partitions of a file each are three requests.
  *
- * Any number of threads may ask; those of one parent wait for each other's request, since it probably answers them too.
+ * What is learnt ahead is for the thread that asked, and is forgotten when this process writes or deletes below the
+ * same parent ([[ListAhead.changed]]): so a thread hears what others of its process have done, and what other processes
+ * have done up to [[Siblings.MaxAge]] before.
  */
 final private[fs] class ListAhead(
     pages: ListAhead.Pages,
     clock: () => Long
 ) {
 
-  private val parents = new ConcurrentHashMap[String, Siblings]
+  private val parents = new ConcurrentHashMap[(Long, String), Siblings]
 
   /**
    * The objects of a directory, in order; `alone`, which asks the store for this one, where it is no partition, holds
@@ -33,8 +35,9 @@ final private[fs] class ListAhead(
           case Answer.Known(objects) => Some(objects)
           case Answer.Ahead(objects) =>
             val asked = clock()
+            val changes = siblings.changes
             val partitions = pages.page(parent, s"$key/", objects).partitions(parent)
-            val found = siblings.learn(directory, partitions, asked)
+            val found = siblings.learn(directory, partitions, asked, changes)
             siblings.answered(clock())
             found
           case Answer.Alone => None
@@ -54,7 +57,15 @@ final private[fs] class ListAhead(
       val now = clock()
       parents.values.removeIf(_.isIdle(now))
     }
-    parents.computeIfAbsent(parent, _ => new Siblings)
+    parents.computeIfAbsent((Thread.currentThread.getId, parent), _ => new Siblings)
+  }
+
+  /** Something was written, moved or deleted at this key, or below it. */
+  def changed(key: String): Unit = {
+    val below = s"${key.stripSuffix("/")}/"
+    parents.forEach { (of, siblings) =>
+      if (key.startsWith(of._2) || of._2.startsWith(below)) siblings.changed()
+    }
   }
 }
 

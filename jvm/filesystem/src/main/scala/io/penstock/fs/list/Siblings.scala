@@ -1,5 +1,7 @@
 package io.penstock.fs.list
 
+import java.util.concurrent.atomic.AtomicLong
+
 /** What to do about the listing of one partition directory. */
 sealed private[list] trait Answer
 
@@ -33,11 +35,13 @@ final private[list] class Siblings {
   @volatile private var pausedSince = Option.empty[Long]
   private var objects = FirstPage
   private var hopeless = false
+  private var learntAfter = 0L
+  private val changeCount = new AtomicLong
 
   def ask(directory: String, now: Long): Answer = {
     val goesOn = pausedSince.exists(now - _ <= Pause)
     if (!goesOn) begin()
-    else if (now - askedAt > MaxAge) known = Map.empty
+    else if (now - askedAt > MaxAge || changes != learntAfter) known = Map.empty
     known.get(directory) match {
       case Some(objects) =>
         known -= directory
@@ -48,12 +52,25 @@ final private[list] class Siblings {
     }
   }
 
-  /** The page that [[ask]] wanted for `directory`; what the directory holds, if the page tells. */
+  /** How often something below the parent was changed by this process. */
+  def changes: Long = changeCount.get
+
+  /** Told by whoever changes something, without the lock of whoever uses this. */
+  def changed(): Unit = changeCount.incrementAndGet(): Unit
+
+  /**
+   * The page that [[ask]] wanted for `directory`; what the directory holds, if the page tells.
+   *
+   * @param after
+   *   how many changes there had been when the page was asked for: with one more it may be older than that
+   */
   def learn(
       directory: String,
       partitions: Map[String, Vector[ListedObject]],
-      asked: Long
+      asked: Long,
+      after: Long
   ): Option[Vector[ListedObject]] = {
+    learntAfter = after
     known = partitions - directory
     learnt = known.size
     askedAt = asked

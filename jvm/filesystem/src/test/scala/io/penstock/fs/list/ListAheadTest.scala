@@ -57,6 +57,42 @@ class ListAheadTest extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(store.list("table/day=0039").size == 2)
   }
 
+  test("what this process writes or deletes is in the next listing, also where that was learnt ahead") {
+    val store = new ModelStore(days(20))
+    (0 to 2).foreach(day => store.list(f"table/day=$day%04d"))
+    store.write("table/day=0003/own")
+    store.ahead.changed("table/day=0003/own")
+    assert(store.list("table/day=0003").size == 2)
+    store.delete("table/day=0004/part-0")
+    store.delete("table/day=0005/part-0")
+    // A directory above them was renamed, say.
+    store.ahead.changed("table")
+    assert(store.list("table/day=0004").isEmpty && store.list("table/day=0005").isEmpty)
+  }
+
+  test("what this process writes while a page is on its way is in the next listing") {
+    val store = new ModelStore(days(20))
+    store.list("table/day=0000")
+    store.whileListing = () => {
+      store.write("table/day=0002/own")
+      store.ahead.changed("table/day=0002/own")
+    }
+    store.list("table/day=0001")
+    store.whileListing = () => ()
+    assert(store.list("table/day=0002").size == 2)
+  }
+
+  test("what one thread learnt ahead is not told to another") {
+    val store = new ModelStore(days(20))
+    (0 to 2).foreach(day => store.list(f"table/day=$day%04d"))
+    store.write("table/day=0003/late")
+    var heard = Seq.empty[String]
+    val other = new Thread(() => heard = store.list("table/day=0003"))
+    other.start()
+    other.join()
+    assert(heard.size == 2)
+  }
+
   test("each answer is told once: who lists a partition again sees it as it is") {
     val store = new ModelStore(days(20))
     (0 to 5).foreach(day => store.list(f"table/day=$day%04d"))
@@ -124,7 +160,8 @@ object ListAheadTest {
     var alone = 0
     var pages = Seq.empty[Int]
 
-    private val ahead = new ListAhead(this, () => now)
+    val ahead = new ListAhead(this, () => now)
+    var whileListing: () => Unit = () => ()
 
     def pass(nanoseconds: Long): Unit = now += nanoseconds
 
@@ -140,6 +177,7 @@ object ListAheadTest {
     override def page(prefix: String, after: String, objects: Int): KeyPage = {
       pages = pages :+ objects
       val all = held.keysIteratorFrom(after).filter(_ != after).takeWhile(_.startsWith(prefix)).toVector
+      whileListing()
       KeyPage(all.take(objects).map(ListedObject(_, 1, 0, "tag")), last = all.size <= objects)
     }
 

@@ -64,4 +64,23 @@ class ListedPartitionsTest extends AnyFunSuite {
     val (_, requests) = listed(CacheSettings.Strict -> "true")
     assert(requests == Map("LIST" -> Days))
   }
+
+  test("what this process does to a table is in its next listing, by whichever file system it was done") {
+    val own = Store.newBucket()
+    for (day <- 10 until 20) own.put(s"table/day=$day/part-0", Array(1))
+    Using.resource(Store.fileSystem(own, conf())) { lister =>
+      Using.resource(Store.fileSystem(own, conf())) { writer =>
+        def files(day: Int): Seq[String] =
+          lister.listStatus(own.path(s"table/day=$day")).map(_.getPath.getName).toSeq
+        (10 to 12).foreach(files)
+        writer.create(own.path("table/day=13/own"), true).close()
+        assert(files(13) == Seq("own", "part-0"))
+        files(14)
+        writer.delete(own.path("table/day=15/part-0"), false)
+        assert(scala.util.Try(files(15)).getOrElse(Nil).filter(_ != "").isEmpty)
+        writer.rename(own.path("table/day=16/part-0"), own.path("table/day=17/moved"))
+        assert(files(17) == Seq("moved", "part-0"))
+      }
+    }
+  }
 }
