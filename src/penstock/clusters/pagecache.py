@@ -117,7 +117,8 @@ def choose(home: Home, budgets: Chosen) -> None:
 def drop(found: Iterable[Tier]) -> int:
     """Remove all pages, and what was known of objects; returns how many bytes they took.
 
-    Applications that run meanwhile read from the lake: the table they use is gone with its pages, at once and whole.
+    Applications that run meanwhile find none of them from now on: the table that they share says that it is gone. They
+    read from the lake, and fill the directory again.
     """
     freed = 0
     for tier in found:
@@ -127,6 +128,9 @@ def drop(found: Iterable[Tier]) -> int:
         try:
             aside = tier.directory / f"{_DISCARDED}{os.getpid()}-{time.monotonic_ns()}"
             (tier.directory / _GENERATION).rename(aside)
+            # After the rename: whoever looks sees either no table or a new one.
+            with (aside / "table").open("r+b") as table:
+                table.write(bytes(8))
             for entry in tier.directory.iterdir():
                 # An application may have begun anew. The lock is what processes agree through: never two of it.
                 if entry.name not in (_GENERATION, "lock", _OWNER):

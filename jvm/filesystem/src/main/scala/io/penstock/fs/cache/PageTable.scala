@@ -22,6 +22,9 @@ private[cache] final class PageTable(words: SharedWords, clock: () => Int) {
   def budget: Long = words.get(BudgetAt)
   def budget_=(bytes: Long): Unit = words.set(BudgetAt, bytes)
 
+  /** Whether all of it was dropped, by whoever took the table out of its directory. */
+  def isDropped: Boolean = words.get(MagicAt) != Magic
+
   def status: Status =
     Status(budget, words.get(UsedAt), words.get(PagesAt), words.get(EvictionsAt), slots)
 

@@ -170,7 +170,12 @@ private[cache] final class Tier(
         case reserved: PageTable.Reserved =>
           try {
             make(blocks)
-            if (tier.table.confirm(reserved, cause)) Kept else Refused
+            if (tier.table.confirm(reserved, cause)) Kept
+            else {
+              // It took so long that the slot was given up: no slot would stand for the file.
+              if (tier.table.find(key) == PageTable.Nowhere) tier.directory.delete(key)
+              Refused
+            }
           } catch {
             case failure: Throwable =>
               tier.table.cancel(reserved)
@@ -257,7 +262,15 @@ private[cache] final class Tier(
   /** The opened tier, or null while it rests. */
   private def ready(): Opened = {
     val current = opened
-    if (current != null || System.nanoTime - restsUntil < 0) current else open()
+    if (current != null && current.table.isDropped) leave(current)
+    else if (current != null || System.nanoTime - restsUntil < 0) current
+    else open()
+  }
+
+  /** What was dropped from outside is a failure of nothing: what is there now is opened at once. */
+  private def leave(dropped: Opened): Opened = synchronized {
+    if (opened eq dropped) opened = null
+    open()
   }
 
   private def open(): Opened = synchronized {

@@ -5,8 +5,8 @@ import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 import java.nio.file.attribute.BasicFileAttributes
 import java.nio.file.{Files, NoSuchFileException, Path, StandardCopyOption, StandardOpenOption}
-import java.util.HexFormat
 import java.util.concurrent.atomic.AtomicLong
+import java.util.{HexFormat, UUID}
 
 import org.slf4j.LoggerFactory
 
@@ -46,7 +46,7 @@ private[cache] final class TierDirectory private (
 
   /** The page's file appears whole or not at all, in place of any of the same name. */
   def create(key: PageKey)(write: FileChannel => Unit): Unit = {
-    val temporary = filling.resolve(s"${ProcessHandle.current.pid}-${serial.incrementAndGet()}")
+    val temporary = filling.resolve(s"$process-${serial.incrementAndGet()}")
     try {
       val channel = PrivateFiles.create(temporary)
       try write(channel)
@@ -108,6 +108,8 @@ private[cache] object TierDirectory {
   /** The byte of the lock file under which generations are made; claims use those above it. */
   private val GenerationLock = 0L
 
+  /** Processes of two pods that share the directory may have one process identifier. */
+  private val process = UUID.randomUUID
   private val serial = new AtomicLong
 
   def nameOf(key: PageKey): String = {
@@ -171,7 +173,7 @@ private[cache] object TierDirectory {
   private def makeGeneration(directory: Path, slots: Int): Unit = {
     val generation = directory.resolve(Generation)
     if (Files.exists(generation)) {
-      val aside = directory.resolve(s"$Discarded${ProcessHandle.current.pid}-${System.nanoTime}")
+      val aside = directory.resolve(s"$Discarded${UUID.randomUUID}")
       Files.move(generation, aside, StandardCopyOption.ATOMIC_MOVE)
       log.warn("{}: the page table cannot be read, the cache starts empty; what was there is being removed", directory)
     }

@@ -59,14 +59,14 @@ final private[gateways] case class GatewayPool(members: Vector[Member], attempts
   }
 
   /** The answer has begun, and it is no failure. */
-  def answered(attempt: Attempt, now: Long): GatewayPool = changed(attempt.gateway)(_.answered(attempt, now))
+  def answered(attempt: Attempt, now: Long): GatewayPool = changed(attempt)(_.answered(attempt, now))
 
   /** The last of its bytes is here, or no more of them are wanted. */
-  def finished(attempt: Attempt, bytes: Long): GatewayPool = changed(attempt.gateway)(_.ended(attempt, bytes))
+  def finished(attempt: Attempt, bytes: Long): GatewayPool = changed(attempt)(_.ended(attempt, bytes))
 
   def failed(attempt: Attempt, now: Long, failure: Failure): GatewayPool = {
-    val pool = changed(attempt.gateway)(_.ended(attempt, 0))
-    pool.member(attempt.gateway) match {
+    val pool = changed(attempt)(_.ended(attempt, 0))
+    pool.member(attempt.gateway).filter(_.knows(attempt)) match {
       // What was under way when its gateway was ejected tells nothing new.
       case None => pool
       case Some(member) if member.ejection.nonEmpty || member.returnedAt.exists(_ > attempt.startedAt) => pool
@@ -91,13 +91,18 @@ final private[gateways] case class GatewayPool(members: Vector[Member], attempts
   def probed(gateway: Gateway, now: Long, alive: Boolean): GatewayPool =
     changed(gateway)(member => if (alive) member.returned(now) else member.ejectedAgain(now))
 
-  /** The addresses have changed: who stays keeps its history. */
-  def withGateways(gateways: Seq[Gateway]): GatewayPool =
-    copy(members = gateways.iterator.map(gateway => member(gateway).getOrElse(Member(gateway))).toVector)
+  /** The addresses have changed: who stays keeps its history. One that was away and is back begins anew. */
+  def withGateways(gateways: Seq[Gateway]): GatewayPool = copy(members =
+    gateways.iterator.map(gateway => member(gateway).getOrElse(Member(gateway, joinedAfter = attempts))).toVector
+  )
 
   def ejected: Set[Gateway] = members.iterator.filter(_.ejection.nonEmpty).map(_.gateway).toSet
 
   private def member(gateway: Gateway): Option[Member] = members.find(_.gateway == gateway)
+
+  /** Where the gateway was away since, its count of requests in flight is without this one. */
+  private def changed(attempt: Attempt)(change: Member => Member): GatewayPool =
+    changed(attempt.gateway)(member => if (member.knows(attempt)) change(member) else member)
 
   private def changed(gateway: Gateway)(change: Member => Member): GatewayPool =
     copy(members = members.map(member => if (member.gateway == gateway) change(member) else member))
@@ -168,9 +173,17 @@ private[gateways] object GatewayPool {
 /** Out of service from `since`; worth a probe from `until` on. `length` doubles. */
 final private[gateways] case class Ejection(since: Long, until: Long, length: Long, probing: Boolean = false)
 
-/** What is known of one gateway; `firstByte` is the mean time to the answer's first byte. */
+/**
+ * What is known of one gateway.
+ *
+ * @param joinedAfter
+ *   the latest attempt of the pool when it came
+ * @param firstByte
+ *   the mean time to the answer's first byte
+ */
 final private[gateways] case class Member(
     gateway: Gateway,
+    joinedAfter: Long = 0,
     inFlight: Int = 0,
     lastChosen: Long = 0,
     unanswered: TreeMap[Long, Long] = TreeMap.empty,
@@ -188,6 +201,8 @@ final private[gateways] case class Member(
   import GatewayPool._
 
   def known: Boolean = samples >= Samples
+
+  def knows(attempt: Attempt): Boolean = attempt.id > joinedAfter
 
   def owesAnAnswer(now: Long): Boolean = unanswered.headOption.exists { case (_, since) => now - since > Overdue }
 

@@ -2,6 +2,7 @@ package io.penstock.fs.gateways
 
 import java.io.IOException
 import java.net.{HttpURLConnection, Inet6Address, InetAddress, URI, UnknownHostException}
+import java.util.UUID
 import java.util.concurrent.TimeUnit.{NANOSECONDS, SECONDS}
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor}
@@ -120,7 +121,7 @@ object Gateways {
   /** The JVM itself keeps what a name server said for 30 s (networkaddress.cache.ttl). */
   private val LookUpEvery: Long = SECONDS.toNanos(10)
   private val ProbeTimeoutMs = 2000
-  private val Seed: Int = ProcessHandle.current.pid.hashCode
+  private val Seed: Int = UUID.randomUUID.hashCode
 
   private val shared = new ConcurrentHashMap[(Seq[Endpoint], Boolean), Gateways]
 

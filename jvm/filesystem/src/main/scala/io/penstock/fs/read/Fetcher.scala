@@ -162,8 +162,9 @@ final private[read] class Fetcher(
         try {
           identity.lookAgain()
           if (identity.pages() == null) {
-            transferring = Some(open(request, stopped))
-            claimAll(request, grants)
+            val opened = open(request, stopped)
+            transferring = Some(opened)
+            closedUnless(opened)(claimAll(request, grants))
           }
         } finally
           turn match {
@@ -175,6 +176,15 @@ final private[read] class Fetcher(
       }
       if (transferring.isEmpty) request.first else request.last + 1
     }
+
+    /** What fails before anybody reads the response must not leave its connection open. */
+    private def closedUnless(opened: Transfer)(work: => Unit): Unit =
+      try work
+      catch {
+        case failure: Throwable =>
+          opened.download.close()
+          throw failure
+      }
 
     private def claimAll(request: Request, grants: Grants): Unit = {
       val of = identity.pages()

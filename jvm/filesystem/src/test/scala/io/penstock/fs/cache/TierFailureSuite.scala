@@ -53,6 +53,41 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     tableOf(memory(0)).status.used shouldBe 0
   }
 
+  test("a fill that pauses until its slot is given up leaves no file that nothing counts") {
+    var pauses = true
+    // The file is in place and not yet said to be: the hand takes the slot for a dead process's meanwhile.
+    def seconds(): Int = {
+      if (pauses && filesOf(memory(Roomy)).nonEmpty) {
+        pauses = false
+        now.addAndGet(EvictionPolicy.Abandoned + 1)
+        val directory = TierDirectory.existing(memory(Roomy).directory).get
+        new Room(directory, tableOf(memory(Roomy)), None).evictOne(EvictionPolicy.Read) shouldBe true
+      }
+      now.get
+    }
+    val paused = new Tier(memory(Roomy), None, None, () => seconds(), 0)
+    val label = PageLabel(sales, 0, PageSize)
+    def insert() = paused.insert(label.key, label, ByteBuffer.wrap(bytesOf(sales, 0)), EvictionPolicy.Read)
+    insert() shouldBe Tier.Refused
+    pauses shouldBe false
+    filesOf(memory(Roomy)) shouldBe empty
+    tableOf(memory(Roomy)).status.used shouldBe 0
+    insert() shouldBe Tier.Kept
+  }
+
+  test("two processes that have one identifier, as in two pods, do not take each other's unfinished pages") {
+    def name(process: => Unit): Set[String] = {
+      process
+      PrivateFiles.list(memory(Roomy).directory.resolve("v1/filling")).map(_.getFileName.toString).toSet
+    }
+    val directory = TierDirectory.open(memory(Roomy).directory, 256)
+    val label = PageLabel(sales, 0, PageSize)
+    var filling = Set.empty[String]
+    directory.create(label.key)(_ => filling = name(()))
+    filling should have size 1
+    filling.head should not startWith s"${ProcessHandle.current.pid}-"
+  }
+
   /** A cache whose directory is removed, which it has found out. */
   private def removed(restMs: Long): TieredPageCache = {
     val one = cacheThatRests(restMs, memory(Roomy))
@@ -66,6 +101,27 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     val one = removed(restMs = 600000)
     one.keeps shouldBe false
     Files.exists(memory(Roomy).directory) shouldBe false
+  }
+
+  /** As `penstock cache drop` does, in another process. */
+  private def drop(tier: TierSettings): Unit = {
+    val aside = tier.directory.resolve("v1-discarded-here")
+    Files.move(tier.directory.resolve("v1"), aside)
+    val table = Files.newByteChannel(aside.resolve("table"), StandardOpenOption.WRITE)
+    try table.write(ByteBuffer.allocate(8))
+    finally table.close()
+    PrivateFiles.deleteTree(aside)
+  }
+
+  test("what is dropped from outside is found by nobody from then on, and the directory is filled again") {
+    val one = cacheThatRests(600000, memory(Roomy))
+    (0 to 2).foreach(fill(one, sales, _))
+    read(one, sales, 0) shouldBe Some(bytesOf(sales, 0).toSeq)
+    drop(memory(Roomy))
+    for (index <- 0 to 2) one.find(sales, index) shouldBe None
+    fill(one, sales, 1)
+    read(one, sales, 1) shouldBe Some(bytesOf(sales, 1).toSeq)
+    filesOf(memory(Roomy)) should have size 1
   }
 
   test("a directory that is removed while in use is made anew after a rest") {

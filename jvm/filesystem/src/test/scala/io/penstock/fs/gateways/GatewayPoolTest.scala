@@ -190,11 +190,30 @@ class GatewayPoolTest extends AnyFunSuite with Properties {
     assert(moved.withGateways(Seq(a)).start(1, prompt = true)._2.gateway == a, "ejected, but there is no other")
   }
 
+  test("one that goes under load and comes back is given as much as the others, not whatever there is") {
+    val started = (1 to 6).foldLeft((pool(a, b), Vector.empty[Attempt])) { case ((pool, open), _) =>
+      val (next, attempt) = pool.start(0, prompt = true)
+      (next, open :+ attempt)
+    }
+    val (busy, open) = started
+    val back = busy.withGateways(Seq(a)).withGateways(Seq(a, b))
+    val ended = open.zipWithIndex.foldLeft(back) {
+      case (pool, (attempt, 0)) => pool.failed(attempt, 1, Failure.Unreachable)
+      case (pool, (attempt, n)) if n < 4 => pool.answered(attempt, 1).finished(attempt, 1)
+      case (pool, (attempt, _)) => pool.failed(attempt, 1, Failure.Broken)
+    }
+    assert(ended.members.forall(_.inFlight == 0))
+    assert(ended.members.find(_.gateway == b).exists(_.failures == 0), "what failed before was its former life")
+  }
+
   private sealed trait Event
   private case class Start(prompt: Boolean, tried: Set[Gateway]) extends Event
   private case class End(which: Int, failure: Option[Failure]) extends Event
   private case class Pass(time: Long) extends Event
   private case class Probe(alive: Boolean) extends Event
+
+  /** The name's addresses are these from now on. */
+  private case class Move(to: Vector[Gateway]) extends Event
 
   private val gateways = Vector(a, b, c)
   private val failures =
@@ -204,7 +223,8 @@ class GatewayPoolTest extends AnyFunSuite with Properties {
       6 -> Gen.zip(Gen.oneOf(true, false), Gen.someOf(gateways).map(_.toSet)).map((Start.apply _).tupled),
       5 -> Gen.zip(Gen.choose(0, 1000), Gen.option(failures)).map((End.apply _).tupled),
       2 -> Gen.choose(0L, s(4)).map(Pass.apply),
-      2 -> Gen.oneOf(true, false).map(Probe.apply)
+      2 -> Gen.oneOf(true, false).map(Probe.apply),
+      1 -> Gen.oneOf(Seq(a, b, c), Seq(a), Seq(b, c), Seq(c, a)).map(to => Move(to.toVector))
     )
   )
 
@@ -214,15 +234,19 @@ class GatewayPoolTest extends AnyFunSuite with Properties {
       var open = Vector.empty[Attempt]
       var started = 0L
       var now = 0L
+      var present = gateways
+      // By the last attempt before it came: what was sent before is not its own.
+      var since = gateways.map(_ -> 0L).toMap
+      def counted(gateway: Gateway) = open.filter(at => at.gateway == gateway && at.id > since(gateway))
       for (event <- events) {
         event match {
           case Start(prompt, tried) =>
             val (next, attempt) = pool.start(now, prompt, tried)
-            val inService = gateways.filterNot(next.ejected)
-            assert(inService.contains(attempt.gateway))
+            val inService = present.filterNot(next.ejected)
+            if (inService.nonEmpty) assert(inService.contains(attempt.gateway))
             def free(gateway: Gateway) =
               !tried(gateway) && next.members.find(_.gateway == gateway).exists(_.overloadedUntil <= now)
-            def load(gateway: Gateway) = open.count(_.gateway == gateway)
+            def load(gateway: Gateway) = counted(gateway).size
             val best = inService.filter(free)
             if (best.nonEmpty) assert(free(attempt.gateway) && load(attempt.gateway) == best.map(load).min)
             pool = next
@@ -238,11 +262,15 @@ class GatewayPoolTest extends AnyFunSuite with Properties {
             val (probing, due) = pool.due(now)
             assert(due.toSet.subsetOf(pool.ejected))
             pool = due.foldLeft(probing)(_.probed(_, now, alive))
+          case Move(to) =>
+            since ++= to.filterNot(present.contains).map(_ -> pool.attempts)
+            present = to
+            pool = pool.withGateways(to)
         }
-        assert(pool.ejected.size < gateways.size)
-        assert(pool.members.map(_.inFlight).sum == open.size)
-        assert(pool.members.forall(member => member.inFlight == open.count(_.gateway == member.gateway)))
-        assert(pool.members.map(_.requests).sum == started)
+        assert(pool.members.map(_.gateway) == pool.members.map(_.gateway).distinct)
+        assert(pool.members.map(_.gateway).toSet == present.toSet)
+        assert(pool.members.forall(member => member.inFlight == counted(member.gateway).size))
+        assert(pool.attempts == started)
         assert(pool.members.flatMap(_.unanswered.keys).forall(id => open.exists(_.id == id)))
       }
     }
