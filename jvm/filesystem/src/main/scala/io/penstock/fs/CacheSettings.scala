@@ -26,6 +26,12 @@ object CacheSettings {
   /** Every open asks the store which version of the object is current, so that there is no window at all. */
   val Strict: String = Prefix + "strict"
 
+  /**
+   * For how long a version that was seen under a status is believed to be there (a time, `1m`): what another client has
+   * deleted or overwritten since may be read from the cache for so long by who has an old status of it.
+   */
+  val MaxStaleness: String = Prefix + "max.staleness"
+
   /** What is written leaves its pages behind. */
   val WriteThrough: String = Prefix + "write.through"
 

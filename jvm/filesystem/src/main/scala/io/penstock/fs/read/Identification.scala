@@ -8,7 +8,7 @@ private[read] object Identification {
   /** The caller said so: every response must carry this entity tag. */
   final case class Given(etag: String) extends Identification
 
-  /** This version was seen under the status that the caller has; no other version can have that status. */
+  /** This version was seen under the status that the caller has, lately; no other version can have that status. */
   final case class Seen(etag: String) extends Identification
 
   /**
@@ -29,6 +29,10 @@ private[read] object Identification {
    *   what is remembered of an object with that status
    * @param strict
    *   no status and no record is believed
+   * @param now
+   *   by this machine's clock, in milliseconds since 1970
+   * @param maxStaleness
+   *   milliseconds for which a record is believed after the store has confirmed it
    * @param mayBeKept
    *   pages of the object may well be here, from its writer or from another reader: it is better to ask for a byte and
    *   to find them than to fetch them again
@@ -37,11 +41,14 @@ private[read] object Identification {
       etag: Option[String],
       record: Option[KnownObject],
       strict: Boolean,
+      now: Long = 0,
+      maxStaleness: Long = 0,
       mayBeKept: Boolean = false
   ): Identification =
     (etag, record) match {
       case (Some(tag), _) => if (strict) Confirm(Some(tag)) else Given(tag)
-      case (None, Some(known)) => if (strict || known.racy) Confirm(None) else Seen(known.etag)
+      case (None, Some(known)) =>
+        if (strict || known.racy || known.isStale(now, maxStaleness)) Confirm(None) else Seen(known.etag)
       case (None, None) => if (mayBeKept) Confirm(None) else Learn
     }
 }
@@ -51,20 +58,38 @@ private[read] object Identification {
  *
  * @param racy
  *   it was seen so soon after its modification that another version could have got the same modification time since
+ * @param confirmed
+ *   when the store last said so, by this machine's clock, in milliseconds since 1970
  */
-final private[read] case class KnownObject(etag: String, racy: Boolean)
+final private[read] case class KnownObject(etag: String, racy: Boolean, confirmed: Long) {
+
+  /** What was confirmed in the future was confirmed before the clock was set back: nobody knows how long ago. */
+  def isStale(now: Long, maxStaleness: Long): Boolean = confirmed > now || now - confirmed > maxStaleness
+}
 
 private[read] object KnownObject {
 
   /**
    * Modification times count whole seconds, so an object that is overwritten twice in one second has one of them for
    * two versions (git's index has the same problem, and the same answer). The clocks of a store's gateways may differ
-   * by a little: one second more.
+   * by a little: one second more. An upload in parts may be dated by its beginning, as AWS does, so that of two which
+   * began in one second the later may end long after: what is seen of it sooner than that is confirmed each time,
+   * unless the object's name holds a UUID, as those of Spark's files do, which nobody uses for two uploads.
    *
    * @param modified
-   *   the object's modification time, in seconds
+   *   the object's modification time, in seconds; one in the future says nothing
    * @param seen
    *   the store's clock when it answered, in seconds
    */
-  def racy(modified: Long, seen: Long): Boolean = seen - modified < 2
+  def racy(key: String, modified: Long, seen: Long, etag: String): Boolean = {
+    val late = InParts.matches(etag) && !Unique.matches(key)
+    seen - modified < (if (late) SecondsOfUpload else 2)
+  }
+
+  /** Entity tags that tell how many parts the upload had. */
+  private val InParts = ".*-\\d+".r
+
+  private val Unique = ".*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}[^/]*".r
+
+  private val SecondsOfUpload = 60
 }

@@ -21,8 +21,13 @@ final private[read] case class ObjectStatus(endpoint: String, bucket: String, ke
 private[read] trait KnownObjects {
   def get(status: ObjectStatus): Option[KnownObject]
 
-  /** @param seen the store's clock when it answered with `etag`, in seconds */
-  def put(status: ObjectStatus, etag: String, seen: Long): Unit
+  /**
+   * @param seen
+   *   the store's clock when it answered with `etag`, in seconds
+   * @param now
+   *   this machine's clock, in milliseconds since 1970
+   */
+  def put(status: ObjectStatus, etag: String, seen: Long, now: Long): Unit
 
   def forget(status: ObjectStatus): Unit
 }
@@ -43,17 +48,18 @@ final private class KnownObjectsFile(table: MappedByteBuffer) extends KnownObjec
   override def get(status: ObjectStatus): Option[KnownObject] = guarded(Option.empty[KnownObject]) {
     val name = nameOf(status)
     slots(name).map(read).collectFirst {
-      case Some(entry) if entry.name == name => KnownObject(entry.etag, KnownObject.racy(status.modified, entry.seen))
+      case Some(entry) if entry.name == name =>
+        KnownObject(entry.etag, KnownObject.racy(status.key, status.modified, entry.seen, entry.etag), entry.confirmed)
     }
   }
 
-  override def put(status: ObjectStatus, etag: String, seen: Long): Unit = guarded(()) {
+  override def put(status: ObjectStatus, etag: String, seen: Long, now: Long): Unit = guarded(()) {
     val tag = etag.getBytes(UTF_8)
     if (tag.nonEmpty && tag.length <= LongestTag) {
       val name = nameOf(status)
       val ages = slots(name).map(slot => slot -> read(slot)).toVector
       val (slot, _) = ages.find(_._2.exists(_.name == name)).getOrElse(ages.minBy(_._2.fold(Long.MinValue)(_.seen)))
-      write(slot, Entry(name, seen, etag))
+      write(slot, Entry(name, seen, now, etag))
     }
   }
 
@@ -74,13 +80,17 @@ final private class KnownObjectsFile(table: MappedByteBuffer) extends KnownObjec
     val checksum = fields.getInt()
     val length = fields.getInt()
     if (checksum != checksumOf(copy) || length <= 0 || length > LongestTag) None
-    else Some(Entry(Name(fields.getLong(), fields.getLong()), fields.getLong(), new String(copy, TagAt, length, UTF_8)))
+    else {
+      val name = Name(fields.getLong(), fields.getLong())
+      Some(Entry(name, fields.getLong(), fields.getLong(), new String(copy, TagAt, length, UTF_8)))
+    }
   }
 
   private def write(slot: Int, entry: Entry): Unit = {
     val tag = entry.etag.getBytes(UTF_8)
     val fields = ByteBuffer.allocate(SlotBytes)
-    fields.putInt(0).putInt(tag.length).putLong(entry.name.high).putLong(entry.name.low).putLong(entry.seen).put(tag)
+    fields.putInt(0).putInt(tag.length).putLong(entry.name.high).putLong(entry.name.low)
+    fields.putLong(entry.seen).putLong(entry.confirmed).put(tag)
     fields.putInt(0, checksumOf(fields.array))
     table.put(slot, fields.array)
   }
@@ -106,7 +116,7 @@ private object KnownObjectsFile {
   private val Log = LoggerFactory.getLogger(classOf[KnownObjects])
 
   /** Part of every checksum: a change of the layout changes it, and old slots become unknown. */
-  private val Layout = "penstock objects 1".getBytes(UTF_8)
+  private val Layout = "penstock objects 2".getBytes(UTF_8)
 
   val SlotBytes = 128
   val SlotsPerSet = 8
@@ -116,12 +126,12 @@ private object KnownObjectsFile {
 
   val Bytes: Long = Sets * SlotsPerSet * SlotBytes
 
-  private val TagAt = 32
+  private val TagAt = 40
   val LongestTag: Int = SlotBytes - TagAt
 
   final private case class Name(high: Long, low: Long)
 
-  final private case class Entry(name: Name, seen: Long, etag: String)
+  final private case class Entry(name: Name, seen: Long, confirmed: Long, etag: String)
 
   private def nameOf(status: ObjectStatus): Name = {
     import status._
@@ -142,7 +152,7 @@ private[read] object KnownObjects {
   /** Remembers nothing. */
   object None extends KnownObjects {
     override def get(status: ObjectStatus): Option[KnownObject] = Option.empty
-    override def put(status: ObjectStatus, etag: String, seen: Long): Unit = ()
+    override def put(status: ObjectStatus, etag: String, seen: Long, now: Long): Unit = ()
     override def forget(status: ObjectStatus): Unit = ()
   }
 

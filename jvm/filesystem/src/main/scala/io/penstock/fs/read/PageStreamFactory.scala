@@ -26,9 +26,11 @@ import io.penstock.fs.scan.ScannedFile
  * text must not lie on this machine), the streams are S3A's own.
  *
  * Which version a stream reads: the one whose entity tag is in the status it was opened with; without one (Spark's
- * scans know only length and modification time) the one that was seen under such a status before; else the one that the
- * first response carries. So an object that was overwritten before it was opened yields its old bytes only to a caller
- * whose status is the old one's. With `fs.s3a.penstock.cache.strict` every stream asks the store before it reads.
+ * scans know only length and modification time) the one that was seen under such a status before, for as long after the
+ * store has confirmed it as `fs.s3a.penstock.cache.max.staleness` says; else the one that the first response carries.
+ * So an object that was deleted or overwritten before it was opened yields its old bytes only to a caller whose status
+ * is the old one's, and only for so long. With `fs.s3a.penstock.cache.strict` every stream asks the store before it
+ * reads.
  */
 class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFactory") {
 
@@ -67,7 +69,8 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     }
 
   private def open(parameters: ObjectReadParameters, pages: PageCache): ObjectInputStream = {
-    val StreamSettings(endpoint, strict, longestRequest, shortestSeek, readOver, activeRequests, overTls) = settings
+    val chosen = settings
+    import chosen._
     val attributes = parameters.getObjectAttributes
     val layout = Layout(attributes.getLen, pages.pageSize)
     val plan = ReadPlan(layout, longestRequest.max(pages.pageSize.toLong), shortestSeek, readOver)
@@ -77,7 +80,7 @@ class PageStreamFactory extends AbstractObjectInputStreamFactory("PageStreamFact
     val source = new S3ASource(parameters)
     val etag = EntityTag.strong(attributes.getETag)
     val scanned = ScannedFile.isAwaited(ScannedFile(told.getPath, told.getLen, told.getModificationTime))
-    val identity = new StreamIdentity(status, known, strict, etag, source, mayBeKept = scanned)
+    val identity = new StreamIdentity(status, known, strict, etag, source, maxStaleness, mayBeKept = scanned)
     val background = (work: Runnable) => {
       parameters.getCallbacks.submit[Unit](() => work.run())
       ()

@@ -10,6 +10,8 @@ import io.penstock.fs.cache.ObjectIdentity
  *   what the caller opened the object with; its modification time is 0 if the caller did not know
  * @param told
  *   the entity tag in the caller's status
+ * @param maxStaleness
+ *   milliseconds for which what was seen before is believed
  * @param mayBeKept
  *   pages of the object may be here under a version that the caller does not know
  */
@@ -19,18 +21,21 @@ final private[read] class StreamIdentity(
     strict: Boolean,
     told: Option[String],
     source: ObjectSource,
+    maxStaleness: Long,
     mayBeKept: Boolean = false
 ) {
   import StreamIdentity._
 
   @volatile private var state: State = initial
 
-  private def initial: State = Identification.decide(told, record(), strict, mayBeKept) match {
+  private def initial: State = Identification.decide(told, record(), strict, now, maxStaleness, mayBeKept) match {
     case Identification.Given(etag) => Settled(Some(etag), Some(named(etag)))
     case Identification.Seen(etag) => Believed(named(etag))
     case Identification.Confirm(etag) => Unconfirmed(etag)
     case Identification.Learn => Unknown
   }
+
+  private def now: Long = System.currentTimeMillis
 
   private def record(): Option[KnownObject] = if (status.modified > 0) known.get(status) else None
 
@@ -88,7 +93,7 @@ final private[read] class StreamIdentity(
 
   private def remember(version: Version, etag: String): Unit =
     // A version that was modified since the caller's status was made is not what that status stands for.
-    if (status.modified > 0 && version.modified == status.modified) known.put(status, etag, version.answered)
+    if (status.modified > 0 && version.modified == status.modified) known.put(status, etag, version.answered, now)
 
   /**
    * The store refused the version that was expected.

@@ -1,6 +1,7 @@
 package io.penstock.fs.read
 
 import java.util.Locale
+import java.util.concurrent.TimeUnit
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.s3a.impl.streams.StreamIntegration
@@ -14,6 +15,8 @@ import io.penstock.fs.gateways.GatewayClientFactory
  *
  * @param endpoint
  *   what tells apart two stores that have buckets of the same name
+ * @param maxStaleness
+ *   for how many milliseconds a version that was seen is believed to be there
  * @param longestRequest
  *   in bytes; also the most that is fetched ahead at once
  * @param readOver
@@ -26,6 +29,7 @@ import io.penstock.fs.gateways.GatewayClientFactory
 final private[read] case class StreamSettings(
     endpoint: String,
     strict: Boolean,
+    maxStaleness: Long,
     longestRequest: Long,
     shortestSeek: Int,
     readOver: Int,
@@ -34,6 +38,9 @@ final private[read] case class StreamSettings(
 )
 
 private[read] object StreamSettings {
+
+  /** One request for a byte of each object in a minute costs nothing that can be measured. */
+  private val DefaultMaxStaleness = TimeUnit.MINUTES.toMillis(1)
 
   /** A sequential reader pays a client's work for each request: with 8 MiB a cold scan took 1.3 times as long. */
   private val DefaultReadAhead = 32L * 1024 * 1024
@@ -47,6 +54,7 @@ private[read] object StreamSettings {
     StreamSettings(
       endpoint = conf.getTrimmed(Constants.ENDPOINT, "") + " " + conf.getTrimmed(Constants.AWS_REGION, ""),
       strict = conf.getBoolean(CacheSettings.Strict, false),
+      maxStaleness = conf.getTimeDuration(CacheSettings.MaxStaleness, DefaultMaxStaleness, TimeUnit.MILLISECONDS),
       longestRequest = S3AUtils.longBytesOption(conf, CacheSettings.ReadAhead, DefaultReadAhead, 0),
       shortestSeek = vectored.getMinSeekForVectorReads,
       readOver = S3AUtils.longBytesOption(conf, CacheSettings.ReadOver, DefaultReadOver, 0).min(Int.MaxValue).toInt,

@@ -33,7 +33,7 @@ final private[fs] class WarmObjects(pages: PageCache, known: KnownObjects, setti
     }
     val asked = ObjectStatus(settings.endpoint, bucket, key, status.getLen, status.getModificationTime / 1000)
     val record = if (etag.isEmpty && asked.modified > 0) known.get(asked) else None
-    Identification.decide(etag, record, settings.strict) match {
+    Identification.decide(etag, record, settings.strict, System.currentTimeMillis, settings.maxStaleness) match {
       case Identification.Given(version) => Some(version)
       case Identification.Seen(version) => Some(version)
       case Identification.Confirm(_) | Identification.Learn => None

@@ -52,11 +52,37 @@ class IdentityTest extends ReadsSuite {
     assert(readAll(fs.open(path)) sameElements newer)
   }
 
-  test("an old status reads the old version from the cache: its age is the window, and there is no other") {
+  test("an old status reads the old version from the cache, without a request, while that is believed to be there") {
     val (status, data) = warmed()
     overwrite(status)
     assert(readAll(opened(fileSystem(), status)) sameElements data)
     assert(gateway.requests.isEmpty)
+  }
+
+  private val NoLonger = CacheSettings.MaxStaleness -> "0s"
+
+  test("an old status finds out after a while that its object was overwritten, and reads the present version") {
+    val (status, _) = warmed()
+    val newer = overwrite(status)
+    Thread.sleep(5)
+    assert(readAll(opened(fileSystem(NoLonger), status)) sameElements newer)
+    assert(confirmations == 1)
+  }
+
+  test("an old status finds out after a while that its object is gone, however many of its pages are here") {
+    val (status, _) = warmed()
+    bucket.delete(status.getPath.getName)
+    Thread.sleep(5)
+    intercept[FileNotFoundException](readAll(opened(fileSystem(NoLonger), status)))
+  }
+
+  test("what the store has confirmed is believed again: one request for a byte in so long") {
+    val (status, data) = warmed()
+    Thread.sleep(5)
+    assert(readAll(opened(fileSystem(NoLonger), status)) sameElements data)
+    val fs = fileSystem()
+    assert(readAll(opened(fs, status)) sameElements data)
+    assert(gateway.requests.size == 1 && confirmations == 1)
   }
 
   test("strict: an old status without a tag reads the present version") {

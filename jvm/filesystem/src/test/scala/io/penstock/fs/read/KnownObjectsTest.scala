@@ -23,8 +23,8 @@ class KnownObjectsTest extends AnyFunSuite with BeforeAndAfterEach {
   private def file = directory.resolve("objects")
 
   test("a version is known under the whole status it was seen with, and no other") {
-    table.put(status("a"), "tag", 2000)
-    assert(table.get(status("a")).contains(KnownObject("tag", racy = false)))
+    table.put(status("a"), "tag", 2000, 5)
+    assert(table.get(status("a")).contains(KnownObject("tag", racy = false, 5)))
     val others = Seq(
       status("b"),
       status("a", length = 11),
@@ -38,19 +38,28 @@ class KnownObjectsTest extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   test("the last version seen is the one that is known") {
-    table.put(status("a"), "old", 1000)
-    table.put(status("a"), "new", 1000)
-    assert(table.get(status("a")).contains(KnownObject("new", racy = true)))
+    table.put(status("a"), "old", 1000, 4)
+    table.put(status("a"), "new", 1000, 5)
+    assert(table.get(status("a")).contains(KnownObject("new", racy = true, 5)))
   }
 
   test("a version seen within a second of its modification is racy") {
-    assert(Seq(998L, 1000L, 1001L).forall(KnownObject.racy(1000, _)))
-    assert(Seq(1002L, 5000L).forall(!KnownObject.racy(1000, _)))
+    assert(Seq(998L, 1000L, 1001L).forall(KnownObject.racy("a", 1000, _, "tag")))
+    assert(Seq(1002L, 5000L).forall(!KnownObject.racy("a", 1000, _, "tag")))
+  }
+
+  test("a version that came in parts, which may have begun long before it was complete, is racy for a minute") {
+    val tag = "0123456789abcdef0123456789abcdef-2"
+    assert(Seq(998L, 1002L, 1059L).forall(KnownObject.racy("t/part-0", 1000, _, tag)))
+    assert(!KnownObject.racy("t/part-0", 1000, 1060, tag))
+    // Its name is used once.
+    val ofSpark = "t/part-00000-b2a7cbb7-0a1b-4f0e-9f8f-3a1d2c4b5e6f-17.c000.snappy.parquet"
+    assert(KnownObject.racy(ofSpark, 1000, 1001, tag) && !KnownObject.racy(ofSpark, 1000, 1002, tag))
   }
 
   test("a torn slot is unknown, whichever byte of it is wrong") {
     val known = status("a")
-    table.put(known, "0123456789abcdef0123456789abcdef-12", 2000)
+    table.put(known, "0123456789abcdef0123456789abcdef-12", 2000, 5)
     val bytes = Files.readAllBytes(file)
     val slot = bytes.indexWhere(_ != 0) / 128 * 128
     val random = new Random(7)
@@ -66,7 +75,7 @@ class KnownObjectsTest extends AnyFunSuite with BeforeAndAfterEach {
 
   test("the table never grows, and what it still knows of more objects than it holds is right") {
     val count = 90000
-    for (i <- 0 until count) table.put(status(s"key-$i"), s"tag-$i", 2000L + i)
+    for (i <- 0 until count) table.put(status(s"key-$i"), s"tag-$i", 2000L + i, 5)
     assert(Files.size(file) == 8 * 1024 * 1024)
     val found = (0 until count).flatMap(i => table.get(status(s"key-$i")).map(i -> _.etag))
     assert(found.forall { case (i, tag) => tag == s"tag-$i" })
@@ -75,16 +84,16 @@ class KnownObjectsTest extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   test("a tag that is too long is not remembered") {
-    table.put(status("a"), "x" * 200, 2000)
+    table.put(status("a"), "x" * 200, 2000, 5)
     assert(table.get(status("a")).isEmpty)
   }
 
   test("a table that is cut short under its process, or has no room to grow, knows nothing; nobody dies of it") {
     val one = table
     // Often enough to be compiled: only then a fault does not show where it happens, but in other code, later.
-    for (i <- 1 to 20000) one.put(status(s"key-$i"), s"tag-$i", 2000)
+    for (i <- 1 to 20000) one.put(status(s"key-$i"), s"tag-$i", 2000, 5)
     Files.newByteChannel(file, StandardOpenOption.WRITE).truncate(0).close()
-    one.put(status("a"), "tag", 2000)
+    one.put(status("a"), "tag", 2000, 5)
     assert(one.get(status("a")).isEmpty)
     assert(one.get(status("key-20000")).isEmpty)
   }
@@ -92,10 +101,10 @@ class KnownObjectsTest extends AnyFunSuite with BeforeAndAfterEach {
   test("a directory that takes no table is passed over, and with none nothing is known") {
     val blocked = Files.createFile(directory.resolve("a-file"))
     val spare = Files.createDirectory(directory.resolve("spare"))
-    KnownObjects.in(Seq(blocked, spare)).put(status("a"), "tag", 2000)
+    KnownObjects.in(Seq(blocked, spare)).put(status("a"), "tag", 2000, 5)
     assert(KnownObjects.in(Seq(spare)).get(status("a")).isDefined)
     assert(KnownObjects.in(Seq(blocked)) eq KnownObjects.None)
-    KnownObjects.None.put(status("a"), "tag", 2000)
+    KnownObjects.None.put(status("a"), "tag", 2000, 5)
     assert(KnownObjects.None.get(status("a")).isEmpty)
   }
 }
