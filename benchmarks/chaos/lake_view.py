@@ -27,8 +27,11 @@ _BASE = """
     WITH base AS (SELECT row, row % {of} AS part, md5(concat('{job}', '/', row)) AS digest
                   FROM range({rows}) AS numbers(row))
 """
-_AT_REST = re.compile(r"(|part=\d/|part=\d/part-[^/]+\.parquet|_SUCCESS|_penstock_commit/(\d+)?)")
-"""What may be in a table when nobody writes to it, below its own key."""
+_AT_REST = re.compile(r"(|part=\d/|part=\d/part-[^/]+\.parquet|_SUCCESS|_penstock_commit/(\d+|[^/]+\.outcome)?)")
+"""What may be in a table when nobody writes to it, below its own key: what became of a job that another has finished
+is there for its driver."""
+
+_GENERATION = re.compile(r"_penstock_commit/\d+")
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class LakeView:
         )
 
     def _at_rest(self, table: str, keys: Sequence[str]) -> bool:
-        generations = [key for key in keys if key.startswith("_penstock_commit/") and not key.endswith("/")]
+        generations = [key for key in keys if _GENERATION.fullmatch(key)]
         sizes = [
             self._client.head_object(Bucket=self._bucket, Key=f"{self._prefix}/{table}/{key}")["ContentLength"]
             for key in generations

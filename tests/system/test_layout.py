@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.cli import index
 from penstock.home import Home
-from tests.support.command import Answers, Command
+from tests.support.command import SMALL, Answers, Command
 
 OBJECTS = ("--conf", "spark.penstock.skipping.layout.object.size=16384b")
 
@@ -31,6 +32,39 @@ ADVISED = "REWRITE TABLE layout.sales AS ADVISED"
 IN_PLACE = "REWRITE TABLE layout.sales PARTITIONED BY (day) RANGED BY (id INTO 2)"
 SHOW_INDEX = "SHOW SKIPPING INDEX ON layout.sales"
 NOWHERE = "REWRITE TABLE layout.nowhere PARTITIONED BY (day)"
+
+# Another job goes on adding rows while the table is rewritten.
+MEANWHILE = """
+import json
+import threading
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.sql("CREATE DATABASE grown")
+spark.sql("CREATE TABLE grown.sales USING parquet AS SELECT id, CAST(id % 4 AS int) AS day FROM range(4000)")
+outcome = []
+
+def rewrite():
+    try:
+        spark.sql("REWRITE TABLE grown.sales RANGED BY (id INTO 4)").collect()
+        outcome.append("rewritten")
+    except Exception as error:
+        outcome.append(str(error))
+
+def rows():
+    spark.sql("REFRESH TABLE grown.sales")
+    return spark.sql("SELECT count(*) FROM grown.sales").first()[0]
+
+rewriting = threading.Thread(target=rewrite)
+rewriting.start()
+added = 0
+while rewriting.is_alive():
+    spark.sql(f"INSERT INTO grown.sales SELECT {9000 + added}, 1")
+    added += 1
+rewriting.join()
+kept = rows()
+rewrite()
+print("RESULT", json.dumps({"outcome": outcome, "added": added, "kept": kept, "at rest": rows()}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +126,16 @@ def test_a_table_is_laid_out_anew_in_place_and_answers_as_before(
 def test_no_table_is_told_by_its_cause(in_place: Answers) -> None:
     assert "`layout`.`nowhere`" in in_place.errors and "cannot be found" in in_place.errors
     assert "\tat " not in in_place.errors
+
+
+def test_rows_that_another_job_adds_while_a_table_is_rewritten_in_place_are_not_lost(
+    shared_home: Home, tmp_path: Path
+) -> None:
+    script = tmp_path / "meanwhile.py"
+    script.write_text(MEANWHILE)
+    printed = Command(shared_home).ok("run", *SMALL, *OBJECTS, str(script))
+    (result,) = [json.loads(line.split(" ", 1)[1]) for line in printed.splitlines() if line.startswith("RESULT ")]
+    (first, second) = result["outcome"]
+    assert result["added"] > 0 and result["kept"] == 4000 + result["added"]
+    assert first == "rewritten" or "another job has committed to it" in first
+    assert second == "rewritten" and result["at rest"] == result["kept"]

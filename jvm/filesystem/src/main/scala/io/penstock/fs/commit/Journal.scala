@@ -84,7 +84,7 @@ final private[commit] class Journal(bucket: Bucket, table: Location) {
    * themselves for the next generation.
    */
   def requireConditions(): Unit = {
-    val probe = s"$directory.conditions-${UUID.randomUUID}"
+    val probe = s"$directory$Probe${UUID.randomUUID}"
     // Of two that create one object the second is refused; the first, too, if it was sent twice.
     val accepted = bucket.create(probe, Array.emptyByteArray) && bucket.create(probe, Array.emptyByteArray)
     bucket.delete(Seq(probe))
@@ -130,9 +130,11 @@ private[commit] object Journal {
 
   private val OutcomeSuffix = ".outcome"
 
-  /** Whether an outcome of this length can be left to nobody: only that a job is lost is kept. */
-  def isTransient(listed: Listed): Boolean =
-    listed.key.endsWith(OutcomeSuffix) && listed.bytes != Outcome.Lost.content.length
+  private val Probe = ".conditions-"
+
+  /** Whether nobody needs it after a while. Of outcomes, told by their length, that a job is lost is kept for good. */
+  def isTransient(listed: Listed): Boolean = listed.key.contains(Directory + Probe) ||
+    (listed.key.endsWith(OutcomeSuffix) && listed.bytes != Outcome.Lost.content.length)
 
   /** Spark, Hive and other readers take names that begin with an underscore for no data. */
   val Directory = "_penstock_commit/"

@@ -44,6 +44,19 @@ class SurveyTest extends AnyFunSuite {
     assert(finished.leftovers.map(l => (l.kind, l.files)) == Vector(("journal", 1)))
   }
 
+  test("what is known of a job's outcome goes after a while, and that it is lost stays") {
+    def outcome(job: String, outcome: Outcome, modified: Long) =
+      Listed(s"t/_penstock_commit/$job.outcome", outcome.content.length.toLong, modified)
+    val found = survey(
+      Listed("t/_penstock_commit/.conditions-1", 0, 1),
+      outcome("a", Outcome.Landed, 2),
+      outcome("b", Outcome.Losing, 3),
+      outcome("c", Outcome.Lost, 4)
+    )
+    val keys = Vector(".conditions-1", "a.outcome", "b.outcome").map("t/_penstock_commit/" + _)
+    assert(found.leftovers == Vector(Leftover.Superseded(Location("lake", "t/_penstock_commit/"), keys, 3)))
+  }
+
   test("uploads are grouped by their job, below the directory that all of them share") {
     val found = Survey.grouped(
       "lake",

@@ -6,7 +6,9 @@ import scala.util.Using
 
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.classic
+import org.apache.spark.sql.execution.ReusedSubqueryExec
 import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.{TPCDSSchema, TPCDSTableStats}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -78,6 +80,32 @@ class TpcdsJoinsSuite extends AnyFunSuite with PlannedJoins {
     }
     assert(scans.distinct.size === 3)
     assert(byDate.sorted === scans.sorted)
+  }
+
+  /** How often an exchange or a subquery takes the place of one that is computed anyway. */
+  private def usedAgain(name: String): Int =
+    spark.sql(query(name)).queryExecution.executedPlan.collectWithSubqueries {
+      case reused: ReusedExchangeExec => reused
+      case reused: ReusedSubqueryExec => reused
+    }.size
+
+  test("whatever a query of TPC-DS computes once it computes once with skipping, too") {
+    val names = (1 to 99).flatMap(n => Seq(s"q$n", s"q${n}a", s"q${n}b"))
+    val queries = names.filter(name => getClass.getResource(s"/tpcds/$name.sql") != null)
+    assert(queries.size == 103)
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    val lost =
+      try
+        queries.flatMap { name =>
+          val skipping = usedAgain(name)
+          spark.conf.set("spark.penstock.skipping.enabled", "false")
+          val plain =
+            try usedAgain(name)
+            finally spark.conf.unset("spark.penstock.skipping.enabled")
+          Option.when(skipping < plain)(s"$name: $plain without skipping, $skipping with it")
+        }
+      finally spark.conf.unset("spark.sql.adaptive.enabled")
+    assert(lost.isEmpty)
   }
 
   for (name <- Seq("q14a", "q23b", "q64", "q75", "q80", "q95"))
