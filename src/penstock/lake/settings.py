@@ -60,7 +60,7 @@ def gateway_settings(lake: Lake) -> dict[str, str]:
     if not lake.is_s3:
         return {}
     return {
-        **({} if lake.sts is None else _temporary(lake.sts)),
+        **({} if lake.sts is None else _temporary(lake.name, lake.sts)),
         "spark.hadoop.fs.s3a.s3.client.factory.impl": "io.penstock.fs.gateways.GatewayClientFactory",
         "spark.hadoop.fs.s3a.penstock.endpoints": ",".join(lake.endpoints),
         # SeaweedFS lists a directory for minutes after what was in it: a dropped table's name would be taken.
@@ -68,10 +68,14 @@ def gateway_settings(lake: Lake) -> dict[str, str]:
     }
 
 
-def _temporary(sts: Sts) -> dict[str, str]:
+def _temporary(name: str, sts: Sts) -> dict[str, str]:
     many = {} if sts.deletes_many else {"spark.hadoop.fs.s3a.multiobjectdelete.enable": "false"}
-    renewed = "io.penstock.fs.credentials.RenewedCredentialsProvider"
-    return {"spark.hadoop.fs.s3a.aws.credentials.provider": renewed, **many}
+    return {
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "io.penstock.fs.credentials.RenewedCredentialsProvider",
+        # Each application has keys of its own, and all of them may read the same: they share pages.
+        "spark.hadoop.fs.s3a.penstock.cache.scope": f"{name} {sts.role_arn or ''}".strip(),
+        **many,
+    }
 
 
 def private_files(lake: Lake, given: Credentials | Lease | None) -> dict[str, str]:

@@ -32,6 +32,12 @@ object CacheSettings {
    */
   val MaxStaleness: String = Prefix + "max.staleness"
 
+  /**
+   * A name for those who may read the same, in place of the access key: pages are given to nobody whose name is
+   * another.
+   */
+  val Scope: String = Prefix + "scope"
+
   /** What is written leaves its pages behind. */
   val WriteThrough: String = Prefix + "write.through"
 

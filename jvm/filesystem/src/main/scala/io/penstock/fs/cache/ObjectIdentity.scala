@@ -12,12 +12,14 @@ import org.apache.commons.codec.digest.MurmurHash3
  *   in bytes, at least 0
  * @param etag
  *   without quotes, never empty: an object whose entity tag is not known has no identity yet
+ * @param scope
+ *   of the credentials that may read it; empty where nobody asks
  */
-final case class ObjectIdentity(bucket: String, key: String, length: Long, etag: String) {
+final case class ObjectIdentity(bucket: String, key: String, length: Long, etag: String, scope: String = "") {
   require(length >= 0 && etag.nonEmpty, s"not an identity: $this")
 
   private lazy val hash: Array[Long] = {
-    val text = s"$bucket\u0000$key\u0000$length\u0000$etag".getBytes(UTF_8)
+    val text = s"$bucket\u0000$key\u0000$length\u0000$etag\u0000$scope".getBytes(UTF_8)
     MurmurHash3.hash128x64(text)
   }
 

@@ -32,8 +32,9 @@ object PageCaches {
   }
 
   /**
-   * The cache that these settings ask for; none if they turn it off, or make no sense, which is logged once. Never
-   * throws, nor waits for the tiers: whether they work is seen at the first use.
+   * The cache that these settings ask for, as far as it is theirs ([[ScopedPageCache]]); none if they turn it off, or
+   * make no sense, which is logged once. Never throws, nor waits for the tiers: whether they work is seen at the first
+   * use.
    */
   def of(conf: Configuration): Option[PageCache] =
     if (!CacheSettings.enabled(conf)) None
@@ -41,7 +42,8 @@ object PageCaches {
       try
         TierSettings.from(conf) match {
           case Right(tiers) if tiers.isEmpty => None
-          case Right(tiers) => Some(caches.computeIfAbsent(tiers, start))
+          case Right(tiers) =>
+            Some(new ScopedPageCache(caches.computeIfAbsent(tiers, start), ScopedPageCache.scopeOf(conf)))
           case Left(problem) => refuse(problem)
         }
       catch { case NonFatal(failure) => refuse(failure.toString) }

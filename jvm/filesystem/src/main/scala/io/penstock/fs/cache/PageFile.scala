@@ -19,9 +19,9 @@ private[cache] final case class PageLabel(of: ObjectIdentity, index: Long, pageS
 /**
  * The file of one page: its bytes, then a trailer that says whose they are and lets every block be checked alone.
  *
- * Trailer, big-endian: CRC32C of each block (4 bytes each), then bucket, key and entity tag (UTF-8, each after its
- * length in 4 bytes), object length (8), index (8), page size (4), bytes of data (4), bytes of the whole trailer (4),
- * CRC32C of the trailer up to here (4), magic (8).
+ * Trailer, big-endian: CRC32C of each block (4 bytes each), then bucket, key, entity tag and scope (UTF-8, each after
+ * its length in 4 bytes), object length (8), index (8), page size (4), bytes of data (4), bytes of the whole trailer
+ * (4), CRC32C of the trailer up to here (4), magic (8).
  */
 private[cache] object PageFile {
 
@@ -31,9 +31,9 @@ private[cache] object PageFile {
    */
   val ChecksumBlock: Int = 16 * 1024
 
-  private val Magic = 0x50454e5041474531L // PENPAGE1
+  private val Magic = 0x50454e5041474532L // PENPAGE2
   private val EndSize = 16
-  private val FixedSize = 4 * 3 + 8 + 8 + 4 + 4 + EndSize
+  private val FixedSize = 4 * 4 + 8 + 8 + 4 + 4 + EndSize
   private val MaxTrailer = 1 << 20
 
   /** Not a page file, or not a whole one. */
@@ -75,7 +75,7 @@ private[cache] object PageFile {
     blocksIn(label.length) * 4 + FixedSize + textsOf(label).map(_.length).sum
 
   private def textsOf(label: PageLabel): Seq[Array[Byte]] =
-    Seq(label.of.bucket, label.of.key, label.of.etag).map(_.getBytes(UTF_8))
+    Seq(label.of.bucket, label.of.key, label.of.etag, label.of.scope).map(_.getBytes(UTF_8))
 
   /** Puts another trailer behind the `length` bytes of data of a page that has one. */
   def replaceTrailer(file: FileChannel, length: Int, trailer: ByteBuffer): Unit = {
@@ -128,8 +128,8 @@ private[cache] object PageFile {
       trailer.get(bytes)
       new String(bytes, UTF_8)
     }
-    val (bucket, key, etag) = (text(), text(), text())
-    val identity = ObjectIdentity(bucket, key, trailer.getLong(), etag)
+    val (bucket, key, etag, scope) = (text(), text(), text(), text())
+    val identity = ObjectIdentity(bucket, key, trailer.getLong(), etag, scope)
     Trailer(PageLabel(identity, trailer.getLong(), trailer.getInt()), length, checksums)
   }
 }

@@ -2,7 +2,7 @@ package io.penstock.fs.cache
 
 import java.io.IOException
 import java.nio.channels.FileChannel
-import java.nio.file.attribute.PosixFilePermissions
+import java.nio.file.attribute.{PosixFilePermissions, UserPrincipal}
 import java.nio.file.{FileAlreadyExistsException, Files, LinkOption, NoSuchFileException, NotDirectoryException}
 import java.nio.file.{Path, StandardOpenOption}
 
@@ -30,18 +30,45 @@ private[cache] object PrivateFiles {
    * A directory of one's own.
    *
    * @throws java.io.IOException
-   *   if it is somebody else's, who could put pages there
+   *   if it is somebody else's, who could put pages there, or below one that others could put another in place of
    */
   def own(directory: Path): Unit = {
     createDirectories(directory)
     val probe = Files.createTempFile(directory, "owner", "")
-    try
-      if (Files.getOwner(probe) != Files.getOwner(directory))
+    try {
+      val me = Files.getOwner(probe)
+      if (me != Files.getOwner(directory))
         throw new IOException(s"$directory belongs to ${Files.getOwner(directory)}: its pages cannot be trusted")
-    finally Files.delete(probe)
+      parentsOf(directory.toRealPath()).filterNot(isTrusted(_, me)).foreach { parent =>
+        throw new IOException(
+          s"$parent belongs to ${Files.getOwner(parent)} and has mode ${modeOf(parent).toOctalString}: others could put " +
+            s"another directory in the place of $directory. Take that right away (chmod o-w), or choose another place"
+        )
+      }
+    } finally Files.delete(probe)
     if (Files.getPosixFilePermissions(directory) != directoryMode)
       Files.setPosixFilePermissions(directory, directoryMode)
   }
+
+  private def parentsOf(directory: Path): Iterator[Path] =
+    Iterator.iterate(directory.getParent)(_.getParent).takeWhile(_ != null)
+
+  /** Whether nobody but its owner, who is this user or root, can move what is in it. */
+  private def isTrusted(directory: Path, me: UserPrincipal): Boolean = {
+    val byRoot = Files.getAttribute(directory, "unix:uid") == 0
+    val byOthers = (modeOf(directory) & OthersMayWrite) != 0 && (modeOf(directory) & Sticky) == 0
+    // The volume of a container: who else is in there is the container's own.
+    (Files.getOwner(directory) == me || byRoot) && (!byOthers || (byRoot && isMounted(directory)))
+  }
+
+  private def modeOf(path: Path): Int = Files.getAttribute(path, "unix:mode").asInstanceOf[Int] & 0xfff
+
+  private def isMounted(directory: Path): Boolean = Option(directory.getParent).exists { parent =>
+    Files.getAttribute(directory, "unix:dev") != Files.getAttribute(parent, "unix:dev")
+  }
+
+  private val OthersMayWrite = 2
+  private val Sticky = 0x200
 
   /** The entries of a directory; none if it is not there, or not any more. */
   def list(directory: Path): Vector[Path] =

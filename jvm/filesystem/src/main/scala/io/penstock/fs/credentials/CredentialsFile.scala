@@ -11,15 +11,18 @@ import software.amazon.awssdk.core.exception.SdkClientException
 import software.amazon.awssdk.profiles.ProfileFile
 
 /** One profile of an AWS credentials file. */
-final private[credentials] class CredentialsFile(path: Path, profile: String) {
+final private[fs] class CredentialsFile(path: Path, profile: String) {
 
-  def stamp(): Stamp = naming {
+  /** The access key's name, which is no secret; none where the file has none. Throws where it cannot be read. */
+  def accessKey: Option[String] = Option(read().credentials.accessKeyId)
+
+  private[credentials] def stamp(): Stamp = naming {
     val seen = Files.readAttributes(path, classOf[BasicFileAttributes])
     Stamp(String.valueOf(seen.fileKey), seen.lastModifiedTime.toMillis, seen.size)
   }
 
   /** Of two replacements while it reads the newer is found by the next look: the stamp is taken first. */
-  def read(): Held = naming {
+  private[credentials] def read(): Held = naming {
     val taken = stamp()
     val file = ProfileFile.builder.content(path).`type`(ProfileFile.Type.CREDENTIALS).build()
     val values = file.profile(profile).map[Map[String, String]](_.properties.asScala.toMap).orElse(Map.empty)
@@ -38,7 +41,7 @@ final private[credentials] class CredentialsFile(path: Path, profile: String) {
     catch { case error: IOException => throw SdkClientException.create(s"$path cannot be read: $error", error) }
 }
 
-private[credentials] object CredentialsFile {
+private[fs] object CredentialsFile {
 
   /** As AWS's own clients find it. */
   def ofEnvironment(environment: Map[String, String] = sys.env): CredentialsFile = {

@@ -36,6 +36,15 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     expectNothing(cache(memory(Roomy)))
   }
 
+  test("a directory that others could put another in place of") {
+    val parent = Files.createDirectory(directory.resolve("shared"))
+    val below = memory(Roomy).copy(directory = parent.resolve("memory"))
+    for ((mode, works) <- Seq("rwxrwxrwx" -> false, "rwxr-xr-x" -> true)) {
+      Files.setPosixFilePermissions(parent, PosixFilePermissions.fromString(mode))
+      if (works) cache(below).keeps shouldBe true else expectNothing(cache(below))
+    }
+  }
+
   test("a memory tier that does not work leaves the pages to the disk tier") {
     Files.createFile(memory(Roomy).directory)
     val one = cache(memory(Roomy), disk(Roomy))

@@ -76,6 +76,16 @@ class IdentityTest extends ReadsSuite {
     intercept[FileNotFoundException](readAll(opened(fileSystem(NoLonger), status)))
   }
 
+  test("pages that one has read with his credentials are not given to another, who has to ask the store") {
+    val (status, data) = warmed()
+    assert(readAll(opened(fileSystem(CacheSettings.Scope -> "another's"), status)) sameElements data)
+    assert(pagesFetched.map(_.size).sum == AgedPages)
+    gateway.clear()
+    for (scope <- Seq(Seq.empty, Seq(CacheSettings.Scope -> "another's")))
+      assert(readAll(opened(fileSystem(scope: _*), status)) sameElements data)
+    assert(gateway.requests.isEmpty)
+  }
+
   test("what the store has confirmed is believed again: one request for a byte in so long") {
     val (status, data) = warmed()
     Thread.sleep(5)
