@@ -129,7 +129,7 @@ def drop(found: Iterable[Tier]) -> int:
             aside = tier.directory / f"{_DISCARDED}{os.getpid()}-{time.monotonic_ns()}"
             (tier.directory / _GENERATION).rename(aside)
             # After the rename: whoever looks sees either no table or a new one.
-            with (aside / "table").open("r+b") as table:
+            with contextlib.suppress(FileNotFoundError), (aside / "table").open("r+b") as table:
                 table.write(bytes(8))
             for entry in tier.directory.iterdir():
                 # An application may have begun anew. The lock is what processes agree through: never two of it.

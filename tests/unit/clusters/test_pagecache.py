@@ -116,6 +116,14 @@ def test_dropping_leaves_nothing_but_the_lock_that_processes_agree_through(home:
     assert pagecache.drop(pagecache.tiers(home, GIB)) == 0
 
 
+def test_who_has_the_table_of_what_was_dropped_is_told_by_the_table(home: Home) -> None:
+    memory, _ = pagecache.tiers(home, GIB)
+    kept(memory, used=4096)
+    with (memory.directory / "v1" / "table").open("rb") as mapped:
+        pagecache.drop(pagecache.tiers(home, GIB))
+        assert mapped.read(8) == bytes(8)
+
+
 def test_the_memory_of_a_home_that_is_gone_comes_back(home: Home) -> None:
     gone, strangers = Home(home.root.parent / "gone"), home.root.parent / "shm" / f"penstock-{os.getuid()}-unsigned"
     gone.create()
