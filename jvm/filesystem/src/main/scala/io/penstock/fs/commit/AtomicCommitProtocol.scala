@@ -57,7 +57,7 @@ class AtomicCommitProtocol(jobId: String, path: String, dynamicPartitionOverwrit
   override def setupJob(context: JobContext): Unit = s3a(context.getConfiguration) match {
     case Some(fs) =>
       Requirements.check(fs)
-      jobOutput(context.getConfiguration).requireConditions()
+      jobOutput(context.getConfiguration).begin(context.getConfiguration)
     case None => renaming.setupJob(context)
   }
 

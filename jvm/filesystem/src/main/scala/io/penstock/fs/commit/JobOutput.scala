@@ -32,8 +32,15 @@ final private[commit] class JobOutput(
   /** Once true, taking the job back could take back what is decided. */
   private var mayBeDecided = false
 
-  /** Throws an `IOException` where the store cannot order commits. Asked once for each bucket of this process. */
-  def requireConditions(): Unit = {
+  /** The write's own settings: what it replaces may be told before it begins, with those of the file system. */
+  private var settings = conf
+
+  /**
+   * The job begins. Throws an `IOException` where the store cannot order commits, which is asked once for each bucket
+   * of this process.
+   */
+  def begin(settings: Configuration): Unit = {
+    this.settings = settings
     val store = (table.bucket, conf.get("fs.s3a.endpoint", ""))
     if (!proven.contains(store)) {
       new Journal(buckets(table.bucket), table).requireConditions()
@@ -49,15 +56,21 @@ final private[commit] class JobOutput(
 
   def commit(uploads: Vector[Upload]): Unit = {
     val scopes = replacedBelow.toVector ++ (if (dynamicPartitionOverwrite) Replacing.partitions(uploads) else Nil)
-    val marked = conf.getBoolean(
+    val marked = settings.getBoolean(
       CommitConstants.CREATE_SUCCESSFUL_JOB_OUTPUT_DIR_MARKER,
       CommitConstants.DEFAULT_CREATE_SUCCESSFUL_JOB_DIR_MARKER
     )
     val marker = Option.when(marked)(table.copy(key = table.key + CommitConstants._SUCCESS))
-    val expected = Option(conf.get(TableVersion.Expected)).map(_.toLong)
+    val expected = Option(settings.get(TableVersion.Expected)).map(_.toLong)
     mayBeDecided = true
     try
-      new TableCommit(buckets, table, parallel, JobOutput.patience(conf)).commit(job, uploads, scopes, marker, expected)
+      new TableCommit(buckets, table, parallel, JobOutput.patience(settings)).commit(
+        job,
+        uploads,
+        scopes,
+        marker,
+        expected
+      )
     catch {
       case e: CommitInterrupted => throw e
       case e: Throwable =>

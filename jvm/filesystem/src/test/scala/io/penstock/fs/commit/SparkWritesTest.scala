@@ -65,6 +65,21 @@ class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
     assertClean("partitioned")
   }
 
+  test("an overwrite that was told what version it has read is refused where the table has another by now") {
+    def overwrite(version: Long): Unit =
+      rows(0, 3).write.mode("overwrite").option(TableVersion.Expected, version.toString).parquet(path("versioned"))
+    def version: Long = TableVersion.of(bucket.path("versioned"), spark.sparkContext.hadoopConfiguration)
+    rows(5, 9).write.parquet(path("versioned"))
+    val read = version
+    rows(9, 12).write.mode("append").parquet(path("versioned"))
+    val refused = intercept[Exception](overwrite(read))
+    assert(Iterator.iterate[Throwable](refused)(_.getCause).takeWhile(_ != null).exists(_.isInstanceOf[TableChanged]))
+    assert(ids("versioned") == (5L until 12L))
+    overwrite(version)
+    assert(ids("versioned") == (0L until 3L))
+    assertClean("versioned")
+  }
+
   for (format <- Seq("parquet", "orc", "csv", "json"))
     test(s"a dynamic overwrite of $format replaces what it writes to") {
       val table = s"format-$format"
