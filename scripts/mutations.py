@@ -125,7 +125,7 @@ MUTATIONS = (
         f"{CACHE}/commit/TableCommit.scala",
         "case Some(Outcome.Losing) if !journal.holds(generation, record) =>",
         "case Some(Outcome.Losing) if record.uploads.isEmpty =>",
-        "filesystem:io.penstock.fs.commit.ConcurrentCommitsTest",
+        "filesystem:io.penstock.fs.commit.StoppedCommitTest",
     ),
     Mutation(
         "commit-success",

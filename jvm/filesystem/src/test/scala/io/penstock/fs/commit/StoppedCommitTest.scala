@@ -28,6 +28,34 @@ class StoppedCommitTest extends AnyFunSuite {
     if (operation.startsWith("complete ")) new CountDownLatch(1).await()
   }
 
+  test("a helper that saw a file missing, and slept until the job had landed, takes nothing back") {
+    val store = new MemoryStore
+    val uploads = Vector("table/p=0/a-job", "table/p=1/b-job").map(store.upload)
+    val (asleep, landed) = (new CountDownLatch(1), new CountDownLatch(1))
+    def committing(before: String => Unit) =
+      new TableCommit(new Buckets(_ => store.bucket(before)), Table, new Parallel(1), patience = 0, sleep = _ => ())
+    val helper = new Thread(() =>
+      committing { operation =>
+        if (operation.startsWith("create ") && operation.endsWith(".outcome")) {
+          asleep.countDown()
+          landed.await()
+        }
+      }.rollForward(): Unit
+    )
+    // The driver has completed the first file when somebody deletes it, and a helper comes.
+    committing { operation =>
+      if (operation == "complete table/p=1/b-job") {
+        store.drop("table/p=0/a-job")
+        helper.start()
+        asleep.await()
+      }
+    }.commit("job", uploads, Vector.empty, None)
+    landed.countDown()
+    helper.join()
+    assert(store.keys.filterNot(_.contains("/_")) == Set("table/p=1/b-job"))
+    assert(store.keys.filter(_.endsWith(".outcome")).isEmpty)
+  }
+
   stopped("a client that throws something of its own while files are completed") { operation =>
     if (operation.startsWith("complete ")) throw new IllegalStateException("the client is closed")
   }
