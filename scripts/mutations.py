@@ -144,14 +144,6 @@ MUTATIONS = (
         "filesystem:io.penstock.fs.commit.ConcurrentCommitsTest",
     ),
     Mutation(
-        "commit-void",
-        "a record that was created too late counts as carried out",
-        f"{CACHE}/commit/TableCommit.scala",
-        "else if (journal.holds(generation, record)) withdrawn()",
-        "else if (record.uploads.isEmpty) withdrawn()",
-        "filesystem:io.penstock.fs.commit.ConcurrentCommitsTest",
-    ),
-    Mutation(
         "commit-attempt",
         "all attempts of a task upload under one name",
         f"{CACHE}/commit/TaskOutput.scala",
@@ -174,6 +166,22 @@ MUTATIONS = (
         " || changes != learntAfter) known",
         ") known",
         "filesystem:io.penstock.fs.list.ListAheadTest",
+    ),
+    Mutation(
+        "listing-found",
+        "the same; whether the model of operations finds it",
+        f"{CACHE}/list/Siblings.scala",
+        " || changes != learntAfter) known",
+        ") known",
+        "filesystem:io.penstock.fs.read.OperationsModelTest",
+    ),
+    Mutation(
+        "stale-found",
+        "what was seen of an object is believed for ever",
+        f"{CACHE}/read/Identification.scala",
+        "confirmed > now || now - confirmed > maxStaleness",
+        "confirmed > now",
+        "filesystem:io.penstock.fs.read.OperationsModelTest",
     ),
     Mutation(
         "gateway-return",
