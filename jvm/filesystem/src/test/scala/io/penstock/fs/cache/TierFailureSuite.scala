@@ -1,8 +1,9 @@
 package io.penstock.fs.cache
 
-import java.nio.ByteBuffer
+import java.nio.channels.{FileChannel, FileLock, ReadableByteChannel, WritableByteChannel}
 import java.nio.file.attribute.{FileTime, PosixFilePermissions}
 import java.nio.file.{Files, StandardOpenOption}
+import java.nio.{ByteBuffer, MappedByteBuffer}
 
 import scala.util.Random
 
@@ -63,25 +64,26 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
   }
 
   test("a fill that pauses until its slot is given up leaves no file that nothing counts") {
-    var pauses = true
-    // The file is in place and not yet said to be: the hand takes the slot for a dead process's meanwhile.
-    def seconds(): Int = {
-      if (pauses && filesOf(memory(Roomy)).nonEmpty) {
-        pauses = false
+    // A page of another tier, whose copying takes so long that the hand takes the slot for a dead process's.
+    val source = cache(disk(Roomy))
+    fill(source, sales, 0)
+    val page = Files.newByteChannel(filesOf(disk(Roomy)).head).asInstanceOf[FileChannel]
+    val slow = new PausingChannel(
+      page,
+      () => {
         now.addAndGet(EvictionPolicy.Abandoned + 1)
         val directory = TierDirectory.existing(memory(Roomy).directory).get
         new Room(directory, tableOf(memory(Roomy)), None).evictOne(EvictionPolicy.Read) shouldBe true
       }
-      now.get
-    }
-    val paused = new Tier(memory(Roomy), None, None, () => seconds(), 0)
-    val label = PageLabel(sales, 0, PageSize)
-    def insert() = paused.insert(label.key, label, ByteBuffer.wrap(bytesOf(sales, 0)), EvictionPolicy.Read)
-    insert() shouldBe Tier.Refused
-    pauses shouldBe false
+    )
+    val tier = new Tier(memory(Roomy), None, None, () => now.get, 0)
+    val key = sales.page(0, PageSize)
+    tier.adopt(key, slow) shouldBe false
     filesOf(memory(Roomy)) shouldBe empty
     tableOf(memory(Roomy)).status.used shouldBe 0
-    insert() shouldBe Tier.Kept
+    tier.adopt(key, page) shouldBe true
+    filesOf(memory(Roomy)) should have size 1
+    page.close()
   }
 
   test("two processes that have one identifier, as in two pods, do not take each other's unfinished pages") {
@@ -232,4 +234,35 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
     one.keeps shouldBe true
     read(one, sales, 0) shouldBe Some(bytesOf(sales, 0).toSeq)
   }
+}
+
+/** Pauses when its size is asked for the second time: the first time is before there is a slot for what is in it. */
+private[cache] class PausingChannel(of: FileChannel, pause: () => Unit) extends FileChannel {
+  private var asked = 0
+
+  override def size(): Long = {
+    asked += 1
+    if (asked == 2) pause()
+    of.size()
+  }
+
+  override def transferTo(position: Long, count: Long, to: WritableByteChannel): Long =
+    of.transferTo(position, count, to)
+  override def read(into: ByteBuffer): Int = of.read(into)
+  override def read(into: Array[ByteBuffer], offset: Int, length: Int): Long = of.read(into, offset, length)
+  override def read(into: ByteBuffer, position: Long): Int = of.read(into, position)
+  override def write(from: ByteBuffer): Int = of.write(from)
+  override def write(from: Array[ByteBuffer], offset: Int, length: Int): Long = of.write(from, offset, length)
+  override def write(from: ByteBuffer, position: Long): Int = of.write(from, position)
+  override def position(): Long = of.position()
+  override def position(to: Long): FileChannel = of.position(to)
+  override def truncate(size: Long): FileChannel = of.truncate(size)
+  override def force(metadata: Boolean): Unit = of.force(metadata)
+  override def transferFrom(from: ReadableByteChannel, position: Long, count: Long): Long =
+    of.transferFrom(from, position, count)
+  override def map(mode: FileChannel.MapMode, position: Long, size: Long): MappedByteBuffer =
+    of.map(mode, position, size)
+  override def lock(position: Long, size: Long, shared: Boolean): FileLock = of.lock(position, size, shared)
+  override def tryLock(position: Long, size: Long, shared: Boolean): FileLock = of.tryLock(position, size, shared)
+  override protected def implCloseChannel(): Unit = of.close()
 }

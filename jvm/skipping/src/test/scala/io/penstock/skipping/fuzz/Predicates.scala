@@ -62,7 +62,7 @@ final class Predicates(dice: Dice) {
       1 -> (() => sameFamily(alias, column, columns)),
       1 -> (() => s"coalesce($name, $one) = $one"),
       1 -> (() => s"CAST($name AS STRING) = CAST($one AS STRING)"),
-      4 -> (() => cast(name, kind, one)),
+      6 -> (() => cast(name, kind, one)),
       1 -> (() => s"if($name > $one, $name < $one, $name IS NULL)"),
       1 -> (() => s"nullif($name, $one) ${dice.of("=", "<=>", ">")} $one")
     )
@@ -70,10 +70,13 @@ final class Predicates(dice: Dice) {
 
   /** The column and a value, both put through the same one to four casts. */
   private def cast(name: String, kind: Kind, one: String): String = {
-    val chain = Iterator
+    val away = Iterator
       .iterate(kind.sql)(from => dice.oneOf(Predicates.castableFrom(from)))
-      .slice(1, 1 + dice.between(1, 4))
+      .slice(1, 1 + dice.between(1, 3))
       .toVector
+    // There and back: what a cast loses shows where the ends are alike.
+    val back = dice.chance(0.6) && Predicates.castableFrom(away.last).contains(kind.sql)
+    val chain = if (back) away :+ kind.sql else away
     // What cannot be cast fails with ANSI's rules, and a query that fails says nothing.
     val plain = dice.chance(0.3)
     val steps = (kind.sql +: chain).zip(chain).map { case (from, to) =>
