@@ -55,7 +55,7 @@ private[cache] object PrivateFiles {
 
   /** Whether nobody but its owner, who is this user or root, can move what is in it. */
   private def isTrusted(directory: Path, me: UserPrincipal): Boolean = {
-    val byRoot = Files.getAttribute(directory, "unix:uid") == 0
+    val byRoot = RootAndOutside.contains(Files.getAttribute(directory, "unix:uid"))
     val byOthers = (modeOf(directory) & OthersMayWrite) != 0 && (modeOf(directory) & Sticky) == 0
     // The volume of a container: who else is in there is the container's own.
     (Files.getOwner(directory) == me || byRoot) && (!byOthers || (byRoot && isMounted(directory)))
@@ -66,6 +66,9 @@ private[cache] object PrivateFiles {
   private def isMounted(directory: Path): Boolean = Option(directory.getParent).exists { parent =>
     Files.getAttribute(directory, "unix:dev") != Files.getAttribute(parent, "unix:dev")
   }
+
+  /** Root, and what a container shows root as that is not its own. */
+  private val RootAndOutside = Set[Any](0, 65534)
 
   private val OthersMayWrite = 2
   private val Sticky = 0x200
