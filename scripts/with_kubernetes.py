@@ -155,7 +155,6 @@ def built_image() -> Path:
     base, archive = BUILD / "base.tar", BUILD / "image.tar"
     image = [sys.executable, "-m", "penstock.cli.main", "image"]
     if not base.exists():
-        subprocess.run([ROOT / "scripts" / "install_packages.sh", "mmdebstrap:mmdebstrap"], check=True)
         made = BUILD / "base.part.tar"
         subprocess.run([*image, "base", "-o", made], check=True, stdout=sys.stderr)
         made.replace(base)
@@ -220,6 +219,8 @@ def directories_set() -> dict[str, Any]:
 def started(cluster: Provider, directory: Path) -> Iterator[dict[str, str]]:
     """The environment of the command. The cluster is removed at the end."""
     began = time.monotonic()
+    # Before anything else: who starts the cluster may install packages, too, and only one can at a time.
+    subprocess.run([ROOT / "scripts" / "install_packages.sh", "mmdebstrap:mmdebstrap"], check=True)
     try:
         with ThreadPoolExecutor(1) as background:
             image = background.submit(built_image)

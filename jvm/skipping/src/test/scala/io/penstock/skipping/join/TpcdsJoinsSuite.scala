@@ -84,10 +84,15 @@ class TpcdsJoinsSuite extends AnyFunSuite with PlannedJoins {
 
   /** How often an exchange or a subquery takes the place of one that is computed anyway. */
   private def usedAgain(name: String): Int =
-    spark.sql(query(name)).queryExecution.executedPlan.collectWithSubqueries {
-      case reused: ReusedExchangeExec => reused
-      case reused: ReusedSubqueryExec => reused
-    }.size
+    spark
+      .sql(query(name))
+      .queryExecution
+      .executedPlan
+      .collectWithSubqueries {
+        case reused: ReusedExchangeExec => reused
+        case reused: ReusedSubqueryExec => reused
+      }
+      .size
 
   test("whatever a query of TPC-DS computes once it computes once with skipping, too") {
     val names = (1 to 99).flatMap(n => Seq(s"q$n", s"q${n}a", s"q${n}b"))
