@@ -1,6 +1,6 @@
 package io.penstock.skipping.fuzz
 
-import java.nio.file.Files
+import java.nio.file.{Files, Path}
 
 import scala.util.control.NonFatal
 
@@ -26,38 +26,51 @@ class FilterFuzzSuite extends AnyFunSuite with Matchers with LocalSpark with Pre
 
   private val Worlds = 4
   private val FiltersPerTable = 400
+  private val CastsPerColumn = 200
 
   override protected def settings: Map[String, String] = FuzzedSpark.settings
 
   test("no file that a filter drops holds a row for which it is true") {
-    var asked, dropping = 0
     val seeds = (0 until Worlds).map(FuzzedSpark.seed + _)
-    for (seed <- seeds) {
-      val world = new World(seed, spark, Files.createTempDirectory(directory, s"filters-$seed-"))
+    val asked = seeds.map { seed =>
+      val world = new World(seed, spark, place(seed))
       world.change(0)
-      world.show(spark)
-      for {
-        table <- world.tables.filter(Table.isFact)
-        known <- Known.of(spark, table.name)
-        n <- 0 until FiltersPerTable
-      } {
-        val dice = Dice.of(seed, n, s"filter of ${table.name}")
-        spark.conf.set("spark.sql.ansi.enabled", dice.chance(0.5).toString)
-        spark.conf.set("spark.sql.session.timeZone", dice.of("UTC", "America/Los_Angeles", "Asia/Kathmandu"))
-        val predicates = new Predicates(dice)
-        val column = dice.oneOf(table.columns)
-        val filter =
-          if (dice.chance(0.3)) predicates.selective(table.name, column)
-          else predicates.any(table.name, table.columns)
-        for (dropped <- known.dropped(filter)) {
-          asked += 1
-          if (dropped > 0) dropping += 1
-        }
+      ask(seed, world, FiltersPerTable) { (predicates, dice, table) =>
+        if (dice.chance(0.3)) predicates.selective(table.name, dice.oneOf(table.columns))
+        else predicates.any(table.name, table.columns)
       }
-      world.remove()
     }
-    info(s"seeds $seeds: $asked filters, $dropping of them drop files")
-    dropping should be > Worlds * FiltersPerTable / 20
+    info(s"seeds $seeds: ${asked.flatten.size} filters, ${asked.flatten.count(_ > 0)} of them drop files")
+    asked.flatten.count(_ > 0) should be > Worlds * FiltersPerTable / 20
+  }
+
+  test("nor does one on a column of any type that goes through one to four casts") {
+    val seed = FuzzedSpark.seed
+    val world = new World(seed, spark, place(seed), _ => Seq(Table.OfEveryKind))
+    world.indexValues()
+    val asked = ask(seed, world, CastsPerColumn * Kind.All.size) { (predicates, dice, table) =>
+      predicates.cast(table.name, dice.oneOf(table.columns))
+    }
+    info(s"seed $seed: ${asked.size} filters, ${asked.count(_ > 0)} of them drop files")
+    asked.count(_ > 0) should be > CastsPerColumn
+  }
+
+  private def place(seed: Long): Path = Files.createTempDirectory(directory, s"filters-$seed-")
+
+  /** Of each filter that could be asked, how many files it drops. */
+  private def ask(seed: Long, world: World, filters: Int)(filter: (Predicates, Dice, Table) => String): Seq[Int] = {
+    world.show(spark)
+    val asked = for {
+      table <- world.tables.filter(Table.isFact)
+      known <- Known.of(spark, table.name).toSeq
+      n <- 0 until filters
+      dice = Dice.of(seed, n, s"filter of ${table.name}")
+      _ = spark.conf.set("spark.sql.ansi.enabled", dice.chance(0.5).toString)
+      _ = spark.conf.set("spark.sql.session.timeZone", dice.of("UTC", "America/Los_Angeles", "Asia/Kathmandu"))
+      dropped <- known.dropped(filter(new Predicates(dice), dice, table))
+    } yield dropped
+    world.remove()
+    asked
   }
 
   /** The rows of a table's files that its index knows. */

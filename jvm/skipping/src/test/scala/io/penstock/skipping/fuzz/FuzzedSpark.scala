@@ -19,6 +19,8 @@ object FuzzedSpark {
   val settings: Map[String, String] = Map(
     "spark.sql.datetime.java8API.enabled" -> "true",
     "spark.sql.session.timeZone" -> "UTC",
+    // What has bounds; batches are written in other ways, too.
+    "spark.sql.parquet.outputTimestampType" -> "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec" -> "uncompressed",
     "spark.shuffle.compress" -> "false",
     "spark.broadcast.compress" -> "false",

@@ -62,17 +62,18 @@ final class Predicates(dice: Dice) {
       1 -> (() => sameFamily(alias, column, columns)),
       1 -> (() => s"coalesce($name, $one) = $one"),
       1 -> (() => s"CAST($name AS STRING) = CAST($one AS STRING)"),
-      6 -> (() => cast(name, kind, one)),
+      6 -> (() => cast(alias, column)),
       1 -> (() => s"if($name > $one, $name < $one, $name IS NULL)"),
       1 -> (() => s"nullif($name, $one) ${dice.of("=", "<=>", ">")} $one")
     )
   }
 
   /** The column and a value, both put through the same one to four casts. */
-  private def cast(name: String, kind: Kind, one: String): String = {
+  def cast(alias: String, column: Column): String = {
+    val (name, kind) = (s"$alias.${column.name}", column.kind)
     val away = Iterator
       .iterate(kind.sql)(from => dice.oneOf(Predicates.castableFrom(from)))
-      .slice(1, 1 + dice.between(1, 3))
+      .slice(1, 1 + dice.of(1, 1, 1, 2, 3))
       .toVector
     // There and back: what a cast loses shows where the ends are alike.
     val back = dice.chance(0.6) && Predicates.castableFrom(away.last).contains(kind.sql)
@@ -83,8 +84,9 @@ final class Predicates(dice: Dice) {
       (if (plain && !from.startsWith("STRING")) "CAST" else "TRY_CAST") -> to
     }
     def through(value: String): String = steps.foldLeft(value) { case (inner, (cast, to)) => s"$cast($inner AS $to)" }
-    val literal = if (dice.chance(0.8)) through(one) else one
-    s"${through(name)} ${dice.of("=", "=", "<=>", "<", ">=", "IN")} ($literal)"
+    val one = if (dice.chance(0.7)) kind.literal(kind.at(dice.below(Kind.Domain))) else literal(kind)
+    val value = if (dice.chance(0.8)) through(one) else one
+    s"${through(name)} ${dice.of("=", "=", "<=>", "<", ">=", "IN")} ($value)"
   }
 
   private def sameFamily(alias: String, column: Column, columns: Seq[Column]): String = {
@@ -133,7 +135,8 @@ private object Predicates {
   /** The types that Spark casts values of a type to, by itself or when told to. */
   def castableFrom(sql: String): Seq[String] = sql.takeWhile(c => c != ' ' && c != '(') match {
     case "DATE" | "TIMESTAMP_NTZ" => Times :+ "STRING"
-    case "TIMESTAMP" => Times ++ Seq("STRING", "BIGINT", "BIGINT", "DECIMAL(20,6)", "DOUBLE")
+    // Mostly what loses the fractions of a second.
+    case "TIMESTAMP" => Times ++ Seq("STRING", "DECIMAL(20,6)", "DOUBLE") ++ Seq.fill(6)("BIGINT")
     case "STRING" => Seq("STRING", "STRING COLLATE UTF8_LCASE", "BINARY") ++ Times ++ Numbers.takeRight(4)
     case "BINARY" => Seq("STRING", "BINARY")
     case _ => Numbers ++ Seq("STRING", "TIMESTAMP")

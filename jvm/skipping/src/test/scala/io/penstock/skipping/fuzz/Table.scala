@@ -63,6 +63,12 @@ object Table {
     )
   }
 
+  /** One with a column of every kind. */
+  val OfEveryKind: Table = {
+    val keys = Kind.All.zipWithIndex.map { case (kind, i) => Column(s"k$i", kind) }
+    Table("f", keys, None, inCatalog = false, keys.map(_.name).toSet)
+  }
+
   def isFact(table: Table): Boolean = table.name == "f" || table.name == "g"
 }
 

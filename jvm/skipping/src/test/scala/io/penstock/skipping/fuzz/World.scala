@@ -9,13 +9,13 @@ import org.apache.spark.sql.SparkSession
 import io.penstock.skipping.index.{Domain, IndexMaintenance, IndexedTable, Kind => IndexKind}
 
 /** Tables, their files and indexes, and what happens to them between two queries: all of it follows from the seed. */
-final class World(seed: Long, session: SparkSession, directory: Path) {
+final class World(seed: Long, session: SparkSession, directory: Path, make: Dice => Seq[Table] = Table.all) {
 
   private val dice = Dice.of(seed, 0, "world")
   private val lake = new Lake(session, directory)
   private var ids = 0L
 
-  val tables: Seq[Table] = Table.all(dice)
+  val tables: Seq[Table] = make(dice)
 
   /** What happened so far. */
   var history: Vector[String] = Vector.empty
@@ -120,8 +120,20 @@ final class World(seed: Long, session: SparkSession, directory: Path) {
     IndexMaintenance.refresh(session, indexed(table))
   }
 
+  /** Indexes all columns by all that can be recorded of them but bloom filters, which rule less out. */
+  def indexValues(): Unit = for (table <- tables)
+    IndexMaintenance.build(
+      session,
+      indexed(table),
+      Some(indexable(table)),
+      Some(Set(IndexKind.MinMax, IndexKind.Values))
+    ): Unit
+
+  private def indexable(table: Table): Seq[String] =
+    table.keys.filter(column => Domain.of(column.kind.dataType).isDefined).map(_.name)
+
   private def index(table: Table, dice: Dice): Unit = {
-    val indexable = table.keys.filter(column => Domain.of(column.kind.dataType).isDefined).map(_.name)
+    val indexable = this.indexable(table)
     if (indexable.nonEmpty) {
       val columns = dice.weighed(
         6 -> (() => Some(indexable)),
