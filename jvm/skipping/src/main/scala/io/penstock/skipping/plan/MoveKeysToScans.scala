@@ -16,7 +16,9 @@ class MoveKeysToScans(skipFiles: SkipFiles) extends Rule[SparkPlan] with Predica
     case filter @ FilterExec(condition, child) if splitConjunctivePredicates(condition).exists(isDynamic) =>
       val (dynamic, others) = splitConjunctivePredicates(condition).partition(isDynamic)
       val below = child match {
-        case scan: FileSourceScanExec => skipFiles.skipping(scan, dynamic.flatMap(keys))
+        // Spark pushes a filter down, too, where the side that its keys come from has a scalar subquery.
+        case scan: FileSourceScanExec =>
+          skipFiles.skipping(scan.copy(dataFilters = scan.dataFilters.filterNot(isDynamic)), dynamic.flatMap(keys))
         case _ => child
       }
       others.reduceOption(And).fold(below)(rest => filter.copy(condition = rest, child = below))
