@@ -104,6 +104,22 @@ MUTATIONS = (
         "filesystem:io.penstock.fs.read.IdentificationTest",
     ),
     Mutation(
+        "replace-dropped",
+        "a table that saveAsTable overwrites is dropped before its query runs",
+        "jvm/filesystem/src/main/scala/org/apache/spark/sql/penstock/ReplaceTableCommand.scala",
+        "    replacement.fold(overwrite.run(session))",
+        "    replacement.filter(_ => false).fold(overwrite.run(session))",
+        "filesystem:io.penstock.fs.commit.ReplaceTableTest",
+    ),
+    Mutation(
+        "replace-files",
+        "dropping a managed table's old entry deletes the new files at the same place",
+        "jvm/filesystem/src/main/scala/org/apache/spark/sql/penstock/ReplaceTableCommand.scala",
+        "    if (old.tableType == CatalogTableType.MANAGED) catalog.alterTable(",
+        "    if (old.location != location) catalog.alterTable(",
+        "filesystem:io.penstock.fs.commit.ReplaceTableTest",
+    ),
+    Mutation(
         "commit-order",
         "a job takes its record for the latest one although a later job has followed",
         f"{CACHE}/commit/TableCommit.scala",
@@ -246,6 +262,14 @@ MUTATIONS = (
         "catch { case failure: Throwable => discard(out); throw failure }",
         "catch { case failure: Throwable => out.close(); throw failure }",
         "skipping:io.penstock.skipping.AtomicFileTest",
+    ),
+    Mutation(
+        "skipping-pushed",
+        "a join's keys that Spark has pushed down stay a filter of the scan",
+        f"{SKIPPING}/plan/MoveKeysToScans.scala",
+        "scan.copy(dataFilters = scan.dataFilters.filterNot(isDynamic))",
+        "scan",
+        "skipping:io.penstock.skipping.plan.SkippingSuite",
     ),
     Mutation(
         "skipping-reuse",

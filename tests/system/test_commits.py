@@ -35,6 +35,45 @@ rows = spark.range(first, last, 1, 1).selectExpr("id", "id % 4 as part")
 rows.write.mode(mode).partitionBy("part").parquet(path)
 """
 
+# A table of the catalog is overwritten: by a query that fails, by one like it, and by one with other columns.
+REPLACES = """
+import json
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+external = sys.argv[1]
+spark.sql("CREATE DATABASE replaced")
+
+def rows(first, last):
+    return spark.range(first, last, 1, 2).selectExpr("id", "id % 2 AS part")
+
+def save(rows, table, *by):
+    write = rows.write.mode("overwrite").partitionBy(*by)
+    (write.option("path", external) if table == "external" else write).saveAsTable("replaced." + table)
+
+def ids(table):
+    return [row.id for row in spark.table("replaced." + table).orderBy("id").collect()]
+
+def partitions(table):
+    return [row.partition for row in spark.sql("SHOW PARTITIONS replaced." + table).collect()]
+
+outcome = {}
+for table in ("managed", "external"):
+    seen = outcome[table] = {}
+    save(rows(0, 4), table, "part")
+    try:
+        save(rows(10, 14).selectExpr("id", "CAST(raise_error('this row fails') AS BIGINT) AS part"), table, "part")
+    except Exception as error:
+        seen["failed"] = "this row fails" in str(error)
+    seen["kept"] = ids(table)
+    save(rows(20, 23), table, "part")
+    seen["alike"] = ids(table), partitions(table)
+    save(rows(30, 33).selectExpr("id", "CAST(id AS STRING) AS day", "1.5D AS price"), table, "day")
+    seen["other"] = ids(table), partitions(table), spark.table("replaced." + table).columns
+    seen["filtered"] = spark.sql(f"SELECT price FROM replaced.{table} WHERE day = '31'").first()[0]
+print("RESULT", json.dumps(outcome))
+"""
+
 
 class Stalling(PassingGateway):
     """Passes everything on until the second request of the awaited kind: then nothing, until `resume`."""
@@ -178,3 +217,34 @@ def command_line(process: int) -> bytes:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/cmdline").read_bytes()
     return b""
+
+
+def test_a_table_of_the_catalog_is_kept_until_the_query_that_replaces_it_has_been_committed(
+    shared_home: Home, tmp_path: Path
+) -> None:
+    script = tmp_path / "replaces.py"
+    script.write_text(REPLACES)
+    lake = Lakes(shared_home).get()
+    printed = Command(shared_home).ok("run", *SMALL, str(script), f"{lake.root}/commits/replaced")
+    (outcome,) = [json.loads(line.split(" ", 1)[1]) for line in printed.splitlines() if line.startswith("RESULT ")]
+    for table in ("managed", "external"):
+        assert outcome[table] == {
+            "failed": True,
+            "kept": [0, 1, 2, 3],
+            "alike": [[20, 21, 22], ["part=0", "part=1"]],
+            "other": [[30, 31, 32], ["day=30", "day=31", "day=32"], ["id", "price", "day"]],
+            "filtered": 1.5,
+        }, table
+    entries = {
+        name: json.loads(Command(shared_home).ok("tables", "show", f"replaced.{name}", "--json"))
+        for name in ("managed", "external")
+    }
+    assert {name: (entry["kind"], entry["partitions"]) for name, entry in entries.items()} == {
+        "managed": ("managed", 3),
+        "external": ("external", 3),
+    }
+    store = open_store(shared_home, lake)
+    for entry in entries.values():
+        keys = [found.key for found in store.list(entry["location"].removeprefix(lake.root + "/") + "/")]
+        data = [key for key in keys if key.endswith(".parquet")]
+        assert len(data) == 3 and all("/day=" in key for key in data)

@@ -51,6 +51,13 @@ _COMMIT = (
         ATOMIC_COMMITS,
     ),
     Setting(
+        "spark.sql.extensions",
+        "io.penstock.fs.commit.CommitExtension",
+        "Spark drops a table that saveAsTable overwrites before it runs the query, which may fail; so it is kept until "
+        "the new rows are committed",
+        ATOMIC_COMMITS,
+    ),
+    Setting(
         S3A + "committer.magic.track.commits.in.memory.enabled",
         "true",
         "What completes an upload stays in the executor's memory until its task ends, instead of in two objects for "

@@ -6,7 +6,20 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
+import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol
+import org.apache.spark.sql.penstock.ReplaceTableAsSelect
+
+/**
+ * Keeps a table until the query that replaces it has been committed:
+ * `spark.sql.extensions=io.penstock.fs.commit.CommitExtension`.
+ *
+ * Spark drops the table that `saveAsTable` overwrites before it runs the query, and has lost it where the query fails.
+ */
+final class CommitExtension extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    extensions.injectPostHocResolutionRule(_ => ReplaceTableAsSelect)
+}
 
 /**
  * How Spark SQL's writes reach an S3A file system whole or not at all, without renames:
