@@ -190,13 +190,15 @@ final private[commit] class TableCommit(
     // A file that was here may have been replaced by a later job: then somebody has carried out this record.
     if (missing.nonEmpty && !journal.holds(generation, record)) finished()
     else
-      journal.agree(record.job, if (missing.isEmpty) Outcome.Landed else Outcome.Losing) match {
+      agree(record, missing) match {
         case Some(Outcome.Landed) =>
-          if (missing.nonEmpty)
+          if (missing.nonEmpty) {
             log.warn(
               s"${missing.size} files of job ${record.job} were deleted from $table while it was being committed"
             )
-          land(record)
+            tidy(record)
+          }
+          replace(record)
           journal.finish(generation, superseded, Option.when(own)(record.job))
           Counters.FilesCommitted.add(record.uploads.size.toLong)
         // We may have slept, and proposed it after the record was finished and everything about it forgotten.
@@ -208,13 +210,20 @@ final private[commit] class TableCommit(
       }
   }
 
-  private def land(record: CommitRecord): Unit = {
-    def replace(): Unit = {
-      for ((bucket, old) <- record.replaced.groupBy(_.bucket)) buckets(bucket).delete(old.map(_.key))
-      record.marker.foreach(writeMarker(_, record.job, record.uploads))
+  /** Where all files are there, nothing else that the job has begun to upload will be needed. */
+  private def agree(record: CommitRecord, missing: Seq[Upload]): Option[Outcome] =
+    if (missing.nonEmpty) journal.agree(record.job, Outcome.Losing)
+    else {
+      val steps = Seq(() => journal.agree(record.job, Outcome.Landed), () => { tidy(record); None })
+      parallel.map(steps)(_()).head
     }
-    def tidy(): Unit = Leftovers.abort(buckets, parallel, record.job, record.places): Unit
-    parallel.map(Seq(() => replace(), () => tidy()))(_()): Unit
+
+  private def tidy(record: CommitRecord): Unit =
+    Leftovers.abort(buckets, parallel, record.job, record.places): Unit
+
+  private def replace(record: CommitRecord): Unit = {
+    for ((bucket, old) <- record.replaced.groupBy(_.bucket)) buckets(bucket).delete(old.map(_.key))
+    record.marker.foreach(writeMarker(_, record.job, record.uploads))
   }
 
   /** Of a record that somebody else has finished. Throws an `IOException` where nobody knows any more. */
@@ -239,7 +248,7 @@ final private[commit] class TableCommit(
   private def undo(generation: Long, record: CommitRecord, superseded: Seq[Long], missing: Seq[Upload]): Nothing = {
     journal.confirmLost(record.job)
     for ((bucket, files) <- record.uploads.groupBy(_.bucket)) buckets(bucket).delete(files.map(_.key))
-    Leftovers.abort(buckets, parallel, record.job, record.places)
+    tidy(record)
     journal.finish(generation, superseded, own = None)
     throw new CommitLost(record, table, missing.headOption)
   }

@@ -74,7 +74,7 @@ class KilledCommitTest extends AnyFunSuite {
       // Dies with the decision written: the fourth request is the look at the journal that follows it.
       assert(overwrite(table, lives = 4))
       Iterator.range(0, 20).foreach { round =>
-        val left = new AtomicInteger(1 + (seed * 7 + round * 3) % 9)
+        val left = new AtomicInteger(1 + (seed * 7 + round * 3) % 14)
         val location = Location(bucket.name, s"again-$seed/")
         val mortal = new Buckets(name => new Mortal(table.buckets(name), left))
         try new TableCommit(mortal, location, new Parallel(1), patience = 0).rollForward()
