@@ -29,7 +29,7 @@ final private[commit] class TableCommit(
     table: Location,
     parallel: Parallel,
     patience: Long,
-    sleep: Long => Unit = Thread.sleep
+    clock: Clock = Clock.Machine
 ) {
 
   import TableCommit._
@@ -104,7 +104,7 @@ final private[commit] class TableCommit(
       None
     } else {
       val record =
-        CommitRecord(CommitRecord.Version, job, table, uploads, replaced, marker, System.currentTimeMillis)
+        CommitRecord(CommitRecord.Version, job, table, uploads, replaced, marker, clock.now)
       if (!append(generation, record)) decide(job, uploads, scopes, marker, expected)
       else
         knowing(record)(standing(generation, record)) match {
@@ -152,7 +152,7 @@ final private[commit] class TableCommit(
 
   /** The latest generation, finished: by its driver if that makes it in time, or else by us. */
   private def settled(): Long = {
-    val deadline = System.nanoTime + patience * 1000000
+    val deadline = clock.elapsed + patience
     @tailrec
     def wait(pause: Long): Long = {
       val entries = journal.entries()
@@ -161,8 +161,8 @@ final private[commit] class TableCommit(
         case Some(latest) if latest.finished => latest.generation
         case Some(latest) =>
           // Only to spare requests: two may carry out one record. So it does not matter that clocks differ.
-          val abandoned = System.currentTimeMillis - latest.modified > patience || System.nanoTime > deadline
-          if (abandoned) finishFor(latest, entries) else sleep(pause)
+          val abandoned = clock.now - latest.modified > patience || clock.elapsed > deadline
+          if (abandoned) finishFor(latest, entries) else clock.sleep(pause)
           wait(math.min(pause * 2, LongestPause))
       }
     }
@@ -236,7 +236,7 @@ final private[commit] class TableCommit(
   private def isCompleted(upload: Upload): Boolean = {
     val bucket = buckets(upload.bucket)
     bucket.complete(upload) || Iterator.range(0, Looks).exists { look =>
-      if (look > 0) sleep(100L << look)
+      if (look > 0) clock.sleep(100L << look)
       bucket.exists(upload.key)
     }
   }
@@ -273,6 +273,26 @@ private[commit] object TableCommit {
 
   /** A store may forget an upload a moment before it shows the object; another process may be completing it. */
   private val Looks = 4
+}
+
+/** The time as a process sees it, in milliseconds. */
+private[commit] trait Clock {
+
+  /** Since 1970, by a clock that may be wrong. */
+  def now: Long
+
+  /** Since some moment; it never goes back. */
+  def elapsed: Long
+
+  def sleep(pause: Long): Unit
+}
+
+private[commit] object Clock {
+  object Machine extends Clock {
+    override def now: Long = System.currentTimeMillis
+    override def elapsed: Long = System.nanoTime / 1000000
+    override def sleep(pause: Long): Unit = Thread.sleep(pause)
+  }
 }
 
 /** The job is decided, or may be: it must not be taken back, and need not be run again. */

@@ -9,8 +9,9 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * Jobs that commit to one table at once, in many orders, with deaths, pauses, lost replies, helpers that finish what
- * they find, and outsiders that delete files and abort uploads. The model is one job after another.
+ * Jobs that commit to one table at once, in many orders, with deaths, pauses, lost replies, wrong clocks, other
+ * attempts of tasks, helpers that finish what they find, and outsiders that delete files and abort uploads. The model
+ * is one job after another.
  *
  * `-Dpenstock.commit.turns=3` tries every order of three turns of two jobs, 6,156 for each pair of kinds.
  */
@@ -59,6 +60,16 @@ class ConcurrentCommitsTest extends AnyFunSuite {
     check(6000 until 6400, World(outsiders = 2, helpers = 1, sleeps = true, deaths = true, lostReplies = true))
   }
 
+  test("jobs whose clocks are wrong leave what some order of them leaves, also where others die and sleep") {
+    check(7000 until 7200, World(skewed = true, helpers = 1))
+    check(7200 until 7500, World(skewed = true, helpers = 1, deaths = true, sleeps = true, lostReplies = true))
+  }
+
+  test("other attempts of tasks that begin, end and die at any step neither count nor take anything away") {
+    check(8000 until 8200, World(attempts = 2))
+    check(8200 until 8500, World(attempts = 2, helpers = 1, outsiders = 1, deaths = true, sleeps = true))
+  }
+
   for (first <- Seq(Append, Overwrite, Dynamic); second <- Seq(Append, Overwrite, Dynamic))
     test(s"two jobs of two files each, ${first.name} and ${second.name}: all orders of up to $turns turns") {
       val jobs = Seq(
@@ -85,7 +96,7 @@ class ConcurrentCommitsTest extends AnyFunSuite {
     val store = new MemoryStore
     val buckets = new Buckets(_ => store.bucket())
     val table = Location(MemoryStore.Name, "table/")
-    def commit = new TableCommit(buckets, table, new Parallel(1), patience = 0, sleep = _ => ())
+    def commit = new TableCommit(buckets, table, new Parallel(1), patience = 0, store.clock())
     def write(job: String, expected: Option[Long]): Unit =
       commit.commit(job, Vector(store.upload(s"table/part-0-$job")), Vector(table), None, expected)
     assert(commit.version() == 0)
@@ -114,6 +125,11 @@ private object ConcurrentCommitsTest {
    *   that delete a file of the table or abort an upload, at any step
    * @param helpers
    *   that finish whatever is unfinished when they come
+   * @param attempts
+   *   of tasks whose other attempt counts
+   * @param skewed
+   *   whether clocks are wrong by up to an hour, so that some leave an unfinished commit to its driver and others do
+   *   not
    * @param jobs
    *   drawn from the seed where there are none
    */
@@ -123,8 +139,13 @@ private object ConcurrentCommitsTest {
       sleeps: Boolean = false,
       outsiders: Int = 0,
       helpers: Int = 0,
+      attempts: Int = 0,
+      skewed: Boolean = false,
       jobs: Option[Seq[Job]] = None
   )
+
+  private val Patience = 10000L
+  private val Hour = 3600000L
 
   private val Table = Location(MemoryStore.Name, "table/")
 
@@ -161,7 +182,8 @@ private object ConcurrentCommitsTest {
         (0 until 1 + random.nextInt(3)).map(_ => s"table/p=${random.nextInt(2)}/part-${random.nextInt(3)}-job$number")
       Job(s"job$number", mode, files.toSet)
     })
-    private val strangers = (1 to helpers).map(n => s"helper$n") ++ (1 to outsiders).map(n => s"outsider$n")
+    private val strangers = (1 to helpers).map(n => s"helper$n") ++ (1 to outsiders).map(n => s"outsider$n") ++
+      (1 to attempts).map(n => s"attempt$n")
     private val initial = Set("table/p=0/old", "table/p=1/old")
     private val dies =
       jobs.map(job => job.name -> (if (deaths && random.nextBoolean()) 1 + random.nextInt(25) else -1)).toMap
@@ -174,6 +196,14 @@ private object ConcurrentCommitsTest {
 
     private val outcomes = new ConcurrentHashMap[String, Outcome]
 
+    /** The table as a process sees it. */
+    private def table(process: String, buckets: Buckets): TableCommit = {
+      val wrong = new Random(seed * 17 + process.hashCode)
+      // Nobody waits for another's commit where clocks are right, but finishes it at once: the most that goes on together.
+      if (skewed) new TableCommit(buckets, Table, new Parallel(1), Patience, store.clock(wrong.between(-Hour, Hour)))
+      else new TableCommit(buckets, Table, new Parallel(1), patience = -1, store.clock())
+    }
+
     private def commit(job: Job, interleaving: Interleaving): Unit = {
       val replies = new Random(seed * 31 + job.name.hashCode)
       def loseReply(): Unit =
@@ -183,7 +213,7 @@ private object ConcurrentCommitsTest {
       outcomes.put(job.name, Unknown)
       val outcome =
         try {
-          new TableCommit(buckets, Table, new Parallel(1), patience = 0, sleep = _ => ())
+          table(job.name, buckets)
             .commit(job.name, uploads, job.scopes(uploads), Some(Location(MemoryStore.Name, "table/_SUCCESS")))
           Committed
         } catch {
@@ -195,8 +225,7 @@ private object ConcurrentCommitsTest {
 
     private def help(name: String, interleaving: Interleaving): Unit = {
       val buckets = new Buckets(_ => store.bucket(_ => interleaving.step(name)))
-      def commit = new TableCommit(buckets, Table, new Parallel(1), patience = 0, sleep = _ => ())
-      (1 to 3).foreach(_ => commit.rollForward())
+      (1 to 3).foreach(_ => table(name, buckets).rollForward())
     }
 
     /** A rule of the bucket, another engine, a hand. */
@@ -212,9 +241,21 @@ private object ConcurrentCommitsTest {
       }
     }
 
+    /** Another attempt at a job's first file: it begins at any step, and takes itself away, or dies before. */
+    private def attempt(name: String, interleaving: Interleaving): Unit = {
+      val when = new Random(seed + name.hashCode)
+      val job = jobs(when.nextInt(jobs.size))
+      def pause(): Unit = (0 to when.nextInt(20)).foreach(_ => interleaving.step(name))
+      pause()
+      val upload = store.upload(s"${job.files.min}-$name")
+      pause()
+      if (when.nextBoolean()) store.bucket(_ => interleaving.step(name)).abort(upload.key, upload.id)
+    }
+
     private def act(name: String, interleaving: Interleaving): Unit = jobs.find(_.name == name) match {
       case Some(job) => commit(job, interleaving)
       case None if name.startsWith("helper") => help(name, interleaving)
+      case None if name.startsWith("attempt") => attempt(name, interleaving)
       case None => meddle(name, interleaving)
     }
 
@@ -227,9 +268,8 @@ private object ConcurrentCommitsTest {
         (name, step) => sleeper.contains(name -> step)
       )
       interleaving.run(act(_, interleaving))
-      val after =
-        new TableCommit(new Buckets(_ => store.bucket()), Table, new Parallel(1), patience = 0, sleep = _ => ())
-      after.rollForward()
+      new TableCommit(new Buckets(_ => store.bucket()), Table, new Parallel(1), patience = 0, store.clock())
+        .rollForward()
 
       val visible = store.keys.filterNot(_.contains("/_"))
       val possible = (for {

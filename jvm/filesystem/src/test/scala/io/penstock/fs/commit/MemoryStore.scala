@@ -16,6 +16,8 @@ final class MemoryStore(conditional: Boolean = true) {
   var pending: Map[String, PendingUpload] = Map.empty
 
   private var uploads = 0
+  private var time = 0L
+  private var modified = Map.empty[String, Long].withDefaultValue(0L)
 
   /** What a task does: the file is there, and nobody sees it. */
   def upload(key: String): Upload = synchronized {
@@ -23,6 +25,13 @@ final class MemoryStore(conditional: Boolean = true) {
     val id = s"upload-$uploads"
     pending += id -> PendingUpload(key, id, 0)
     Upload(MemoryStore.Name, key, id, Vector(Part("etag", None, None)), 1)
+  }
+
+  /** The time by a clock that goes wrong by so many milliseconds; every pause of one process passes for all. */
+  private[commit] def clock(wrongBy: Long = 0): Clock = new Clock {
+    override def now: Long = elapsed + wrongBy
+    override def elapsed: Long = MemoryStore.this.synchronized(time)
+    override def sleep(pause: Long): Unit = MemoryStore.this.synchronized(time += pause)
   }
 
   def keys: Set[String] = synchronized(objects.keySet.toSet)
@@ -38,6 +47,11 @@ final class MemoryStore(conditional: Boolean = true) {
 
   final private class MemoryBucket(before: String => Unit, after: String => Unit) extends Bucket {
 
+    private def put(key: String, content: Array[Byte]): Unit = {
+      objects += key -> content
+      modified += key -> time
+    }
+
     private def operation[A](name: String)(work: => A): A = {
       before(name)
       val result = MemoryStore.this.synchronized(work)
@@ -47,12 +61,11 @@ final class MemoryStore(conditional: Boolean = true) {
 
     override def name: String = MemoryStore.Name
 
-    // Long ago, so that nobody waits for another's commit but finishes it at once: the most that can go on together.
     override def list(prefix: String): Iterator[Listed] = operation(s"list $prefix") {
       objects
         .iteratorFrom(prefix)
         .takeWhile(_._1.startsWith(prefix))
-        .map { case (k, v) => Listed(k, v.length.toLong, 0) }
+        .map { case (k, v) => Listed(k, v.length.toLong, modified(k)) }
         .toVector
         .iterator
     }
@@ -62,11 +75,11 @@ final class MemoryStore(conditional: Boolean = true) {
     override def read(key: String): Option[Array[Byte]] = operation(s"read $key")(objects.get(key))
 
     override def write(key: String, content: Array[Byte]): Unit =
-      operation(s"write $key")(objects += key -> content)
+      operation(s"write $key")(put(key, content))
 
     override def create(key: String, content: Array[Byte]): Boolean = operation(s"create $key") {
       val free = !conditional || !objects.contains(key)
-      if (free) objects += key -> content
+      if (free) put(key, content)
       free
     }
 
@@ -76,7 +89,7 @@ final class MemoryStore(conditional: Boolean = true) {
       val known = pending.contains(upload.id)
       if (known) {
         pending -= upload.id
-        objects += upload.key -> Array[Byte](1)
+        put(upload.key, Array[Byte](1))
       }
       known
     }

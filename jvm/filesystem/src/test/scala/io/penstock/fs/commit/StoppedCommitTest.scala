@@ -14,7 +14,7 @@ class StoppedCommitTest extends AnyFunSuite {
     store.objects += "table/p=0/old" -> Array[Byte](1)
     val uploads = Vector("table/p=0/a-job", "table/p=1/b-job").map(store.upload)
     val stopping = new Buckets(_ => store.bucket(after = at))
-    val commit = new TableCommit(stopping, Table, new Parallel(2), patience = 0, sleep = _ => ())
+    val commit = new TableCommit(stopping, Table, new Parallel(2), patience = 0, store.clock())
     try intercept[CommitInterrupted](commit.commit("job", uploads, Vector(Table), None))
     finally Thread.interrupted()
     new TableCommit(new Buckets(_ => store.bucket()), Table, new Parallel(2), patience = 0).rollForward()
@@ -33,7 +33,7 @@ class StoppedCommitTest extends AnyFunSuite {
     val uploads = Vector("table/p=0/a-job", "table/p=1/b-job").map(store.upload)
     val (asleep, landed) = (new CountDownLatch(1), new CountDownLatch(1))
     def committing(before: String => Unit) =
-      new TableCommit(new Buckets(_ => store.bucket(before)), Table, new Parallel(1), patience = 0, sleep = _ => ())
+      new TableCommit(new Buckets(_ => store.bucket(before)), Table, new Parallel(1), patience = 0, store.clock())
     val helper = new Thread(() =>
       committing { operation =>
         if (operation.startsWith("create ") && operation.endsWith(".outcome")) {
