@@ -101,10 +101,7 @@ def presented(header: str) -> str | None:
 def _by_grant(request: Request) -> Caller:
     """What a browser opens by address carries no token: it may have been granted that one path."""
     grants = request.app.state.service.browser_grants
-    # Another server on this machine is the “same site” to a browser, which sends it strict cookies too; some of Spark's
-    # pages do something when they are merely opened.
-    own = request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-    if own and request.method in ("GET", "HEAD"):
+    if _is_own(request):
         found: Caller | None = grants.caller(request.url.path, request.cookies)
         if found is not None:
             return found
@@ -113,6 +110,18 @@ def _by_grant(request: Request) -> Caller:
         why="the request has no header “Authorization: Bearer TOKEN”",
         fix="penstock token create NAME makes one; with the CLI, PENSTOCK_TOKEN_FILE names the file it is in",
     )
+
+
+def _is_own(request: Request) -> bool:
+    """Whether no other page than this service's own made the browser ask.
+
+    Another server on this machine is the “same site” to a browser, which sends it strict cookies too. What changes
+    something has to say where it comes from, as every browser does.
+    """
+    site, host = request.headers.get("sec-fetch-site", "none"), request.headers.get("host", "")
+    if request.method in ("GET", "HEAD"):
+        return site in ("none", "same-origin")
+    return request.method == "POST" and request.headers.get("origin") == f"{request.url.scheme}://{host}"
 
 
 def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:

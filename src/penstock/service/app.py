@@ -95,8 +95,8 @@ def create_app(
 
     def tell(seen: Seen) -> None:
         service.metrics.count(seen)
-        auditor.tell(seen)
+        auditor.add(seen)
         journal(seen)
 
-    app.add_middleware(Guard, limits=limits or Limits(), tell=tell)
+    app.add_middleware(Guard, limits=limits or Limits(), tell=tell, admit=auditor.admit)
     return app

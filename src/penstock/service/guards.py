@@ -57,10 +57,20 @@ def note(*, application_id: str) -> None:
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, *, limits: Limits, tell: Callable[[Seen], None]) -> None:
+    """`admit` is given a request's method, and raises a `ServiceError` where nothing may be asked in this way now."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        tell: Callable[[Seen], None],
+        admit: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._app = app
         self._limits = limits
         self._tell = tell
+        self._admit = admit
         self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,22 +110,29 @@ class Guard:
             self._tell(_seen(scope, status, time.monotonic() - began))
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        try:
-            require_plain_address(scope)
-            if not scope["path"].startswith(UPLOADS):
-                receive = _replayed(await self._held_body(scope, receive), receive)
-        except _Refused as refused:
-            response = problem(refused.error, refused.status, request_id=request_id, headers={"Connection": "close"})
-            await response(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-    async def _held_body(self, scope: Scope, receive: Receive) -> bytes:
         body = bytearray()
         try:
-            return await self._body(scope, receive, body)
+            try:
+                require_plain_address(scope)
+                self._require_admission(scope)
+                if not scope["path"].startswith(UPLOADS):
+                    receive = _replayed(await self._body(scope, receive, body), receive)
+            except _Refused as refused:
+                response = problem(
+                    refused.error, refused.status, request_id=request_id, headers={"Connection": "close"}
+                )
+                await response(scope, receive, send)
+                return
+            await self._app(scope, receive, send)
         finally:
+            # Not before: the route still has it.
             self._held_bytes -= len(body)
+
+    def _require_admission(self, scope: Scope) -> None:
+        try:
+            self._admit(scope["method"])
+        except ServiceError as error:
+            raise _Refused(503, error) from None
 
     async def _body(self, scope: Scope, receive: Receive, body: bytearray) -> bytes:
         announced = dict(scope["headers"]).get(b"content-length", b"0")

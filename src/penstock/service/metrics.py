@@ -14,6 +14,8 @@ from penstock.service.journal import Seen
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0, 60.0)
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
 Counts = Mapping[tuple[str, str], int]
 """Applications that have not ended, by (instance, state)."""
 
@@ -37,9 +39,11 @@ class Metrics:
         )
 
     def count(self, seen: Seen) -> None:
-        # The route's template and never the address: labels must stay few, whoever asks for whatever.
-        self._requests.labels(seen.method, seen.route, str(seen.status)).inc()
-        self._seconds.labels(seen.method, seen.route).observe(seen.seconds)
+        # The route's template and never the address, and a method that HTTP has: labels must stay few, whoever asks for
+        # whatever.
+        method = seen.method if seen.method in _METHODS else "other"
+        self._requests.labels(method, seen.route, str(seen.status)).inc()
+        self._seconds.labels(method, seen.route).observe(seen.seconds)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

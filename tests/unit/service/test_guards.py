@@ -159,3 +159,37 @@ def test_all_bodies_under_way_together_are_bounded() -> None:
         return statuses
 
     assert asyncio.run(work()) == [503, 200, 200, 200]
+
+
+def test_a_body_counts_until_its_request_is_answered() -> None:
+    async def work() -> list[int]:
+        working, finish = asyncio.Event(), asyncio.Event()
+        statuses: list[int] = []
+
+        async def app(_scope: Any, _receive: Any, send: Any) -> None:
+            working.set()
+            await finish.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        guard = Guard(app, limits=Limits(bodies_bytes=150), tell=lambda seen: statuses.append(seen.status))
+
+        async def ask() -> None:
+            async def receive() -> dict[str, Any]:
+                return {"type": "http.request", "body": b"x" * 100, "more_body": False}
+
+            async def send(_: Any) -> None: ...
+
+            await guard(
+                {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}, receive, send
+            )
+
+        first = asyncio.ensure_future(ask())
+        await working.wait()
+        await ask()
+        finish.set()
+        await first
+        await ask()
+        return statuses
+
+    assert asyncio.run(work()) == [503, 200, 200]

@@ -266,7 +266,7 @@ def test_readiness_ends_before_the_service_does(stage: Stage) -> None:
     assert nobody.get("/health/live").status_code == 200
 
 
-def test_metrics_count_routes_and_never_addresses(stage: Stage) -> None:
+def test_metrics_count_routes_and_never_addresses_nor_methods_that_a_client_made_up(stage: Stage) -> None:
     client = stage.client()
     for number in range(3):
         client.get(f"/v1/applications/none-{number}")
@@ -275,6 +275,10 @@ def test_metrics_count_routes_and_never_addresses(stage: Stage) -> None:
         'penstock_http_requests_total{method="GET",route="/v1/applications/{application_id}",status="404"} 3.0' in text
     )
     assert "none-1" not in text
+    for number in range(3):
+        stage.client(None).request(f"MADE-UP-{number}", "/v1/applications")
+    text = client.get("/metrics").text
+    assert "MADE-UP" not in text and 'method="other"' in text
     assert 'penstock_applications{instance="default",state="running"} 2.0' in text
 
 

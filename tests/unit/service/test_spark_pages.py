@@ -94,37 +94,49 @@ def test_pages_of_a_driver_that_does_not_open_them_are_not_waited_for_without_en
     assert answer.json()["fix"] == "try again in a moment"
 
 
-def test_ending_a_job_from_its_page_takes_the_right_to_submit(stage: Stage, spark: Spark) -> None:
+def test_a_job_is_ended_by_a_post_that_takes_the_right_to_submit_and_is_audited(stage: Stage, spark: Spark) -> None:
     path = f"/v1/applications/{running(stage)}/ui/jobs/job/kill/?id=1"
-    assert stage.client(Scope.READ).get(path).status_code == 403
+    assert stage.client(Scope.READ).post(path).status_code == 403
     assert spark.asked == []
-    assert stage.client(Scope.SUBMIT).get(path).status_code == 200
+    with stage.client(Scope.SUBMIT) as client:
+        assert client.post(path).status_code == 200
+    assert [(asked.method, asked.url.raw_path) for asked in spark.asked] == [("POST", b"/jobs/job/kill/?id=1")]
+    assert [(action.split()[0], outcome) for _, action, _, outcome in stage.engine.audited][-1] == ("POST", "done")
 
 
-@pytest.mark.parametrize("spelling", ["%6bill", "kill;a=b", "Kill", "/kill/"])
-def test_no_other_spelling_gets_around_it(stage: Stage, spark: Spark, spelling: str) -> None:
+@pytest.mark.parametrize("spelling", ["kill", "%6bill", "kill;a=b", "Kill", "/kill/"])
+def test_looking_ends_nothing_however_it_is_spelled(stage: Stage, spark: Spark, spelling: str) -> None:
     path = f"/v1/applications/{running(stage)}/ui/jobs/job/{spelling}/?id=1"
-    assert stage.client(Scope.READ).get(path).status_code == 403
+    for client in (stage.client(Scope.READ), stage.client(Scope.ADMINISTER)):
+        assert client.get(path).status_code == 405
+        asks = client.get(path, headers={"Accept": "text/html"})
+        assert asks.status_code == 200 and f'<form method="post" action="{path}">' in asks.text
+    assert stage.client(Scope.READ).post(path).status_code == 403
     assert spark.asked == []
 
 
-@pytest.mark.parametrize(("referer", "status"), [("own", 200), ("another", 403), ("foreign", 403), (None, 403)])
-def test_a_browser_ends_a_job_only_from_the_application_s_own_page(
-    stage: Stage, referer: str | None, status: int
-) -> None:
+def test_the_page_that_asks_first_shows_nothing_of_the_address_as_markup(stage: Stage) -> None:
+    path = f'/v1/applications/{running(stage)}/ui/kill/"><script>alert(1)</script>?"><script>'
+    asks = stage.client(Scope.READ).get(path, headers={"Accept": "text/html"})
+    assert asks.status_code == 200 and "<script" not in asks.text
+
+
+def test_nothing_else_of_spark_s_is_posted_to(stage: Stage, spark: Spark) -> None:
+    assert stage.client(Scope.ADMINISTER).post(f"/v1/applications/{running(stage)}/ui/jobs/").status_code == 405
+    assert spark.asked == []
+
+
+@pytest.mark.parametrize(("origin", "status"), [("http://testserver", 200), ("http://evil.example", 401), (None, 401)])
+def test_a_browser_ends_a_job_only_from_a_page_of_this_service(stage: Stage, origin: str | None, status: int) -> None:
     root = f"/v1/applications/{running(stage)}/ui/"
-    came_from = {
-        "own": f"http://testserver{root}jobs/",
-        "another": "http://testserver/v1/applications/app-9/ui/jobs/",
-        "foreign": f"http://evil.example{root}",
-        None: None,
-    }[referer]
     granted = stage.client(Scope.SUBMIT).post("/v1/browser-access", json={"path": root})
     browser = stage.client(None)
     browser.cookies.update(granted.cookies)
-    headers = {"Referer": came_from} if came_from else {}
+    headers = {"Origin": origin} if origin else {}
     assert browser.get(f"{root}jobs/").status_code == 200
-    assert browser.get(f"{root}jobs/job/kill/?id=1", headers=headers).status_code == status
+    assert browser.post(f"{root}jobs/job/kill/?id=1", headers=headers).status_code == status
+    # Leave to look at one application's pages is none to do anything else.
+    assert browser.post("/v1/tokens", json={"name": "mine"}, headers=headers).status_code == 401
 
 
 def test_an_application_that_wants_no_pages_has_none(stage: Stage) -> None:
