@@ -22,6 +22,7 @@ from penstock.engine.webaddress import Reach
 from penstock.engine.webhooks import Webhooks
 from penstock.home import Home
 
+BODY = {"type": "application.state", "data": {"instance": "sales"}}
 LOOPBACK = Reach.parse("127.0.0.1")
 
 
@@ -79,7 +80,7 @@ class Outcomes:
 
 def deliver(url: str, home: Path, *, reach: Reach = LOOPBACK, tries: int = 1) -> tuple[str, Any]:
     outcomes = Outcomes()
-    delivery = Delivery(7, "app-1", url, {"type": "application.state"}, tries)
+    delivery = Delivery(7, "app-1", url, BODY, tries)
     Webhooks(outcomes, Home(home), reach).deliver(delivery)  # type: ignore[arg-type]
     (seen,) = outcomes.seen
     return seen
@@ -89,11 +90,10 @@ def test_a_receiver_can_check_who_sent_it_by_the_standard(receiver: Receiver, tm
     assert deliver(receiver.url, tmp_path) == ("delivered", 7)
     ((headers, body),) = receiver.got
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
-    text = (tmp_path / webhooks.KEY_FILE).read_text().strip()
-    key = base64.b64decode(text.removeprefix("whsec_"))
+    key = base64.b64decode(webhooks.shown_secret(Home(tmp_path), "sales").removeprefix("whsec_"))
     expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{expected}"
-    assert json.loads(body) == {"type": "application.state"}
+    assert json.loads(body) == BODY
 
 
 @pytest.mark.parametrize("status", [301, 307, 404, 500])

@@ -15,6 +15,7 @@ from penstock.cli.console import size
 from penstock.cli.server import server
 from penstock.engine.engine import Engine
 from penstock.engine.instances import Instance, Quota
+from penstock.engine.webhooks import shown_secret
 from penstock.home import Home
 
 app = typer.Typer(no_args_is_help=True, help="Instances: shares of the machine, with weights and quotas.")
@@ -71,6 +72,16 @@ def remove(name: Name) -> None:
     else:
         _engine().delete_instance(name)
     typer.echo(f"{name} is removed")
+
+
+@app.command("webhook-key")
+def webhook_key(name: Name) -> None:
+    """Show the secret that signs an instance's webhooks: receivers check by it who has sent them."""
+    if server():
+        typer.echo(_call("GET", f"/v1/instances/{quote(name, safe='')}/webhook-key")["key"])
+    else:
+        home = Home.default()
+        typer.echo(shown_secret(home, Engine(home).instance(name).name))
 
 
 def queue(

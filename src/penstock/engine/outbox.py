@@ -3,7 +3,7 @@ happen, and none that happened is forgotten by a killed engine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,6 +28,11 @@ class Delivery:
     url: str
     body: dict[str, Any]
     tries: int
+
+    @property
+    def instance(self) -> str:
+        """Whose application it tells of."""
+        return str(self.body["data"]["instance"])
 
 
 def put(connection: sa.Connection, owner: str, application: Application, *, before: State | None, at: datetime) -> None:
@@ -61,11 +66,15 @@ class Outbox:
         self._engine = engine
         self._mine = _table.c.engine == owner
 
-    def take(self, at: datetime, *, limit: int) -> Sequence[Delivery]:
-        """What is due, oldest first, each given to one taker only; who does not come back with it loses it."""
+    def take(self, at: datetime, *, limit: int, without: Collection[str] = ()) -> Sequence[Delivery]:
+        """What is due, oldest first, each given to one taker only; who does not come back with it loses it.
+
+        Nothing of the instances `without` is taken.
+        """
         due = (
             sa.select(_table.c.id)
             .where(self._mine, _table.c.due_at <= at)
+            .where(_table.c.body["data"]["instance"].astext.not_in(list(without)))
             .order_by(_table.c.due_at, _table.c.id)
             .limit(limit)
             .with_for_update(skip_locked=True)

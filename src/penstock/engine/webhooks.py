@@ -15,7 +15,8 @@ import json
 import logging
 import secrets
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
 
 from penstock.engine.outbox import Delivery, Outbox
@@ -27,13 +28,14 @@ from penstock.errors import InvalidInput, PenstockError, StateError
 from penstock.home import Home, write_once
 
 KEY_FILE = "webhooks.key"
-"""In the state directory: `whsec_` and base64, for receivers to check signatures with."""
+"""In the state directory: `whsec_` and base64. The instances' secrets are derived from it."""
 
 MOST_TRIES = 12
 
 _FIRST = timedelta(seconds=5)
 _LONGEST = timedelta(hours=1)
-_AT_ONCE = 8
+_AT_ONCE = 16
+_AT_ONCE_FOR_AN_INSTANCE = 4
 _LOOK_SECONDS = 1.0
 _PREFIX = "whsec_"
 
@@ -55,8 +57,18 @@ def next_try(tries: int, at: datetime) -> datetime | None:
     return at + min(_FIRST * (1 << (tries - 1)), _LONGEST)
 
 
-def signing_secret(home: Home) -> bytes:
-    """The home's own, made when first needed. Raises `StateError` where its file is damaged."""
+def signing_secret(home: Home, instance: str) -> bytes:
+    """The instance's own: a receiver that knows it can forge nothing for another instance. Derived from the home's
+    secret, which is made when first needed. Raises `StateError` where its file is damaged."""
+    return hmac.new(_master_secret(home), b"webhooks of " + instance.encode(), hashlib.sha256).digest()
+
+
+def shown_secret(home: Home, instance: str) -> str:
+    """The same in the form that libraries for receivers take: `whsec_` and base64."""
+    return _PREFIX + base64.b64encode(signing_secret(home, instance)).decode()
+
+
+def _master_secret(home: Home) -> bytes:
     file = home.root / KEY_FILE
     if not file.exists():
         made = _PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
@@ -71,7 +83,11 @@ def signing_secret(home: Home) -> bytes:
 
 
 class Webhooks:
-    """Delivers what the outbox holds. Any number of processes may do so at once: each takes its own."""
+    """Delivers what the outbox holds. Any number of processes may do so at once: each takes its own.
+
+    No delivery waits for another to be answered, and an instance whose receivers are slow has a few under way at most,
+    so that the others' go on.
+    """
 
     def __init__(self, outbox: Outbox, home: Home, reach: Reach) -> None:
         self._outbox = outbox
@@ -80,30 +96,50 @@ class Webhooks:
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set, and what is under way has been answered."""
+        under_way: dict[Future[None], str] = {}
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="webhook") as pool:
             while not stop.is_set():
-                if not self._deliver_due(pool):
+                try:
+                    begun = self._begin_due(pool, under_way)
+                except (*CONNECTION_LOST, PenstockError) as error:
+                    _log.warning("webhooks begin again: %s", error)
+                    begun = False
+                except Exception:
+                    # A defect, perhaps of one delivery: the others are still to be told.
+                    _log.exception("webhooks begin again")
+                    begun = False
+                if not begun and under_way:
+                    # What was answered makes room; what has come since is looked for in any case.
+                    wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                elif not begun:
                     stop.wait(_LOOK_SECONDS)
+                for done in [future for future in under_way if future.done()]:
+                    del under_way[done]
 
-    def _deliver_due(self, pool: ThreadPoolExecutor) -> bool:
+    def _begin_due(self, pool: ThreadPoolExecutor, under_way: dict[Future[None], str]) -> bool:
         """Whether there was anything to do."""
-        try:
-            due = self._outbox.take(now(), limit=_AT_ONCE)
-            list(pool.map(self.deliver, due))
-        except (*CONNECTION_LOST, PenstockError) as error:
-            _log.warning("webhooks begin again: %s", error)
+        begun = Counter(under_way.values())
+        full = [instance for instance, number in begun.items() if number >= _AT_ONCE_FOR_AN_INSTANCE]
+        if (room := _AT_ONCE - len(under_way)) <= 0:
             return False
-        except Exception:
-            # A defect, perhaps of one delivery: the others are still to be told.
-            _log.exception("webhooks begin again")
-            return False
+        due = self._outbox.take(now(), limit=min(room, _AT_ONCE_FOR_AN_INSTANCE), without=full)
+        for delivery in due:
+            under_way[pool.submit(self._deliver, delivery)] = delivery.instance
         return bool(due)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        try:
+            self.deliver(delivery)
+        except (*CONNECTION_LOST, PenstockError) as error:
+            _log.warning("a webhook is delivered again later: %s", error)
+        except Exception:
+            _log.exception("a webhook is delivered again later")
 
     def deliver(self, delivery: Delivery) -> None:
         """Try once, and record how it went."""
         body = json.dumps(delivery.body, separators=(",", ":")).encode()
         at = now()
-        headers = sign(signing_secret(self._home), f"penstock-{delivery.id}", at, body)
+        headers = sign(signing_secret(self._home, delivery.instance), f"penstock-{delivery.id}", at, body)
         try:
             status = post(delivery.url, body, headers, self._reach)
             problem = "" if 200 <= status < 300 else f"it answered {status}"

@@ -1,8 +1,8 @@
 """The audit of a service: every request that may change something, by whom, and what became of it.
 
-Written down in one place for all routes and dialects, so that none can forget to. Entries are written behind the answer,
-several in one transaction. None is dropped: those that could not be written are kept and tried again, and until they
-are written nothing more may be changed.
+Written down in one place for all routes and dialects, so that none can forget to. Entries are written behind the
+answer, several in one transaction. None is dropped: those that could not be written are kept and tried again, and until
+they are written nothing more may be changed.
 """
 
 from __future__ import annotations
@@ -69,16 +69,21 @@ class Auditor:
     def _write(self) -> None:
         # What came while the last ones were written goes together: one transaction for as many as there are.
         while entries := [self._waiting.popleft() for _ in range(len(self._waiting))]:
-            try:
-                self._ledger.audit(entries)
-                self._behind = False
-            except Exception:
+            if not self._written(entries):
                 self._waiting.extendleft(reversed(entries))
-                if not self._behind:
-                    _log.exception("the audit cannot be written; until it is, nothing may be changed")
-                self._behind = True
                 if self._closing.wait(self._retry_seconds):
                     return
+
+    def _written(self, entries: Sequence[Audit]) -> bool:
+        try:
+            self._ledger.audit(entries)
+        except Exception:
+            if not self._behind:
+                _log.exception("the audit cannot be written; until it is, nothing may be changed")
+            self._behind = True
+        else:
+            self._behind = False
+        return not self._behind
 
 
 _log = logging.getLogger("penstock.service")

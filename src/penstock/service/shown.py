@@ -145,6 +145,10 @@ class Instance(BaseModel):
     used: Use
 
 
+class WebhookKey(BaseModel):
+    key: str = Field(description="`whsec_` and base64")
+
+
 class Instances(BaseModel):
     items: list[Instance]
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import ipaddress
 import socket
-from datetime import timedelta
+import threading
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from penstock.engine import webcall, webhooks
+from penstock.engine.outbox import Delivery
 from penstock.engine.webaddress import Reach, checked_url
-from penstock.engine.webhooks import MOST_TRIES, next_try, sign, signing_secret
+from penstock.engine.webhooks import MOST_TRIES, Webhooks, next_try, shown_secret, sign, signing_secret
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 from tests.unit.engine.engine_making import START
@@ -29,12 +32,62 @@ def test_the_signature_is_the_one_of_the_specification() -> None:
 
 
 def test_the_secret_is_one_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
-    assert signing_secret(Home(tmp_path)) == signing_secret(Home(tmp_path))
+    assert signing_secret(Home(tmp_path), "sales") == signing_secret(Home(tmp_path), "sales")
     assert (tmp_path / webhooks.KEY_FILE).stat().st_mode & 0o777 == 0o600
     assert len(list(tmp_path.iterdir())) == 1
     (tmp_path / webhooks.KEY_FILE).write_text("whsec_?")
     with pytest.raises(StateError, match="damaged"):
-        signing_secret(Home(tmp_path))
+        signing_secret(Home(tmp_path), "sales")
+
+
+def test_a_receiver_can_forge_nothing_for_another_instance(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    secrets = {signing_secret(home, instance) for instance in ("sales", "Sales", "sales2", "")}
+    assert len(secrets) == 4
+    key = base64.b64decode(shown_secret(home, "sales").removeprefix("whsec_"))
+    assert key == signing_secret(home, "sales") and len(key) == 32
+
+
+class Waiting:
+    """An outbox of deliveries that are due at once."""
+
+    def __init__(self, *instances: str) -> None:
+        self._due = [
+            Delivery(number, f"app-{number}", "https://receiver.example/", {"data": {"instance": instance}}, 1)
+            for number, instance in enumerate(instances)
+        ]
+        self.delivered_to: list[str] = []
+
+    def take(self, _: datetime, *, limit: int, without: Collection[str]) -> list[Delivery]:
+        taken = [delivery for delivery in self._due if delivery.instance not in without][:limit]
+        self._due = [delivery for delivery in self._due if delivery not in taken]
+        return taken
+
+    def delivered(self, delivery: Delivery, _: datetime) -> None:
+        self.delivered_to.append(delivery.instance)
+
+
+def test_receivers_that_do_not_answer_delay_nobody_else_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, stop, others = threading.Event(), threading.Event(), threading.Event()
+    outbox = Waiting(*["slow"] * 40, *["quick"] * 30)
+
+    def post(_url: str, body: bytes, *_: object) -> int:
+        if b"slow" in body:
+            answer.wait(30)
+        elif outbox.delivered_to.count("quick") >= 20:
+            others.set()
+        return 200
+
+    monkeypatch.setattr(webhooks, "post", post)
+    worker = threading.Thread(target=Webhooks(outbox, Home(tmp_path), Reach()).run, args=[stop])  # type: ignore[arg-type]
+    worker.start()
+    assert others.wait(20)
+    assert "slow" not in outbox.delivered_to
+    stop.set()
+    answer.set()
+    worker.join(20)
+    assert not worker.is_alive()
+    assert outbox.delivered_to.count("slow") == 4
 
 
 def test_tries_are_further_and_further_apart_and_come_to_an_end() -> None:

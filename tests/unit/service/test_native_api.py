@@ -337,3 +337,11 @@ def test_errors_do_not_tell_it_either(stage: Stage, monkeypatch: pytest.MonkeyPa
         assert (told.json()["why"], told.status_code) == ("No space left: $PENSTOCK_HOME/database", 503), told.text
         assert told.json()["fix"] == "df -h '$PENSTOCK_HOME/..'; PYTHON/bin/pip"
         assert str(home.parent) not in told.text
+
+
+def test_the_secret_of_an_instance_s_webhooks_is_shown_to_its_submitters_alone(stage: Stage) -> None:
+    path = "/v1/instances/default/webhook-key"
+    key = stage.client(Scope.SUBMIT, "default").get(path).json()["key"]
+    assert key.startswith("whsec_")
+    assert stage.client(Scope.READ, "default").get(path).status_code == 403
+    assert stage.client(Scope.SUBMIT, "another").get(path).status_code == 404

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from penstock.engine.instances import Instance, Quota, Use
+from penstock.engine.webhooks import shown_secret
 from penstock.errors import NotFound
 from penstock.service import shown, views
-from penstock.service.access import Administrator, Caller, Reader, Scope
+from penstock.service.access import Administrator, Caller, Reader, Scope, Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import InstanceBody
 
@@ -50,6 +51,18 @@ def delete(name: InstanceName, service: ServiceOf, caller: Administrator) -> Non
     """Refused while it has applications that have not ended; those that have stay listed."""
     caller.require(Scope.ADMINISTER)
     service.engine.delete_instance(name)
+
+
+@router.get(
+    "/instances/{name}/webhook-key",
+    summary="The secret that signs an instance's webhooks",
+    responses={200: {"model": shown.WebhookKey}},
+)
+def webhook_key(name: InstanceName, service: ServiceOf, caller: Submitter) -> dict[str, str]:
+    """For receivers to check signatures with, in the form of Standard Webhooks. It takes the scope submit."""
+    found = _visible(service, caller, name).name
+    caller.require(Scope.SUBMIT, found)
+    return {"key": shown_secret(service.home, found)}
 
 
 @router.get("/instances/{name}/queue", summary="Who waits in one instance", responses={200: {"model": shown.Queue}})

@@ -47,7 +47,7 @@ async def page(
     remains in the history server: `/v1/spark-history/{lake}/`."""
     if _ENDING_WORK in path.lower():
         return _confirmation(request, application_id)
-    return await _shown(application_id, request, service, caller, proxy, Scope.READ)
+    return await _shown(application_id, request, service, caller, proxy=proxy, scope=Scope.READ)
 
 
 @router.post("/{path:path}", response_class=StreamingResponse, summary="End a job or a stage")
@@ -58,7 +58,7 @@ async def end(
     scope submit, and is audited."""
     if _ENDING_WORK not in path.lower():
         raise HTTPException(405, headers={"Allow": "GET"})
-    return await _shown(application_id, request, service, caller, proxy, Scope.SUBMIT)
+    return await _shown(application_id, request, service, caller, proxy=proxy, scope=Scope.SUBMIT)
 
 
 def _confirmation(request: Request, application_id: str) -> Response:
@@ -73,7 +73,7 @@ def _confirmation(request: Request, application_id: str) -> Response:
 
 
 async def _shown(
-    application_id: str, request: Request, service: Service, caller: Caller, proxy: Proxy, scope: Scope
+    application_id: str, request: Request, service: Service, caller: Caller, *, proxy: Proxy, scope: Scope
 ) -> Response:
     deadline = monotonic() + _OPENING_SECONDS
     while (upstream := await to_thread.run_sync(_upstream, service, caller, application_id, scope)) is None:
