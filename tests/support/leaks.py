@@ -27,6 +27,8 @@ from penstock.processes import ProcessId, listening_ports
 MARK = "PENSTOCK_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only listed
 _INTERVAL_SECONDS = 0.2
+_SETTLED_SECONDS = 10.0
+"""A process calls `exec` soon after it was forked. One that is older than this is looked at again only at the end."""
 _GRACE_SECONDS = float(os.environ.get("PENSTOCK_TEST_LEAK_GRACE_SECONDS", "10"))
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -48,6 +50,11 @@ class Watcher:
     _tests: list[tuple[float, str]] = field(default_factory=lambda: [(0.0, "before the first test")])
     """When each began, in seconds since the machine's boot, in order."""
     seen: dict[ProcessId, Seen] = field(default_factory=dict)
+    _young: dict[int, tuple[ProcessId, float]] = field(default_factory=dict)
+    """Processes by their id, and until when they are looked at, by the monotonic clock."""
+    _settled: set[int] = field(default_factory=set)
+    """The ids of those that are not looked at any more."""
+    _looking: threading.Lock = field(default_factory=threading.Lock)
     _end: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -59,7 +66,7 @@ class Watcher:
         self._end.set()
         if self._thread:
             self._thread.join()
-        self.look()
+        self.look(again=True)
 
     def begins(self, test: str) -> None:
         self._tests.append((time.clock_gettime(time.CLOCK_BOOTTIME), test))
@@ -81,19 +88,32 @@ class Watcher:
         while not self._end.wait(_INTERVAL_SECONDS):
             self.look()
 
-    def look(self) -> None:
-        """List the machine's processes once. A stranger is looked at again, since a process may yet call `exec`."""
-        for name in os.listdir("/proc"):  # noqa: PTH208 - no Path for each of the machine's processes
-            if not name.isdigit() or int(name) == os.getpid():
-                continue
-            process = ProcessId.of(int(name))
-            if process is None:
-                continue
-            known = self.seen.get(process)
-            if known is None and self._ours(process.pid):
-                known = self.seen[process] = Seen(process, self.test_at(process.started), java=False)
-            if known is not None and not known.java:
-                known.java = _is_java(process.pid)
+    def look(self, *, again: bool = False) -> None:
+        """List the machine's processes once. A young one is looked at again, since it may yet call `exec`; with
+        `again` every one is. No id is reused between two looks: the machine would have to start thousands."""
+        with self._looking:
+            # No Path for each of the machine's processes.
+            running = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {os.getpid()}  # noqa: PTH208
+            self._settled = set() if again else self._settled & running
+            self._young = {pid: young for pid, young in self._young.items() if pid in running and not again}
+            for pid in running - self._settled:
+                self._look_at(pid)
+
+    def _look_at(self, pid: int) -> None:
+        now = time.monotonic()
+        process, until = self._young.get(pid) or (ProcessId.of(pid), now + _SETTLED_SECONDS)
+        if process is None:
+            return
+        known = self.seen.get(process)
+        if known is None and self._ours(pid):
+            known = self.seen[process] = Seen(process, self.test_at(process.started), java=False)
+        if known is not None and not known.java:
+            known.java = _is_java(pid)
+        if now < until and not (known and known.java):
+            self._young[pid] = process, until
+        else:
+            self._young.pop(pid, None)
+            self._settled.add(pid)
 
     def _ours(self, pid: int) -> bool:
         text = _read(pid, "environ") + _read(pid, "cmdline")
@@ -192,7 +212,7 @@ class LeakCheck:
 
     def _found(self) -> list[str]:
         assert self._watcher is not None
-        self._watcher.look()
+        self._watcher.look(again=True)
         alive = [(one.process.pid, one.test) for one in self._watcher.alive()]
         # What it runs by now: when it was first seen, it may not yet have called `exec`.
         processes = [f"process {pid}, {_command(pid)} ({test})" for pid, test in alive]
