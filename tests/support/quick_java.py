@@ -1,8 +1,7 @@
 """A Java that starts as cheaply as it can, for tests that start dozens of short Java machines.
 
 A `conftest.py` imports the fixtures of this module for the tests of its folder. Nothing of the product differs:
-`PENSTOCK_JAVA_HOME` names a Java home whose `java` adds `-XX:TieredStopAtLevel=1`, since an application of a few
-seconds never earns back what the optimising compiler costs, and homes of tests share one directory of class-data
+`PENSTOCK_JAVA_HOME` names a Java home whose `java` adds `FLAGS`, and homes of tests share one directory of class-data
 archives.
 """
 
@@ -21,6 +20,10 @@ import pytest
 from penstock.clusters import jvm
 from penstock.errors import PenstockError
 from penstock.home import Home
+
+FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+"""An application of a few seconds never earns back what the optimising compiler costs. The byte code of the four thousand
+classes that no archive can hold is verified by the suites of the JVM modules, which run without this."""
 
 WORTH_ARCHIVES = 20
 """A run of fewer tests that start Spark makes no archives: they cost the processor time of some ten clusters."""
@@ -59,7 +62,7 @@ def make_home(directory: Path) -> Path:
         (directory / "bin" / entry.name).symlink_to(entry)
     java = directory / "bin" / "java"
     java.unlink()
-    java.write_text(f'#!/bin/sh\nexec {shlex.quote(str(real / "bin" / "java"))} -XX:TieredStopAtLevel=1 "$@"\n')
+    java.write_text(f'#!/bin/sh\nexec {shlex.quote(str(real / "bin" / "java"))} {" ".join(FLAGS)} "$@"\n')
     java.chmod(0o755)
     return directory
 
