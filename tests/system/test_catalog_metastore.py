@@ -20,7 +20,9 @@ from penstock.catalog.metastore import Metastore
 from penstock.catalog.postgres import PostgresServer
 from penstock.catalog.serveraccount import ServerAccount
 from penstock.catalog.tables import Column, Table
-from penstock.clusters.jvm import class_path, find_java
+from penstock.clusters.jvm import Jvm, class_path, driver_command, find_java, spark_jars
+from penstock.clusters.properties import as_properties
+from penstock.engine.application import ProcessSize
 from penstock.errors import CatalogError, MissingRequirement, NotFound
 from penstock.home import Home, write_atomically
 from tests.support.database_template import DatabaseTemplate
@@ -76,21 +78,36 @@ def whole(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
 
 
 @pytest.fixture(scope="module")
-def warehouse(whole: Database, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def warehouse(whole: Database, class_archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """What two Spark applications that ran at the same time left behind."""
     root = tmp_path_factory.mktemp("a warehouse")
     metastore = Metastore(whole)
-    private = root / "private"
+    private, scratch = root / "private", root / "scratch"
     private.mkdir(mode=0o700)
+    scratch.mkdir()
     write_atomically(private / "hive-site.xml", metastore.hive_site())
-    driver = next(jar for jar in class_path() if jar.name.startswith("postgresql-"))
-    submit = f"--conf spark.driver.extraClassPath='{private}:{driver}' pyspark-shell"
+    write_atomically(private / "spark.conf", as_properties({"spark.master": "local[1]"}))
+    java = Jvm(find_java(), class_path(), private, scratch, archives=class_archives.parent)
+    program = str(PROGRAMS / "catalog_application.py")
+    environment = {
+        "SPARK_HOME": str(spark_jars().parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+    }
     applications = [
         subprocess.Popen(
-            [sys.executable, str(PROGRAMS / "catalog_application.py"), me, other, f"file:{root}/tables"],
-            env={**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_SUBMIT_ARGS": submit},
+            driver_command(
+                java,
+                size=ProcessSize(cores=1, memory_bytes=512 << 20),
+                log=root / f"{me}.log",
+                properties=private / "spark.conf",
+                application=[program, me, other, f"file:{root}/tables"],
+            ),
+            env={**os.environ, **environment},
             stdout=subprocess.PIPE,
             text=True,
+            cwd=root,
         )
         for me, other in (("one", "two"), ("two", "one"))
     ]
