@@ -156,7 +156,8 @@ def python_with(request: pytest.FixtureRequest) -> Callable[..., Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not _imports(python, module):
                 subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
-                pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+                # Python compiles what is imported; to compile all of pandas takes longer than to install it.
+                pip = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
                 for install in installs:
                     ran = subprocess.run([*pip, *install], check=False, capture_output=True, text=True)
                     if ran.returncode:
