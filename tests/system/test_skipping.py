@@ -1,12 +1,17 @@
-"""Skipping as users meet it: an index is built, queries read fewer files and answer the same, and it is dropped."""
+"""Skipping and layout as users meet them, in three applications: an index is built, queries read fewer files, and it is
+dropped; queries are noted, and advice on a table's layout is asked for and followed; answers stay the same."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.cli import index
 from penstock.home import Home
-from tests.support.command import Answers, Command
+from tests.support.command import SMALL, Answers, Command
 
 FILES = 16
 
@@ -28,18 +33,92 @@ ON = "SET spark.penstock.skipping.enabled = true"
 DROP = "DROP SKIPPING INDEX ON skipping.facts; SHOW SKIPPING INDEX ON skipping.facts"
 NOWHERE = "BUILD SKIPPING INDEX ON skipping.nowhere"
 
+OBJECTS = ("--conf", "spark.penstock.skipping.layout.object.size=16384b")
+
+# Eight days, in no order: each is in every file.
+MAKE_SALES = """
+CREATE DATABASE layout;
+CREATE TABLE layout.sales USING parquet AS
+  SELECT /*+ REPARTITION(4) */ id, CAST(id % 8 AS int) AS day, uuid() AS note FROM range(8000);
+CREATE TABLE layout.days USING parquet AS SELECT CAST(id AS int) AS day, id DIV 2 AS week FROM range(8);
+ANALYZE TABLE layout.sales COMPUTE STATISTICS FOR COLUMNS day
+"""
+SALES_OF_A_DAY = "SELECT count(*), sum(id) FROM layout.sales WHERE day = 3"
+SALES_OF_A_WEEK = "SELECT count(*), sum(id) FROM layout.sales JOIN layout.days USING (day) WHERE week = 1"
+SALES = [[[1000, 3999000]], [[2000, 7997000]]]
+
+ADVICE = "SHOW SKIPPING ADVICE ON layout.sales"
+ADVISED = "REWRITE TABLE layout.sales AS ADVISED"
+# In place this time: the partition columns stay, on a lake whose commits are atomic.
+IN_PLACE = "REWRITE TABLE layout.sales PARTITIONED BY (day) RANGED BY (id INTO 2)"
+SHOW_INDEX = "SHOW SKIPPING INDEX ON layout.sales"
+REWRITE_NOWHERE = "REWRITE TABLE layout.nowhere PARTITIONED BY (day)"
+
+# Another job goes on adding rows while the table is rewritten.
+MEANWHILE = """
+import json
+import threading
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.sql("CREATE DATABASE grown")
+spark.sql("CREATE TABLE grown.sales USING parquet AS SELECT id, CAST(id % 4 AS int) AS day FROM range(4000)")
+outcome = []
+
+def rewrite():
+    try:
+        spark.sql("REWRITE TABLE grown.sales RANGED BY (id INTO 4)").collect()
+        outcome.append("rewritten")
+    except Exception as error:
+        outcome.append(str(error))
+
+def rows():
+    spark.sql("REFRESH TABLE grown.sales")
+    return spark.sql("SELECT count(*) FROM grown.sales").first()[0]
+
+rewriting = threading.Thread(target=rewrite)
+rewriting.start()
+added = 0
+while rewriting.is_alive():
+    spark.sql(f"INSERT INTO grown.sales SELECT {9000 + added}, 1")
+    added += 1
+rewriting.join()
+kept = rows()
+rewrite()
+print("RESULT", json.dumps({"outcome": outcome, "added": added, "kept": kept, "at rest": rows()}))
+"""
+
 
 @pytest.fixture(scope="module")
 def queried(shared_home: Home) -> Answers:
-    """An application that makes the tables, builds the index and queries by it."""
-    return Command(shared_home).sql(f"{MAKE};{BUILD};{LITERAL};{JOIN}")
+    """An application that makes the tables, builds an index of one of them and queries by it; of the other, queries are
+    noted."""
+    return Command(shared_home).sql(f"{MAKE};{BUILD};{LITERAL};{JOIN};{MAKE_SALES};{SALES_OF_A_DAY};{SALES_OF_A_WEEK}")
 
 
 @pytest.fixture(scope="module")
 def changed(shared_home: Home, queried: Answers) -> Answers:
-    """The application after it, which changes the table, drops the index, and ends by a mistake."""
-    statements = [INSERT, LITERAL, REFRESH, LITERAL, OFF, LITERAL, ON, DROP, LITERAL, NOWHERE]
-    return Command(shared_home).sql(";".join(statements), fails=True)
+    """The application after it. It asks for advice on the one table and follows it; it changes the other, drops its
+    index, and ends by a mistake."""
+    statements = [ADVICE, ADVISED, INSERT, LITERAL, REFRESH, LITERAL, OFF, LITERAL, ON, DROP, LITERAL, NOWHERE]
+    return Command(shared_home).sql(";".join(statements), *OBJECTS, fails=True)
+
+
+@pytest.fixture(scope="module")
+def table(shared_home: Home, changed: Answers) -> dict[str, Any]:
+    """The catalog's entry once the advice was followed."""
+    return shown(shared_home)
+
+
+@pytest.fixture(scope="module")
+def in_place(shared_home: Home, table: dict[str, Any]) -> Answers:
+    """A third, which lays the table out once more, and ends by a mistake."""
+    statements = [IN_PLACE, SALES_OF_A_DAY, SALES_OF_A_WEEK, SHOW_INDEX, REWRITE_NOWHERE]
+    return Command(shared_home).sql(";".join(statements), *OBJECTS, fails=True)
+
+
+def shown(home: Home) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Command(home).ok("tables", "show", "layout.sales", "--json"))
+    return found
 
 
 def test_queries_of_an_indexed_table_skip_files_by_literals_and_joins(shared_home: Home, queried: Answers) -> None:
@@ -48,7 +127,8 @@ def test_queries_of_an_indexed_table_skip_files_by_literals_and_joins(shared_hom
     covered = {column["column"]: column for column in index.records(columns)}
     assert covered["day"]["files"] == FILES and covered["day"]["files_per_key"] < 0.2
 
-    assert queried.rows[-2:] == [[[200, 719900]], [[1000, 7499500]]]
+    answers = [result["rows"] for result in queried.results if result["statement"] in (LITERAL, JOIN)]
+    assert answers == [[[200, 719900]], [[1000, 7499500]]]
     skipped = queried.skipping
     assert (skipped["scans"], skipped["files"]) == (2, 2 * FILES)
     # A file holds ten days, give or take the sampling of their ranges: a week is in two files, perhaps three.
@@ -72,3 +152,47 @@ def test_a_dropped_index_is_gone_and_skips_nothing(changed: Answers) -> None:
 def test_a_mistake_is_told_by_its_cause_and_without_a_trace(changed: Answers) -> None:
     assert "cannot be found" in changed.errors
     assert "\tat " not in changed.errors and "Exception" not in changed.errors
+
+
+def test_advice_follows_from_the_queries_that_an_earlier_application_noted(queried: Answers, changed: Answers) -> None:
+    assert queried.rows[-2:] == SALES
+    items = [(row["item"], row["value"]) for row in index.records(changed.results[0])]
+    advice = dict(items)
+    assert advice["layout"] == "PARTITIONED BY (`day`)" and advice["scans"] == "2"
+    assert int(advice["bytes then"]) < int(advice["bytes now"]) / 4
+    assert any("asked for in 2 scans by joins and filters" in value for item, value in items if item == "why")
+
+
+def test_a_table_is_laid_out_as_advised(changed: Answers, table: dict[str, Any]) -> None:
+    (done,) = index.records(changed.results[1])
+    assert done["files_before"] == 4 and done["files"] == 8 and done["rows"] == 8000
+    assert table["partitions"] == 8 and table["rows"] == 8000
+    assert [column["name"] for column in table["columns"] if column["analyzed"]] == ["day"]
+
+
+def test_a_table_is_laid_out_anew_in_place_and_answers_as_before(
+    shared_home: Home, table: dict[str, Any], in_place: Answers
+) -> None:
+    rewritten, *answers, covered = [result["rows"] for result in in_place.results]
+    assert rewritten[0][2:] == [8, rewritten[0][3], 16, rewritten[0][5], 8000]
+    assert answers == SALES
+    assert {row[0]: row[3] for row in covered}["id"] == 16
+    assert shown(shared_home)["location"] == table["location"]
+
+
+def test_no_table_is_told_by_its_cause(in_place: Answers) -> None:
+    assert "`layout`.`nowhere`" in in_place.errors and "cannot be found" in in_place.errors
+    assert "\tat " not in in_place.errors
+
+
+def test_rows_that_another_job_adds_while_a_table_is_rewritten_in_place_are_not_lost(
+    shared_home: Home, tmp_path: Path
+) -> None:
+    script = tmp_path / "meanwhile.py"
+    script.write_text(MEANWHILE)
+    printed = Command(shared_home).ok("run", *SMALL, *OBJECTS, str(script))
+    (result,) = [json.loads(line.split(" ", 1)[1]) for line in printed.splitlines() if line.startswith("RESULT ")]
+    (first, second) = result["outcome"]
+    assert result["added"] > 0 and result["kept"] == 4000 + result["added"]
+    assert first == "rewritten" or "another job has committed to it" in first
+    assert second == "rewritten" and result["at rest"] == result["kept"]
