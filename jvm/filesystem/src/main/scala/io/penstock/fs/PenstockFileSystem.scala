@@ -7,10 +7,11 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.impl.OpenFileParameters
 import org.apache.hadoop.fs.s3a.{S3AFileStatus, S3AFileSystem, Statistic, WriteOperationHelper}
 import org.apache.hadoop.fs.store.audit.AuditSpan
-import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FileStatus, Path}
+import org.apache.hadoop.fs.{BlockLocation, FSDataInputStream, FileStatus, Path, PathFilter}
 import org.apache.hadoop.util.functional.FutureIO
 
 import io.penstock.fs.cache.{ObjectIdentity, PageCache, PageCaches}
+import io.penstock.fs.commit.{Journal, Replacing}
 import io.penstock.fs.list.{LingeringDirectories, ListAhead, ListedObject, OwnWrites, StorePages}
 import io.penstock.fs.locality.{LiveHosts, Ranges}
 import io.penstock.fs.read.{PageStreamFactory, WarmObjects}
@@ -63,6 +64,21 @@ class PenstockFileSystem extends S3AFileSystem {
   override def listStatus(directory: Path): Array[FileStatus] = {
     def alone = super.listStatus(directory)
     ahead.fold(alone)(_.list(pathToKey(directory), alone)(_.iterator.map(status).toArray))
+  }
+
+  override def globStatus(pattern: Path): Array[FileStatus] = data(pattern, super.globStatus(pattern))
+
+  override def globStatus(pattern: Path, filter: PathFilter): Array[FileStatus] =
+    data(pattern, super.globStatus(pattern, filter))
+
+  /** What a pattern matches, without the directories that Penstock keeps in a table, unless the pattern names them. */
+  private def data(pattern: Path, matched: Array[FileStatus]): Array[FileStatus] = {
+    def names(path: Path) = path.toUri.getPath.split('/').filter(PenstockFileSystem.OwnDirectories).toSet
+    if (matched == null) null
+    else {
+      val named = names(pattern)
+      matched.filter(status => names(status.getPath).subsetOf(named))
+    }
   }
 
   private def status(listed: ListedObject): FileStatus =
@@ -165,4 +181,10 @@ class PenstockFileSystem extends S3AFileSystem {
       super.getFileBlockLocations(file, start, length)
     else Ranges.locate(ring, file.getPath.toUri.getPath, file.getLen, start, length)
   }
+}
+
+private object PenstockFileSystem {
+
+  /** Beside a table's data: its record of commits, and its skipping index. */
+  private val OwnDirectories = Set(Journal.Directory, Replacing.SkippingIndex).map(_.stripSuffix("/"))
 }

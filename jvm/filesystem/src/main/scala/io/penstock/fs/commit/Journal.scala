@@ -126,7 +126,7 @@ private[commit] object Outcome {
   }
 }
 
-private[commit] object Journal {
+private[fs] object Journal {
 
   private val OutcomeSuffix = ".outcome"
 

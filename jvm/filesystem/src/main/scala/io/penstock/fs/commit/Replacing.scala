@@ -1,7 +1,7 @@
 package io.penstock.fs.commit
 
 /** Which of the objects below what a job replaces are the old data. Pure: it is given what the store lists. */
-private[commit] object Replacing {
+private[fs] object Replacing {
 
   /** The partitions a job has written files to: the directories of its files. */
   def partitions(uploads: Iterable[Upload]): Vector[Location] =
@@ -37,5 +37,5 @@ private[commit] object Replacing {
     key.contains("/" + directory) || key.startsWith(directory)
 
   /** Of `io.penstock.skipping`. */
-  private val SkippingIndex = "_skipindex/"
+  private[fs] val SkippingIndex = "_skipindex/"
 }

@@ -32,7 +32,8 @@ final private[commit] class TaskOutput(job: String, context: TaskAttemptContext,
   def file(directory: Path, spec: FileNameSpec): Path = {
     val id = context.getTaskAttemptID
     // Another attempt has another name: what this one aborts, by its key, cannot be what that one has uploaded.
-    val name = s"${spec.prefix}${"part-%05d".format(id.getTaskID.getId)}-$job-${id.getId}${spec.suffix}"
+    val part = "%s-%05d".format(context.getConfiguration.get(BaseName, "part"), id.getTaskID.getId)
+    val name = s"${spec.prefix}$part-$job-${id.getId}${spec.suffix}"
     begun += new Path(directory, name)
     new Path(directory, s"$magic/$name")
   }
@@ -71,6 +72,9 @@ final private[commit] class TaskOutput(job: String, context: TaskAttemptContext,
 }
 
 private[commit] object TaskOutput {
+
+  /** Hadoop's setting of what names of files begin with. */
+  private val BaseName = "mapreduce.output.basename"
 
   /** An upload whose beginning was interrupted may still be on its way to the store. */
   private val Looks = 2

@@ -45,6 +45,13 @@ class SparkWritesTest extends AnyFunSuite with BeforeAndAfterAll {
     assertClean("appended")
   }
 
+  test("files are named as Hadoop's setting of their base name says") {
+    rows(0, 5).write.option("mapreduce.output.basename", "day").parquet(path("named"))
+    val names = dataFiles(bucket.list("named/")).map(_.stripPrefix("named/"))
+    assert(names.nonEmpty && names.forall(_.startsWith("day-0000")), names)
+    assert(ids("named") == (0L until 5L))
+  }
+
   test("an overwrite replaces everything, and the files of the table are the new job's only") {
     rows(0, 5).write.parquet(path("replaced"))
     val before = dataFiles(bucket.list("replaced/"))
