@@ -13,7 +13,7 @@ JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' -not -path '*/sr
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
-.PHONY: test-chaos test-lab test-all test-repeat coverage browser stores lines check format lock wheel clean
+.PHONY: test-chaos test-lab test-spark test-all test-repeat coverage browser stores lines check format lock wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,7 +55,10 @@ test-chaos: setup ## Applications under faults, and the long run of skipping's f
 test-lab: setup ## The lab's workloads on real clusters
 	$(PYTEST) $(PARALLEL) tests/lab
 
-test-all: test test-stores test-kubernetes test-chaos test-lab ## All of the above
+test-spark: setup ## Spark's own test suites over Penstock, a short list; ARGS=-Dpenstock.suites=all runs the long one
+	$(MAVEN) verify -Pspark-suites -pl spark-suites -am $(ARGS)
+
+test-all: test test-stores test-kubernetes test-chaos test-lab test-spark ## All of the above
 
 test-repeat: setup ## A test many times under load: make test-repeat TEST=tests/system/test_commits.py N=50
 	$(PYTHON) scripts/repeat_test.py --times $(N) --busy $(BUSY) $(TEST)
@@ -81,12 +84,12 @@ check: setup ## Format, lint and types, both languages
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
-	$(MAVEN) spotless:check
+	$(MAVEN) spotless:check -Pspark-suites
 
 format: setup ## Rewrite the sources in the house's format
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
-	$(MAVEN) spotless:apply
+	$(MAVEN) spotless:apply -Pspark-suites
 
 setup: build/setup.stamp ## Install what is missing: JDK 17, Maven, the virtual environment, the jars
 

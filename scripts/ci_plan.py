@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[1]
 RECORD = ROOT / ".ci" / "whole-pass"
 
 STORES, KUBERNETES, CHAOS, LAB = "test-stores", "test-kubernetes", "test-chaos", "test-lab"
-TARGETS = (STORES, KUBERNETES, CHAOS, LAB)
+SPARK = "test-spark"
+TARGETS = (STORES, KUBERNETES, CHAOS, LAB, SPARK)
 
 TABLE: Mapping[str, tuple[str, ...]] = {
     # What shapes every build and every run.
@@ -65,7 +66,12 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "examples/": (LAB,),
     "jvm/cluster/": (KUBERNETES, CHAOS),
     "jvm/filesystem/": (STORES, CHAOS, LAB),
+    "jvm/filesystem/src/main/": (STORES, CHAOS, LAB, SPARK),
+    "jvm/filesystem/src/test/scala/io/penstock/fs/testing/": (STORES, CHAOS, LAB, SPARK),
     "jvm/skipping/": (CHAOS,),
+    "jvm/skipping/src/lines/": (CHAOS, SPARK),
+    "jvm/skipping/src/main/": (CHAOS, SPARK),
+    "jvm/spark-suites/": (SPARK,),
     "jvm/workloads/": (LAB,),
     "src/penstock/__init__.py": (),
     "src/penstock/": TARGETS,

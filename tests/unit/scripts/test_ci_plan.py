@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import ci_plan
-from scripts.ci_plan import CHAOS, KUBERNETES, LAB, STORES, TARGETS, plan, targets_of
+from scripts.ci_plan import CHAOS, KUBERNETES, LAB, SPARK, STORES, TARGETS, plan, targets_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,6 +23,10 @@ ROOT = Path(__file__).parents[3]
         ("src/penstock/lab/report/page.css", ()),
         ("deploy/helm/penstock/values.yaml", (KUBERNETES,)),
         ("jvm/skipping/pom.xml", (CHAOS,)),
+        ("jvm/skipping/src/main/scala/io/penstock/skipping/SkippingExtension.scala", (CHAOS, SPARK)),
+        ("jvm/filesystem/src/main/scala/io/penstock/fs/PenstockFileSystem.scala", (STORES, CHAOS, LAB, SPARK)),
+        ("jvm/filesystem/src/test/scala/io/penstock/fs/read/ModelTest.scala", (STORES, CHAOS, LAB)),
+        ("jvm/spark-suites/pom.xml", (SPARK,)),
         ("tests/support/waiting.py", TARGETS),
         ("tests/support/kubernetes/tools.py", (KUBERNETES,)),
     ],

@@ -1,0 +1,63 @@
+package io.penstock.suites
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.io.Source
+import scala.util.Using
+
+/** Tests that are not run over Penstock. */
+object Differences {
+
+  private val FoundTwice =
+    "counts subqueries in the plan: what a scan tells of its skipping holds those that its files " +
+      "are selected by, so that each is found twice; it is run once"
+
+  /**
+   * Tests of what Penstock changes on purpose, by Spark's name of the suite or ours: the beginning of each, and the
+   * reason.
+   */
+  private val OnPurpose: Map[String, Seq[(String, String)]] = Map(
+    "DynamicPartitionPruningV1SuiteAEOn" -> Seq(
+      "Make sure dynamic pruning works on uncorrelated queries" -> FoundTwice,
+      "SPARK-38674" -> FoundTwice,
+      "partition pruning in broadcast hash joins with aliases" ->
+        "looks for a subquery of the pruning filter's own; here it reuses the one that skipping asks for the same keys",
+      "cleanup any DPP filter that isn't pushed down due to expression id clashes" ->
+        ("looks for filters by join keys in the plan before it is run, where skipping's are still among the conditions " +
+          "on rows; they are taken to the scans when a stage is planned")
+    ),
+    "DynamicPartitionPruningV1SuiteAEOff" -> Seq(
+      "Make sure dynamic pruning works on uncorrelated queries" -> FoundTwice,
+      "Subquery reuse across the whole plan" -> FoundTwice,
+      "SPARK-38674" -> FoundTwice
+    ),
+    "StoredParquetIoSuite" -> Seq(
+      "SPARK-40128" -> "reads a file whose pages' check sums do not fit, which Penstock's settings have Parquet verify"
+    )
+  )
+
+  /** Tests that fail over Spark alone in the same place: a line each, `SUITE`, a tab, `TEST`. */
+  private lazy val baseline: Set[(String, String)] =
+    Option(getClass.getResourceAsStream("fails-without-penstock.txt")).fold(Set.empty[(String, String)]) { stream =>
+      Using.resource(Source.fromInputStream(stream, UTF_8.name)) {
+        _.getLines()
+          .filterNot(_.startsWith("#"))
+          .map(_.split("\t", 2))
+          .collect { case Array(suite, test) =>
+            (suite, test)
+          }
+          .toSet
+      }
+    }
+
+  /**
+   * @param suite
+   *   ours
+   * @param of
+   *   the one of Spark's that it is
+   */
+  def isLeftOut(suite: String, of: String, test: String): Boolean = Arm.isPenstock &&
+    (baseline((suite, test)) || Seq(suite, of).flatMap(OnPurpose.getOrElse(_, Nil)).exists { case (beginning, _) =>
+      test.startsWith(beginning)
+    })
+}

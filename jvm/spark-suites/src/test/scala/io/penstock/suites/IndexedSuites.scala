@@ -1,0 +1,52 @@
+package io.penstock.suites
+
+import org.apache.spark.sql._
+import org.apache.spark.sql.collation.CollatedFilterPushDownToParquetV1Suite
+import org.apache.spark.sql.execution.ReuseExchangeAndSubquerySuite
+import org.apache.spark.sql.execution.adaptive.AdaptiveQueryExecSuite
+import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.execution.datasources.parquet._
+import org.apache.spark.sql.execution.joins._
+import org.apache.spark.sql.sources._
+
+// Spark's suites over local files, with indexes.
+
+class IndexedJoinSuite extends JoinSuite with OverPenstock
+class IndexedOuterJoinSuite extends OuterJoinSuite with OverPenstock with WithoutSkipping
+class IndexedExistenceJoinSuite extends ExistenceJoinSuite with OverPenstock with WithoutSkipping
+class IndexedInnerJoinSuite extends InnerJoinSuite with OverPenstock with WithoutSkipping
+class IndexedDataFrameJoinSuite extends DataFrameJoinSuite with OverPenstock
+class IndexedDataFrameSelfJoinSuite extends DataFrameSelfJoinSuite with OverPenstock
+class IndexedDataFrameAggregateSuite extends DataFrameAggregateSuite with OverPenstock
+class IndexedDataFrameSubquerySuite extends DataFrameSubquerySuite with OverPenstock
+class IndexedDataFrameSuite extends DataFrameSuite with OverPenstock
+class IndexedSubquerySuite extends SubquerySuite with OverPenstock
+class IndexedSqlQuerySuite extends SQLQuerySuite with OverPenstock
+class IndexedPruningSuite extends DynamicPartitionPruningV1SuiteAEOn with OverPenstock with NotesAside
+class IndexedPruningWithoutAdaptationSuite extends DynamicPartitionPruningV1SuiteAEOff with OverPenstock with NotesAside
+class IndexedRuntimeFilterSuite extends InjectRuntimeFilterSuite with OverPenstock
+class IndexedAdaptationSuite extends AdaptiveQueryExecSuite with OverPenstock
+class IndexedReuseSuite extends ReuseExchangeAndSubquerySuite with OverPenstock
+
+class IndexedInsertSuite extends InsertSuite with OverPenstock
+class IndexedSqlInsertSuite extends FileSourceSQLInsertTestSuite with OverPenstock
+class IndexedTableAsSelectSuite extends CreateTableAsSelectSuite with OverPenstock
+class IndexedPartitionedWriteSuite extends PartitionedWriteSuite with OverPenstock
+class IndexedBucketedReadSuite extends BucketedReadWithoutHiveSupportSuite with OverPenstock
+class IndexedBucketedWriteSuite extends BucketedWriteWithoutHiveSupportSuite with OverPenstock
+class IndexedBucketedScanSuite extends DisableUnnecessaryBucketedScanWithoutHiveSupportSuite with OverPenstock
+class IndexedFileSourceSuite extends FileSourceStrategySuite with OverPenstock
+
+class IndexedParquetFilterSuite extends ParquetV1FilterSuite with OverPenstock
+class IndexedParquetQuerySuite extends ParquetV1QuerySuite with OverPenstock
+class IndexedParquetIoSuite extends ParquetIOSuite with OverPenstock
+class IndexedParquetPartitionsSuite extends ParquetV1PartitionDiscoverySuite with OverPenstock
+class IndexedParquetSchemaPruningSuite extends ParquetV1SchemaPruningSuite with OverPenstock
+class IndexedParquetRebaseSuite extends ParquetRebaseDatetimeV1Suite with OverPenstock
+class IndexedParquetWideningSuite extends ParquetTypeWideningSuite with OverPenstock
+class IndexedParquetAggregationSuite extends ParquetV1AggregatePushDownSuite with OverPenstock
+class IndexedCollationSuite extends CollatedFilterPushDownToParquetV1Suite with OverPenstock
+class IndexedCharVarcharSuite extends FileSourceCharVarcharTestSuite with OverPenstock
+
+class IndexedSqlFiles extends SqlFiles
+class IndexedSqlFilesWithoutBroadcasts extends SqlFiles with WithoutBroadcasts
