@@ -104,10 +104,15 @@ class Ledger:
         return self._records.find(application_id)
 
     def list(
-        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
+        self,
+        *,
+        states: Iterable[State] = (),
+        tags: Iterable[str] = (),
+        instances: Iterable[str] | None = None,
+        limit: int | None = None,
     ) -> builtins.list[Application]:
-        """Newest first."""
-        return self._opened.listing.search(states=states, tags=tags, limit=limit)
+        """Newest first. Of every instance where none is named."""
+        return self._opened.listing.search(states=states, tags=tags, instances=instances, limit=limit)
 
     def page(self, query: Query) -> Page:
         """Raises `InvalidInput` where the query, or the page it names, cannot be."""

@@ -51,10 +51,17 @@ class Listing:
         )
 
     def search(
-        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
+        self,
+        *,
+        states: Iterable[State] = (),
+        tags: Iterable[str] = (),
+        instances: Iterable[str] | None = None,
+        limit: int | None = None,
     ) -> list[Application]:
-        """Newest first, without pages."""
-        query = Query(states=tuple(states), tags=tuple(tags))
+        """Newest first, without pages. Of every instance where none is named."""
+        if (wanted := None if instances is None else tuple(instances)) == ():
+            return []
+        query = Query(states=tuple(states), tags=tuple(tags), instances=wanted or ())
         statement = _table.select().where(self._mine, *_conditions(query))
         statement = statement.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(limit)
         with self._reading.connect() as connection:

@@ -132,7 +132,12 @@ class Applications(Protocol):
 
     def get(self, application_id: str) -> Application: ...
     def list(
-        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
+        self,
+        *,
+        states: Iterable[State] = (),
+        tags: Iterable[str] = (),
+        instances: Iterable[str] | None = None,
+        limit: int | None = None,
     ) -> list[Application]: ...
     def private_file(self, application: Application, name: str) -> str | None: ...
     def reached(self, application: Application, port: int) -> int | None: ...
@@ -185,9 +190,11 @@ class Sessions(AnySessions):
             raise NotFound(f"{application.id} is no session", fix="penstock session list shows them")
         return self._session(application)
 
-    def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]:
+    def list(
+        self, *, ended: bool = False, limit: int | None = None, instances: Iterable[str] | None = None
+    ) -> list[Session]:
         states = () if ended else [state for state in State if not state.final]
-        found = self._applications.list(states=states, tags=[TAG], limit=limit)
+        found = self._applications.list(states=states, tags=[TAG], instances=instances, limit=limit)
         return [self._session(application) for application in found if is_session(application.spec)]
 
     def address(self, session_id: str) -> str:

@@ -8,9 +8,12 @@ MOST_LINES = 10_000
 _MOST_BYTES = 4 << 20
 
 
-def last_lines(read: Callable[[int], bytes], lines: int) -> tuple[bytes, int]:
-    """The last `lines` lines, of at most 4 MiB, and the position they begin at; `read` gives what is behind one."""
-    kept, end = b"", 0
+def last_lines(read: Callable[[int], bytes], lines: int, *, size: int = 0) -> tuple[bytes, int]:
+    """The last `lines` lines, of at most 4 MiB, and the position they begin at; `read` gives what is behind one.
+
+    `size` is how long the log was a moment ago: what cannot be among its last 4 MiB is not read.
+    """
+    kept, end = b"", max(0, size - _MOST_BYTES)
     while piece := read(end):
         end += len(piece)
         kept = (kept + piece)[-_MOST_BYTES:]

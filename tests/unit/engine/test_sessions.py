@@ -35,7 +35,7 @@ class Applications:
     def get(self, application_id: str) -> Application:
         return self.known[application_id]
 
-    def list(self, *, states=(), tags=(), limit=None) -> list[Application]:
+    def list(self, *, states=(), tags=(), instances=None, limit=None) -> list[Application]:
         return [
             application
             for application in self.known.values()

@@ -73,8 +73,9 @@ class FakeEngine:
             raise NotFound(f"There is no application “{application_id}”", fix="penstock apps lists them")
         return self.applications[application_id]
 
-    def list(self, **_: Any) -> list[Application]:
-        return sorted(self.applications.values(), key=lambda known: known.submitted_at, reverse=True)
+    def list(self, *, instances: Iterable[str] | None = None, limit: int | None = None, **_: Any) -> list[Application]:
+        found = sorted(self.applications.values(), key=lambda known: known.submitted_at, reverse=True)
+        return [known for known in found if instances is None or known.spec.instance in instances][:limit]
 
     def page(self, query: Query) -> Page:
         found = [

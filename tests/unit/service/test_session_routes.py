@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 from penstock.service.access import Scope
 from tests.unit.service.fakes import Stage
 
@@ -113,3 +113,23 @@ def test_a_session_can_be_run_again(stage: Stage) -> None:
     again = stage.client(Scope.SUBMIT).post(f"/v1/applications/{session_id}/rerun")
     assert again.status_code == 202, again.text
     assert stage.client(Scope.READ).get(f"/v1/sessions/{again.json()['id']}").json()["name"] == "notebook"
+
+
+def test_a_neighbour_s_many_sessions_hide_none_of_one_s_own(stage: Stage) -> None:
+    own = started(stage)
+    for _ in range(5):
+        theirs = started(stage)
+        found = stage.engine.get(theirs)
+        stage.engine.applications[theirs] = replace(found, spec=replace(found.spec, instance="another"))
+    listed = stage.client(Scope.READ, "default").get("/v1/sessions", params={"limit": 2}).json()["items"]
+    assert [session["id"] for session in listed] == [own]
+
+
+def test_a_session_s_reason_names_no_directory_of_the_service(stage: Stage) -> None:
+    session_id = started(stage)
+    where = str(stage.service.home.root)
+    reason = Reason("driver_failed", f"{where}/clusters/1/driver.log says why")
+    stage.engine.applications[session_id] = replace(stage.engine.get(session_id), state=State.FAILED, reason=reason)
+    client = stage.client(Scope.READ)
+    for answer in (client.get(f"/v1/sessions/{session_id}"), client.get("/v1/sessions", params={"ended": True})):
+        assert where not in answer.text and "$PENSTOCK_HOME" in answer.text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
+from time import monotonic
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -11,14 +12,16 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 
 from penstock.engine.application import Application
-from penstock.engine.artefacts import checked_name, is_of_attempt
+from penstock.engine.artefacts import checked_name, is_of_attempt, of_attempt
+from penstock.engine.rows import now
 from penstock.errors import NotFound
 from penstock.service import shownplaces
 from penstock.service.access import Reader
-from penstock.service.context import ServiceOf
+from penstock.service.context import Service, ServiceOf
 from penstock.service.lastlines import MOST_LINES, last_lines
 from penstock.service.submission import visible
 from penstock.service.tails import PIECE_BYTES
+from penstock.service.tokens import Token, not_valid
 
 router = APIRouter(prefix="/v1/applications/{application_id}/logs", tags=["logs"])
 
@@ -29,6 +32,7 @@ ATTEMPT_HEADER = "Penstock-Log-Attempt"
 """Whose log it is. Each attempt's begins anew."""
 
 _SCAN_BYTES = 1 << 20
+_LOOK_AT_TOKEN_SECONDS = 5.0
 
 
 @router.get("", summary="Its logs, and how long they are", responses={200: {"model": shownplaces.Logs}})
@@ -65,22 +69,54 @@ async def read(
     begun = b""
     if tail is not None:
         # In a log that grows, what comes after the last whole look is read by the stream.
-        begun, start = await to_thread.run_sync(last_lines, lambda position: look(position, _SCAN_BYTES), tail)
+        size = await to_thread.run_sync(_size, service, found, name, of)
+        scan = partial(last_lines, lambda position: look(position, _SCAN_BYTES), tail, size=size)
+        begun, start = await to_thread.run_sync(scan)
     # Also where there is nothing to read yet: what is not there at all is told before the answer begins.
     position = start + len(begun)
     first = await to_thread.run_sync(look, position, PIECE_BYTES)
     rest = (service.tails.follow if follow else service.tails.read)((found.id, name, of), position + len(first))
+    token = await to_thread.run_sync(service.tokens.get, caller.token_id)
 
     async def content() -> AsyncIterator[bytes]:
         if begun + first:
             yield begun + first
-        async for piece in rest:
+        async for piece in while_valid(rest, token, service.tokens.get):
             yield piece
 
     headers = {START_HEADER: str(start), "X-Accel-Buffering": "no"}
     if of is not None:
         headers[ATTEMPT_HEADER] = str(of)
     return StreamingResponse(content(), media_type="text/plain; charset=utf-8", headers=headers)
+
+
+async def while_valid(
+    pieces: AsyncIterator[bytes], token: Token, current: Callable[[str], Token]
+) -> AsyncIterator[bytes]:
+    """The pieces, until one comes some seconds after the token was revoked, replaced or has expired: then
+    `Unauthenticated`."""
+    looked = monotonic()
+    async for piece in pieces:
+        if monotonic() - looked >= _LOOK_AT_TOKEN_SECONDS:
+            await to_thread.run_sync(_require_valid, token, current)
+            looked = monotonic()
+        yield piece
+
+
+def _require_valid(token: Token, current: Callable[[str], Token]) -> None:
+    try:
+        found = current(token.id)
+    except NotFound:
+        raise not_valid() from None
+    if found.secret_hash != token.secret_hash or (found.expires_at is not None and found.expires_at <= now()):
+        raise not_valid()
+
+
+def _size(service: Service, application: Application, name: str, attempt: int | None) -> int:
+    """How long it is now; 0 where that is not known."""
+    there = service.engine.artefacts(application.id)
+    place = of_attempt(attempt) if attempt is not None and attempt < application.attempt else ""
+    return there.get(place + name, 0)
 
 
 def _usual(application: Application) -> set[str]:

@@ -27,7 +27,7 @@ def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: R
     wanted = body.wanted(machine.default_size(machine.capacity(service.home)))
     accepted = submit(service, caller, wanted.specification())
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
-    return Sessions(service.engine).get(accepted.id).to_json()
+    return _shown(service, Sessions(service.engine).get(accepted.id))
 
 
 @router.get("", summary="List sessions, the newest first", responses={200: {"model": shownplaces.Sessions}})
@@ -37,13 +37,13 @@ def listing(
     ended: Annotated[bool, Query(description="Those that have ended, too.")] = False,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> dict[str, Any]:
-    found = Sessions(service.engine).list(ended=ended, limit=limit)
-    return {"items": [session.to_json() for session in found if caller.sees(session.application.spec.instance)]}
+    found = Sessions(service.engine).list(ended=ended, limit=limit, instances=caller.instances)
+    return {"items": [_shown(service, session) for session in found]}
 
 
 @router.get("/{session_id}", summary="One session", responses={200: {"model": shownplaces.Session}})
 def show(session_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    return _visible(service, caller, session_id, Scope.READ).to_json()
+    return _shown(service, _visible(service, caller, session_id, Scope.READ))
 
 
 @router.get(
@@ -65,7 +65,13 @@ def stop(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str, An
     """Returns at once, and may be repeated."""
     found = _visible(service, caller, session_id, Scope.SUBMIT)
     service.engine.request_stop(found.id)
-    return Sessions(service.engine).get(found.id).to_json()
+    return _shown(service, Sessions(service.engine).get(found.id))
+
+
+def _shown(service: Service, session: Session) -> dict[str, Any]:
+    """Without where things are on this machine, which a reason may name."""
+    shown: dict[str, Any] = service.paths.hidden_in(session.to_json())
+    return shown
 
 
 def _visible(service: Service, caller: Caller, session_id: str, scope: Scope) -> Session:
