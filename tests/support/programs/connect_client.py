@@ -1,4 +1,5 @@
-"""What a notebook does on a session, run by PySpark's ordinary client: `connect_client.py ADDRESS`; prints JSON.
+"""What a notebook does on a session, run by PySpark's ordinary client: `connect_client.py ADDRESS [REFUSED …]`; prints
+JSON, with what it was told at each of the addresses where it is refused.
 
 Its Python has `pyspark-client` alone, without Spark's own jars or Penstock.
 """
@@ -24,4 +25,16 @@ for _ in range(2):
     spark.range(10).selectExpr("id", "id % 2 as part").write.partitionBy("part").saveAsTable("from_a_session")
     told["rows"] = spark.table("from_a_session").count()
     spark.sql("drop table from_a_session")
+
+
+def refusal(address: str) -> str:
+    try:
+        SparkSession.builder.remote(address).create().range(1).collect()
+    except Exception as error:
+        return str(error)
+    return "not refused"
+
+
+if sys.argv[2:]:
+    told["refusals"] = [refusal(address) for address in sys.argv[2:]]
 print(json.dumps(told))
