@@ -22,8 +22,8 @@ from penstock.errors import PenstockError
 from penstock.home import Home
 
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
-"""An application of a few seconds never earns back what the optimising compiler costs. The byte code of the four thousand
-classes that no archive can hold is verified by the suites of the JVM modules, which run without this."""
+"""An application of a few seconds never earns back what the optimising compiler costs. The byte code of the four
+thousand classes that no archive can hold is verified by the suites of the JVM modules, which run without this."""
 
 WORTH_ARCHIVES = 20
 """A run of fewer tests that start Spark makes no archives: they cost the processor time of some ten clusters."""
