@@ -7,6 +7,13 @@ import io.penstock.workloads.LocalSpark
 
 class TableLoaderSuite extends AnyFunSuite with LocalSpark {
 
+  // A layout is two thousand tasks of a few rows: each would generate its code anew, to find it compiled already.
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+  }
+
   private val scale = 0.01
   private lazy val loader = of(scale)
 
@@ -33,10 +40,13 @@ class TableLoaderSuite extends AnyFunSuite with LocalSpark {
 
   for ((layout, scale) <- layouts) test(s"no row is lost or changed by $layout") {
     val loaded = of(scale).load(plan("web_returns", layout))
-    val rows = generated("web_returns", scale)
-    val table = spark.table("tpcds.web_returns").select(rows.columns.toSeq.map(col): _*)
+    val rows = generated("web_returns", scale).cache()
+    // Read once: a file for each day is hundreds of files.
+    val table = spark.table("tpcds.web_returns").select(rows.columns.toSeq.map(col): _*).cache()
     assert(!rows.isEmpty && table.exceptAll(rows).isEmpty && rows.exceptAll(table).isEmpty)
     assert(loaded.rows == table.count())
+    rows.unpersist()
+    table.unpersist()
   }
 
   test("a partition is of one span of dates, and its objects share the items out without overlap") {
