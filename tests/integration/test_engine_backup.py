@@ -94,6 +94,38 @@ def test_records_are_only_replaced_when_that_is_meant(engines: tuple[Elsewhere, 
     assert known(second) == known(first)
 
 
+def test_tables_and_functions_of_others_in_the_same_schema_survive_a_restore(
+    engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
+) -> None:
+    first, second = engines
+    filled(first)
+    first.backup(tmp_path / "records.zip")
+    assert second.list() == []
+    theirs = second._database.engine("")
+    with theirs.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE invoices AS SELECT 1 AS number"))
+        connection.execute(sa.text("CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'"))
+    restored = second.restore(tmp_path / "records.zip")
+    with theirs.begin() as connection:
+        assert connection.execute(sa.text("SELECT one() FROM invoices")).scalar_one() == 1
+    assert known(second) == known(first)
+    assert set(restored.replaced) == {*schema.metadata.tables, "alembic_version"}
+
+
+def test_a_restore_that_would_take_a_view_of_others_along_changes_nothing_and_names_it(
+    engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
+) -> None:
+    first, second = engines
+    filled(first)
+    first.backup(tmp_path / "records.zip")
+    kept = second.enqueue(specification(second.home, 1))
+    with second._database.engine("").begin() as connection:
+        connection.execute(sa.text("CREATE VIEW usage_report AS SELECT id FROM applications"))
+    with pytest.raises(Conflict, match="usage_report"):
+        second.restore(tmp_path / "records.zip", replace=True)
+    assert [one.id for one in second.list()] == [kept.id]
+
+
 def test_an_archive_of_the_first_release_comes_back_migrated(
     engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
 ) -> None:

@@ -28,9 +28,14 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file that backup wrote, with this release or an older one.")],
     replace: Annotated[bool, typer.Option("--replace", help="Lose the records there are.")] = False,
 ) -> None:
-    """Make the records what they were when the file was written. Stop every service first."""
-    contents = Engine(Home.default()).restore(file, replace=replace)
+    """Make the records what they were when the file was written. Stop every service first.
+
+    Only Penstock's own tables and functions are replaced, in one transaction; others of the same database stay.
+    """
+    restored = Engine(Home.default()).restore(file, replace=replace)
+    contents = restored.contents
     typer.echo(f"{contents.applications} applications of {contents.at} are back")
+    typer.echo(f"replaced tables: {', '.join(restored.replaced)}")
 
 
 @app.command()

@@ -29,18 +29,6 @@ _MANIFEST = "manifest.json"
 _MOST_MANIFEST_BYTES = 1 << 20
 _PIECE = 1 << 20
 
-_EMPTY = """
-DO $$ DECLARE one record; BEGIN
-    FOR one IN SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema() LOOP
-        EXECUTE format('DROP TABLE %I CASCADE', one.name);
-    END LOOP;
-    FOR one IN SELECT oid::regprocedure::text AS name FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
-    LOOP
-        EXECUTE 'DROP FUNCTION ' || one.name || ' CASCADE';
-    END LOOP;
-END $$
-"""
-
 
 @dataclass(frozen=True)
 class Contents:
@@ -51,6 +39,14 @@ class Contents:
     at: str
     applications: int
     tables: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """`replaced` are the tables that were dropped for those of the archive."""
+
+    contents: Contents
+    replaced: tuple[str, ...]
 
 
 def write(engine: sa.Engine, owner: str, path: Path) -> Contents:
@@ -75,12 +71,14 @@ def write(engine: sa.Engine, owner: str, path: Path) -> Contents:
     return contents
 
 
-def read(engine: sa.Engine, owner: str, path: Path, *, replace: bool = False) -> Contents:
+def read(engine: sa.Engine, owner: str, path: Path, *, replace: bool = False) -> Restored:
     """Make the records what they were when the archive was written; all of it or nothing.
+
+    Only the engine's own tables and functions are replaced; others of the same schema stay.
 
     Those of the engine that wrote it are `owner`'s then. What was waiting waits again, and what was running is found
     to be lost unless its cluster is still there. Raises `Conflict` where there are applications already and they are
-    not to be replaced, `InvalidInput` for what is no archive, `StateError` for one of a newer release.
+    not to be replaced, or objects of others depend on them, `InvalidInput` for what is no archive, `StateError` for one of a newer release.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -88,7 +86,7 @@ def read(engine: sa.Engine, owner: str, path: Path, *, replace: bool = False) ->
             with engine.begin() as connection:
                 schema.hold_migrations(connection)
                 _require_empty(connection, replace=replace)
-                connection.execute(sa.text(_EMPTY))
+                replaced = schema.drop(connection)
                 schema.migrate(connection, contents.version)
                 _copy_in(connection, archive, contents)
                 _hand_over(connection, contents, owner)
@@ -98,7 +96,7 @@ def read(engine: sa.Engine, owner: str, path: Path, *, replace: bool = False) ->
         raise InvalidInput(
             f"{path} is not a backup that can be read", why=str(error).splitlines()[0], fix="name another file"
         ) from error
-    return contents
+    return Restored(contents, tuple(replaced))
 
 
 def _copy_out(engine: sa.Engine, owner: str, archive: zipfile.ZipFile) -> Contents:

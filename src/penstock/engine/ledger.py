@@ -38,7 +38,7 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.engine.backup import Contents
+    from penstock.engine.backup import Contents, Restored
     from penstock.engine.webhooks import Webhooks
 
 BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
@@ -256,7 +256,7 @@ class Ledger:
 
         return backup.write(self._opened.database, self._records.owner, path)
 
-    def restore(self, path: Path, *, replace: bool = False) -> Contents:
+    def restore(self, path: Path, *, replace: bool = False) -> Restored:
         """Make the records what they were when the file was written. See `backup.read` for what it raises."""
         from penstock.engine import backup
 

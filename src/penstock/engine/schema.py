@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from penstock.engine.migrations import HEAD
-from penstock.errors import StateError
+from penstock.errors import Conflict, StateError
 
 _MIGRATION_LOCK = 7031_0001
 
@@ -111,6 +112,13 @@ audit = sa.Table(
     sa.Column("detail", JSONB),
 )
 
+FUNCTIONS = frozenset(
+    {"refuse_change_after_end", "refuse_change_of_audit", "refuse_emptying_of_audit", "refuse_loss_of_audit"}
+)
+"""The functions that the migrations make; a test holds this to the scripts."""
+
+VERSION_TABLE = "alembic_version"
+
 
 def ensure(engine: sa.Engine) -> None:
     """Migrate where the version differs: one query in the usual case, safe against others doing the same.
@@ -137,6 +145,29 @@ def _version(connection: sa.Connection) -> str | None:
         return None
     version: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
     return version
+
+
+def drop(connection: sa.Connection) -> list[str]:
+    """Drop the tables and functions of the records, of any version, and nothing else; return the tables' names.
+
+    Raises `Conflict` where an object of somebody else (a view, a foreign key) depends on one of them.
+    """
+    names = [*metadata.tables, VERSION_TABLE]
+    there = [name for name in names if connection.execute(sa.select(sa.func.to_regclass(name))).scalar() is not None]
+    try:
+        if there:
+            connection.execute(sa.text(f"DROP TABLE {', '.join(there)}"))
+        for name in sorted(FUNCTIONS):
+            connection.execute(sa.text(f"DROP FUNCTION IF EXISTS {name}()"))
+    except (sa.exc.InternalError, sa.exc.OperationalError) as error:
+        if not isinstance(error.orig, psycopg.errors.DependentObjectsStillExist):
+            raise
+        raise Conflict(
+            "The records cannot be replaced",
+            why=error.orig.diag.message_detail or str(error.orig),
+            fix="drop what depends on the records, or move it to another schema, and make it again afterwards",
+        ) from error
+    return sorted(there)
 
 
 def hold_migrations(connection: sa.Connection) -> None:
