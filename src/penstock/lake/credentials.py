@@ -9,6 +9,7 @@ import configparser
 import io
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from penstock.errors import InvalidInput, NotFound, StateError
@@ -96,21 +97,32 @@ def from_ini(content: str) -> dict[str, tuple[Credentials, Mapping[str, str]]]:
 
 
 class CredentialsFile:
-    """The home's own credentials, one profile per lake, readable by the owner only."""
+    """The home's own credentials, one profile per lake, readable by the owner only.
+
+    A change reads and replaces the whole file under a lock of its own, since callers hold different ones: that of the
+    lakes' list, of the embedded lake, of Ceph.
+    """
 
     def __init__(self, home: Home) -> None:
+        self._home = home
         self.path: Path = home.lake / "credentials"
 
     def get(self, profile: str) -> Credentials | None:
         return self._read().get(profile)
 
     def put(self, profile: str, credentials: Credentials) -> None:
-        write_atomically(self.path, as_ini({**self._read(), profile: checked(credentials)}))
+        credentials = checked(credentials)
+        with self._changing():
+            write_atomically(self.path, as_ini({**self._read(), profile: credentials}))
 
     def remove(self, profile: str) -> None:
-        kept = self._read()
-        if kept.pop(profile, None):
-            write_atomically(self.path, as_ini(kept))
+        with self._changing():
+            kept = self._read()
+            if kept.pop(profile, None):
+                write_atomically(self.path, as_ini(kept))
+
+    def _changing(self) -> AbstractContextManager[None]:
+        return self._home.lock("credentials", busy="Another command is changing the credentials", wait_seconds=10)
 
     def _read(self) -> dict[str, Credentials]:
         try:

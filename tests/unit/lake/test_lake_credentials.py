@@ -1,4 +1,5 @@
 import configparser
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSiz
 from penstock.engine.settings import resolved
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home
+from penstock.lake import credentials as module
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.credentials import CredentialsFile, as_ini, checked, from_environment, from_lines, resolve
 from penstock.lake.settings import ENVIRONMENT, gateway_settings, private_credentials_file, spark_settings
@@ -57,6 +59,29 @@ def test_half_an_environment_is_none() -> None:
 def test_credentials_never_show_themselves() -> None:
     credentials = Credentials("key", "secret", "token")
     assert "secret" not in f"{credentials!r} {credentials}"
+
+
+@pytest.mark.parametrize("other", ["put", "remove"])
+def test_two_changes_at_once_lose_no_secret(home: Home, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    stored, write = CredentialsFile(home), module.write_atomically
+    stored.put("old", Credentials("old", "secret"))
+    change = (
+        (lambda: stored.put("b", Credentials("b", "secret"))) if other == "put" else (lambda: stored.remove("old"))
+    )
+    second = threading.Thread(target=change)
+
+    def overtaken(path: Path, content: str) -> None:
+        """Another change comes between what the first one has read and what it writes, unless it has to wait."""
+        monkeypatch.setattr(module, "write_atomically", write)
+        second.start()
+        second.join(0.05)
+        write(path, content)
+
+    monkeypatch.setattr(module, "write_atomically", overtaken)
+    stored.put("a", Credentials("a", "secret"))
+    second.join()
+    found = {profile for profile in ("old", "a", "b") if stored.get(profile)}
+    assert found == ({"old", "a", "b"} if other == "put" else {"a"})
 
 
 def test_a_damaged_credentials_file_is_reported_without_its_content(home: Home) -> None:
