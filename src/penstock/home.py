@@ -118,16 +118,24 @@ class Home:
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
-    """Replace `path` whole or not at all, also across a power cut."""
+    """Replace `path` whole or not at all, also across a power cut.
+
+    A write that fails leaves nothing: half of a secret under another name is a secret, too.
+    """
     data = content.encode() if isinstance(content, str) else content
     # A thread's id is no other's on this machine, whichever process it belongs to.
     temporary = path.with_name(f".{path.name}.{threading.get_native_id()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def sizes_below(root: Path) -> dict[str, int]:
