@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from penstock.clusters import pagecache
 from penstock.clusters.base import Capacity
 from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
 from penstock.home import Home
+
+_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 _KEPT_FREE = 0.10
 """Of the memory, for the system, the embedded lake and the catalog."""
@@ -52,18 +55,37 @@ def _heap(wanted: int, *, at_most: int) -> int:
 
 
 def _cores() -> int:
-    cores = len(os.sched_getaffinity(0))
+    return max(1, min([len(os.sched_getaffinity(0)), *(int(cpus) for cpus in map(_cpus, _limits("cpu.max")) if cpus)]))
+
+
+def _cpus(limit: str) -> float | None:
     try:
-        quota, _, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").partition(" ")
-        return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
-    except (OSError, ValueError):
-        return cores
+        quota, period = limit.split()
+        return int(quota) / int(period)
+    except (ValueError, ZeroDivisionError):  # "max 100000": no limit
+        return None
 
 
 def _memory() -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([memory, *(int(limit) for limit in _limits("memory.max") if limit.isdigit())])
+
+
+def _limits(name: str) -> list[str]:
+    """The values of this file of the process's own control group (cgroup v2) and of each group that contains it.
+
+    A systemd unit or slice has its limits there; in a container the outermost group that is visible has them.
+    """
     try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-        return memory if limit == "max" else min(memory, int(limit))
-    except (OSError, ValueError):
-        return memory
+        lines = (_PROC / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    own = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
+    group = PurePosixPath("/", own)
+    # With a cgroup namespace, a group outside of it is shown as "/../…": only the root is visible then.
+    groups = [PurePosixPath("/")] if ".." in group.parts else [group, *group.parents]
+    found = []
+    for one in groups:
+        with contextlib.suppress(OSError):
+            found.append((_CGROUP / one.relative_to("/") / name).read_text(encoding="ascii").strip())
+    return found
