@@ -13,7 +13,7 @@ import os
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -54,16 +54,16 @@ def find_access(
 ) -> Access:
     """By the kubeconfig where one is named or there (`$KUBECONFIG`, `~/.kube/config`), else as the pod one is.
 
-    Raises `NotFound` (no file, no such context) and `InvalidInput` (not a kubeconfig, a certificate that is none).
+    Several files, separated as in `$PATH`, are merged as kubectl merges them: the first that names a context, cluster,
+    user or current context decides, and paths are relative to the file that has them. Raises `NotFound` (no file, no such context) and `InvalidInput` (not a kubeconfig, a certificate that is none).
     """
     named = kubeconfig or environment.get("KUBECONFIG")
     if named is None and context is None and (account / "token").exists():
         return _of_pod(environment, account)
-    # Of several files kubectl takes what each holds; the first one that is there is what users have.
     candidates = named.split(os.pathsep) if named else ["~/.kube/config"]
-    for path in (Path(candidate).expanduser() for candidate in candidates if candidate):
-        if path.is_file():
-            return _of_kubeconfig(path, context)
+    paths = [Path(candidate).expanduser() for candidate in candidates if candidate]
+    if found := [path for path in paths if path.is_file()]:
+        return _of_kubeconfigs(found, context)
     raise NotFound(
         "There is no kubeconfig",
         why=f"{' and '.join(candidates)} is not there, and this is no pod with a service account",
@@ -83,53 +83,84 @@ def _of_pod(environment: Mapping[str, str], account: Path) -> Access:
     )
 
 
-def _of_kubeconfig(path: Path, context: str | None) -> Access:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        chosen = context or content["current-context"]
-        found = _named(content, "contexts", "context", chosen)
-        cluster = _named(content, "clusters", "cluster", (found or {}).get("cluster")) or {}
-        user = _named(content, "users", "user", (found or {}).get("user")) or {}
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise InvalidInput(
-            f"{path} is not a kubeconfig with a current context",
-            why=f"{type(error).__name__}",
-            fix=f"kubectl --kubeconfig '{path}' config get-contexts; then name one: context: NAME",
-        ) from None
-    if found is None:
-        known = ", ".join(str(entry.get("name")) for entry in content.get("contexts") or []) or "none"
+@dataclass(frozen=True)
+class _Entry:
+    """`beside` is the directory that relative paths in `content` begin at."""
+
+    content: Mapping[str, Any]
+    beside: Path
+
+
+def _of_kubeconfigs(paths: Sequence[Path], context: str | None) -> Access:
+    shown = os.pathsep.join(map(str, paths))
+    contexts, clusters, users = {}, {}, {}
+    current = None
+    for path in paths:
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            if content is None and len(paths) > 1:
+                continue
+            current = current or content.get("current-context")
+            # The first file that has an entry of that name decides.
+            contexts = {**_entries(content, "contexts", "context", path), **contexts}
+            clusters = {**_entries(content, "clusters", "cluster", path), **clusters}
+            users = {**_entries(content, "users", "user", path), **users}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+            raise _no_kubeconfig(str(path), type(error).__name__) from None
+    chosen = context or current
+    if not chosen:
+        raise _no_kubeconfig(shown, "it names none")
+    if (found := contexts.get(chosen)) is None:
         raise NotFound(
-            f"{path} has no context “{chosen}”",
-            why=f"it has: {known}",
-            fix=f"kubectl --kubeconfig '{path}' config get-contexts; then name one: context: NAME",
+            f"{shown} has no context “{chosen}”",
+            why=f"it has: {', '.join(map(str, contexts)) or 'none'}",
+            fix=f"{_kubectl(shown)} config get-contexts; then name one: context: NAME",
         )
-    server = str(cluster.get("server", "")).rstrip("/")
+    nothing = _Entry({}, Path())
+    cluster = clusters.get(found.content.get("cluster"), nothing)
+    user = users.get(found.content.get("user"), nothing)
+    server = str(cluster.content.get("server", "")).rstrip("/")
     if not server.startswith(("https://", "http://")):
         raise InvalidInput(
-            f"{path} names no server for the context “{chosen}”", fix=f"kubectl config view --context {chosen}"
+            f"{shown} names no server for the context “{chosen}”", fix=f"kubectl config view --context {chosen}"
         )
     try:
-        tls = _tls(cluster, user, path.parent) if server.startswith("https://") else None
+        tls = _tls(cluster, user) if server.startswith("https://") else None
     except (OSError, ssl.SSLError, binascii.Error) as error:
         raise InvalidInput(
-            f"The certificates in {path} cannot be used",
+            f"The certificates in {shown} cannot be used",
             why=str(error),
             fix="get the kubeconfig again from its cluster",
         ) from None
-    return Access(server, tls, _token(user, path.parent), str(found.get("namespace") or "default"))
+    return Access(server, tls, _token(user), str(found.content.get("namespace") or "default"))
 
 
-def _named(content: Mapping[str, Any], kind: str, key: str, name: object) -> dict[str, Any] | None:
-    return next((entry[key] or {} for entry in content.get(kind) or [] if entry["name"] == name), None)
+def _entries(content: Mapping[str, Any], kind: str, key: str, path: Path) -> dict[str, _Entry]:
+    found: dict[str, _Entry] = {}
+    for entry in content.get(kind) or []:
+        found.setdefault(entry["name"], _Entry(dict(entry[key] or {}), path.parent))
+    return found
 
 
-def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any], beside: Path) -> ssl.SSLContext:
-    authority = _content(cluster, "certificate-authority", beside)
+def _no_kubeconfig(shown: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{shown} is not a kubeconfig with a current context",
+        why=why,
+        fix=f"{_kubectl(shown)} config get-contexts; then name one: context: NAME",
+    )
+
+
+def _kubectl(shown: str) -> str:
+    return f"KUBECONFIG='{shown}' kubectl"
+
+
+def _tls(cluster: _Entry, user: _Entry) -> ssl.SSLContext:
+    authority = _content(cluster, "certificate-authority")
     context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-    if cluster.get("insecure-skip-tls-verify"):
+    if cluster.content.get("insecure-skip-tls-verify"):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    certificate, key = _content(user, "client-certificate", beside), _content(user, "client-key", beside)
+    certificate, key = _content(user, "client-certificate"), _content(user, "client-key")
     if certificate and key:
         load_client_certificate(context, certificate, key)
     return context
@@ -143,18 +174,18 @@ def load_client_certificate(context: ssl.SSLContext, certificate: bytes, key: by
         context.load_cert_chain(file.name)
 
 
-def _content(entry: Mapping[str, Any], name: str, beside: Path) -> bytes | None:
-    if data := entry.get(f"{name}-data"):
+def _content(entry: _Entry, name: str) -> bytes | None:
+    if data := entry.content.get(f"{name}-data"):
         return base64.b64decode(data, validate=True)
-    return (beside / str(entry[name])).read_bytes() if entry.get(name) else None
+    return (entry.beside / str(entry.content[name])).read_bytes() if entry.content.get(name) else None
 
 
-def _token(user: Mapping[str, Any], beside: Path) -> Token:
-    if file := user.get("tokenFile"):
-        return lambda: _read(beside / str(file))
-    if plugin := user.get("exec"):
+def _token(user: _Entry) -> Token:
+    if file := user.content.get("tokenFile"):
+        return lambda: _read(user.beside / str(file))
+    if plugin := user.content.get("exec"):
         return Plugin(plugin).token
-    return lambda: user.get("token")
+    return lambda: user.content.get("token")
 
 
 def _read(token: Path) -> str:

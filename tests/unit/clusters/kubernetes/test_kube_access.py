@@ -40,6 +40,36 @@ def test_the_environment_names_it_before_the_pod_does(tmp_path: Path) -> None:
     assert find_access(environment={"KUBECONFIG": f"/nowhere:{config}"}, account=tmp_path).namespace == "lake"
 
 
+def test_several_files_are_merged_as_kubectl_does_and_paths_belong_to_the_file_that_has_them(tmp_path: Path) -> None:
+    contexts, users = tmp_path / "contexts", tmp_path / "more" / "users"
+    users.parent.mkdir()
+    first = {"contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "first"}}]}
+    contexts.write_text(yaml.safe_dump({"current-context": "here", **first}))
+    kubeconfig(users, {"tokenFile": "token"})
+    (users.parent / "token").write_text("t0ken\n")
+    found = find_access(environment={"KUBECONFIG": f"{contexts}:/nowhere:{users}"}, account=tmp_path)
+    assert (found.server, found.namespace, found.token()) == ("http://127.0.0.1:1", "first", "t0ken")
+    there = find_access(context="there", environment={"KUBECONFIG": f"{contexts}:{users}"}, account=tmp_path)
+    assert there.server == "http://127.0.0.1:1", "a context of the second file"
+
+
+def test_the_first_file_that_names_a_current_context_decides(tmp_path: Path) -> None:
+    kubeconfig(tmp_path / "b")
+    content = yaml.safe_load((tmp_path / "b").read_text())
+    (tmp_path / "a").write_text(yaml.safe_dump({"current-context": "there"}))
+    (tmp_path / "b").write_text(yaml.safe_dump(content))
+    environment = {"KUBECONFIG": f"{tmp_path / 'a'}:{tmp_path / 'b'}"}
+    assert find_access(environment=environment, account=tmp_path).namespace == "default"
+
+
+def test_one_of_several_files_that_is_damaged_is_named(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("a: {")
+    environment = {"KUBECONFIG": f"{kubeconfig(tmp_path / 'a')}:{tmp_path / 'b'}"}
+    with pytest.raises(InvalidInput) as refused:
+        find_access(environment=environment, account=tmp_path)
+    assert refused.value.problem.startswith(f"{tmp_path / 'b'} ")
+
+
 def test_a_wrong_context_is_refused_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(NotFound) as refused:
         find_access(str(kubeconfig(tmp_path / "config")), "production")
