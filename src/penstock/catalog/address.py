@@ -44,7 +44,8 @@ class DatabaseUrl:
             raise _unusable(variable, "it does not begin with postgresql://")
         if not parts.hostname or not parts.username:
             raise _unusable(variable, "the host or the user is missing")
-        options = tuple(parse_qsl(parts.query))
+        # As libpq reads it: only %20 is a space, and a plus sign is one.
+        options = tuple(parse_qsl(parts.query.replace("+", "%2B")))
         if unknown := sorted(name for name, _ in options if name not in _OPTIONS):
             raise _unusable(variable, f"the option {unknown[0]} is not one of {', '.join(sorted(_OPTIONS))}")
         return DatabaseUrl(
@@ -66,7 +67,7 @@ class DatabaseUrl:
 
     def libpq(self) -> str:
         """The libpq address, without the password."""
-        query = f"?{urlencode(self.options)}" if self.options else ""
+        query = f"?{urlencode(self.options, quote_via=quote)}" if self.options else ""
         return f"postgresql://{quote(self.user, safe='')}@{self._server()}/{quote(self.dbname)}{query}"
 
     def sqlalchemy(self) -> URL:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
 
 from penstock.catalog.address import DatabaseUrl
 from penstock.errors import InvalidInput
@@ -39,6 +40,19 @@ def test_a_url_without_port_and_database_means_the_usual_ones() -> None:
 
 def test_an_ipv6_host_keeps_its_brackets() -> None:
     assert DatabaseUrl.parse("postgresql://me@[::1]:5/x").jdbc() == "jdbc:postgresql://[::1]:5/x"
+
+
+@pytest.mark.parametrize("path", ["/etc/my ca.pem", "/etc/a+b.pem", "/etc/100%25.pem"])
+def test_a_certificate_whose_path_has_a_space_or_a_plus_sign_is_found_by_libpq(path: str) -> None:
+    url = DatabaseUrl("db.example", 5432, "me", "secret", options=(("sslmode", "verify-full"), ("sslrootcert", path)))
+    assert conninfo_to_dict(url.libpq())["sslrootcert"] == path
+    assert DatabaseUrl.parse(url.libpq()).options == url.options
+
+
+def test_a_plus_sign_in_an_address_is_a_plus_sign_as_libpq_reads_it() -> None:
+    text = "postgresql://me:a+b@db.example/x?sslrootcert=/etc/a+b.pem"
+    url, libpqs = DatabaseUrl.parse(text), conninfo_to_dict(text)
+    assert (url.password, dict(url.options)["sslrootcert"]) == (libpqs["password"], libpqs["sslrootcert"])
 
 
 def test_the_tls_options_reach_every_client() -> None:
