@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -145,7 +146,11 @@ def _run(
     *,
     options: Sequence[str] = (),
 ) -> Iterator[Mapping[str, Any]]:
-    """The JSON lines a JVM writes; raises `MissingRequirement` where it ends without having said why."""
+    """The JSON lines a JVM writes.
+
+    Raises `MissingRequirement` where it fails without having said why in a line (`error`, or a tier that is
+    `unreadable`), however much it wrote before: killed for want of memory, for one.
+    """
     java = jvm.find_java()
     command = [
         str(java.executable),
@@ -168,14 +173,28 @@ def _run(
             cwd=directory,
         ) as process,
     ):
-        told = None
+        cut = explained = False
         try:
             for line in process.stdout or ():
-                told = json.loads(line)
+                try:
+                    told = json.loads(line)
+                except ValueError:
+                    cut = True
+                    continue
+                explained = explained or "error" in told or told.get("state") == "unreadable"
                 yield told
+            process.wait()
         finally:
             # Whoever asked has enough, or was interrupted.
             process.terminate()
-    if process.returncode and told is None:
+    if cut or (process.returncode and not explained):
         last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
-        raise MissingRequirement("The page cache's tool did not work", why="\n".join(last), fix="penstock status")
+        raise MissingRequirement(
+            "The page cache's tool did not work",
+            why="\n".join([*last, f"Java ended with {_ending(process.returncode)}"]),
+            fix="run it again; penstock status shows what runs here",
+        )
+
+
+def _ending(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
