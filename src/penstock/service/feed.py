@@ -1,7 +1,8 @@
 """What happens, told as it happens to any number of pages: one look at the engine serves all that listen.
 
-Who reads too slowly, or listens for long, is let go, and comes back: its page then asks for everything anew. So nobody
-can hold more than a few events in memory here, nobody keeps an old view, and a revoked token ends what it opened.
+Of several events of one application that a listener has not read yet it gets the last. Who reads too slowly all the same,
+or listens for long, is let go, and comes back: its page then asks for everything anew. So a listener holds one event of each
+running application and some hundred others at most, nobody keeps an old view, and a revoked token ends what it opened.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _QUEUE_SECONDS = (1.0, 5.0)
 _HEARTBEAT_SECONDS = 15.0
 _LONGEST_SECONDS = 900.0
 _MOST_WAITING_EVENTS = 512
+"""Of one listener, besides one of each application that runs: all of those come at once when it begins to listen."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +56,40 @@ class Source(Protocol):
         """The waiting queue as those who see these instances see it."""
 
 
+_Subject = tuple[str, str]
+"""The kind of an event, and of which application."""
+
+
 @dataclass(eq=False)
 class _Listener:
     instances: Instances
-    waiting: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(_MOST_WAITING_EVENTS))
+    _waiting: dict[_Subject, bytes] = field(default_factory=dict)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _gone: bool = False
 
-    def hear(self, written: bytes) -> None:
-        try:
-            self.waiting.put_nowait(written)
-        except asyncio.QueueFull:
+    def hear(self, subject: _Subject, written: bytes, *, at_most: int) -> None:
+        """Replaces what waits of the same subject; let go where `at_most` others wait already."""
+        self._waiting.pop(subject, None)
+        if len(self._waiting) >= at_most:
             self.let_go()
+        if not self._gone:
+            self._waiting[subject] = written
+            self._woken.set()
 
     def let_go(self) -> None:
-        while not self.waiting.empty():
-            self.waiting.get_nowait()
-        self.waiting.put_nowait(None)
+        self._gone = True
+        self._waiting.clear()
+        self._woken.set()
+
+    async def next(self) -> bytes | None:
+        """The event that waits longest, as soon as there is one; None where it was let go."""
+        await self._woken.wait()
+        if self._gone:
+            return None
+        written = self._waiting.pop(next(iter(self._waiting)))
+        if not self._waiting:
+            self._woken.clear()
+        return written
 
 
 class Feed:
@@ -105,10 +126,10 @@ class Feed:
         """Server-sent events `application`, `progress` and `queue`, until the service lets go."""
         listener = _Listener(instances)
         if (queue := self._queues.get(instances)) is not None:
-            listener.hear(queue)
+            listener.hear(_QUEUE, queue, at_most=self._at_most())
         for event in self._progress.values():
             if _sees(instances, event):
-                listener.hear(_written(event.kind, event.data))
+                listener.hear(_subject(event), _written(event.kind, event.data), at_most=self._at_most())
         self._listeners.add(listener)
         self._woken.set()
         if self._looking is None or self._looking.done():
@@ -119,7 +140,7 @@ class Feed:
             while time.monotonic() < ends_at:
                 written: bytes | None = HEARTBEAT
                 with move_on_after(_HEARTBEAT_SECONDS):
-                    written = await listener.waiting.get()
+                    written = await listener.next()
                 if written is None:
                     return
                 yield written
@@ -148,19 +169,19 @@ class Feed:
 
     async def _tell_of(self, changed: set[str]) -> None:
         applications, progress, queues = await to_thread.run_sync(self._seen, changed, self._queues_due(changed))
+        before, self._progress = self._progress, {event.data["id"]: event for event in progress}
         for event in applications:
             self._tell(event)
         for event in progress:
-            before = self._progress.get(event.data["id"])
-            if before is None or before.data.get("updated_ms") != event.data.get("updated_ms"):
+            known = before.get(event.data["id"])
+            if known is None or known.data.get("updated_ms") != event.data.get("updated_ms"):
                 self._tell(event)
-        self._progress = {event.data["id"]: event for event in progress}
         for instances, data in queues.items():
             written = _written("queue", data)
             if self._queues.get(instances) != written:
                 for listener in self._listeners:
                     if listener.instances == instances:
-                        listener.hear(written)
+                        listener.hear(_QUEUE, written, at_most=self._at_most())
             self._queues[instances] = written
 
     def _queues_due(self, changed: set[str]) -> set[Instances]:
@@ -185,7 +206,17 @@ class Feed:
         written = _written(event.kind, event.data)
         for listener in self._listeners:
             if _sees(listener.instances, event):
-                listener.hear(written)
+                listener.hear(_subject(event), written, at_most=self._at_most())
+
+    def _at_most(self) -> int:
+        return _MOST_WAITING_EVENTS + len(self._progress)
+
+
+_QUEUE: _Subject = ("queue", "")
+
+
+def _subject(event: Event) -> _Subject:
+    return event.kind, str(event.data.get("id", ""))
 
 
 def _sees(instances: Instances, event: Event) -> bool:

@@ -35,4 +35,5 @@ class Happenings:
 
     def queue(self, instances: Instances) -> Mapping[str, Any]:
         seen = views.queue(self._service, lambda name: instances is None or name in instances)
-        return {**seen, "items": seen["items"][:_MOST_QUEUED]}
+        # With how many there are: the list is cut, and `used` counts those that these listeners do not see.
+        return {**seen, "items": seen["items"][:_MOST_QUEUED], "waiting": len(seen["items"])}

@@ -135,9 +135,42 @@ def test_who_does_not_read_is_let_go_with_nothing_kept() -> None:
         stream = told.listen(None)
         await heard(stream, 1)
         for number in range(2 * feed._MOST_WAITING_EVENTS):
+            world.instances[f"c{number}"] = "science"
+            world.running = {f"c{number}": 1}
+            await told._tell_of(set())
+        began = asyncio.get_running_loop().time()
+        assert [written async for written in stream] == []
+        assert asyncio.get_running_loop().time() == began, "let go at once, not when its time was over"
+
+    within(work)
+
+
+def test_a_thousand_running_applications_disconnect_nobody() -> None:
+    async def work(world: World, told: Feed) -> None:
+        applications = [f"c{number}" for number in range(1000)]
+        world.instances.update(dict.fromkeys(applications, "science"))
+        world.running = dict.fromkeys(applications, 1)
+        early, late = told.listen(None), told.listen(None)
+        for stream in (early, late):
+            assert {data["id"] for kind, data in await heard(stream, 1001) if kind == "progress"} == set(applications)
+        world.running = dict.fromkeys(applications, 2)
+        await asyncio.sleep(3)
+        for stream in (early, late):
+            assert {data["updated_ms"] for _, data in await heard(stream, 1000)} == {2}
+
+    within(work)
+
+
+def test_of_what_a_slow_page_has_not_read_of_an_application_it_gets_the_last() -> None:
+    async def work(world: World, told: Feed) -> None:
+        stream = told.listen(None)
+        await heard(stream, 1)
+        for number in range(2 * feed._MOST_WAITING_EVENTS):
             world.running = {"b1": number}
             await told._tell_of(set())
-        assert len([written async for written in stream]) < feed._MOST_WAITING_EVENTS
+        assert await heard(stream, 1) == [("progress", {"id": "b1", "updated_ms": number})]
+        world.running = {"b1": -1}
+        assert await heard(stream, 1) == [("progress", {"id": "b1", "updated_ms": -1})]
 
     within(work)
 

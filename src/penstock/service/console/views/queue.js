@@ -26,13 +26,18 @@ export default async function queue(view, { signal, keys, go, live }) {
     whole,
     empty,
   );
-  function draw({ items, capacity, used }) {
+  // An event has the first of a long queue, and how many there are.
+  function draw({ items, waiting = items.length, capacity, used }) {
     const bar = (kind, most, shown) =>
       h("span", {}, `of ${shown(most)} promised`, meter(used[kind], most, "in use"));
     fill(
       overview,
       figures(
-        ["Waiting", format.count(items.length)],
+        [
+          "Waiting",
+          format.count(waiting),
+          waiting > items.length ? `the first ${format.count(items.length)} are shown` : null,
+        ],
         ["Cores", format.count(used.cores), bar("cores", capacity.promisable_cores, format.count)],
         ["Memory", format.size(used.memory_bytes), bar("memory_bytes", capacity.memory_bytes, format.size)],
       ),
