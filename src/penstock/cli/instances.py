@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Optional
 from urllib.parse import quote
 
@@ -16,12 +16,14 @@ from penstock.cli.server import server
 from penstock.engine.engine import Engine
 from penstock.engine.instances import Instance, Quota
 from penstock.engine.webhooks import shown_secret
+from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
 
 app = typer.Typer(no_args_is_help=True, help="Instances: shares of the machine, with weights and quotas.")
 
 Name = Annotated[str, typer.Argument(help="The instance.")]
-Count = Optional[int]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+Bound = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+NO_BOUND = "none"
 
 
 @app.command("list")
@@ -46,22 +48,45 @@ def listing(as_json: options.Json = False) -> None:
 def put(
     name: Name,
     *,
-    weight: Annotated[float, typer.Option(help="Its share against the others' where all want more.")] = 1.0,
-    cores: Annotated[Count, typer.Option(help="The most cores at once, drivers included.")] = None,
-    memory: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="The most memory at once, overheads included: 64g."),
+    weight: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Its share against the others' where all want more; 1 for a new instance."),
     ] = None,
-    running: Annotated[Count, typer.Option(help="The most clusters at once.")] = None,
-    waiting: Annotated[Count, typer.Option(help="The most applications in its queue; more are refused.")] = None,
+    cores: Annotated[Bound, typer.Option(help="The most cores at once, drivers included; “none” for no bound.")] = None,
+    memory: Annotated[
+        Bound, typer.Option(help="The most memory at once, overheads included: 64g; “none” for no bound.")
+    ] = None,
+    running: Annotated[Bound, typer.Option(help="The most clusters at once; “none” for no bound.")] = None,
+    waiting: Annotated[
+        Bound, typer.Option(help="The most applications in its queue; more are refused. “none” for no bound.")
+    ] = None,
 ) -> None:
-    """Make an instance, or change it to be so; what is left out is without bound. What runs goes on."""
-    quota = Quota(cores, options.memory(memory, "--memory"), running, waiting)
+    """Make an instance, or change one: its weight and quotas that are not named stay. What runs goes on."""
+    named: dict[str, int | None] = {}
+    for part, text in {"cores": cores, "running": running, "waiting": waiting}.items():
+        if text is not None:
+            named[part] = None if text == NO_BOUND else _whole(text, f"--{part}")
+    if memory is not None:
+        named["memory_bytes"] = None if memory == NO_BOUND else options.memory(memory, "--memory")
+
+    def changed(found: Instance) -> Instance:
+        return replace(
+            found, weight=found.weight if weight is None else weight, quota=replace(found.quota, **named)
+        )
+
     if server():
-        _call("PUT", f"/v1/instances/{quote(name, safe='')}", {"weight": weight, "quota": asdict(quota)})
+        found = next((one for one in _remote_instances() if one["name"] == name), None)
+        before = Instance(name, found["weight"], Quota(**found["quota"])) if found else Instance(name)
+        kept = changed(before)
+        body = {"weight": kept.weight, "quota": asdict(kept.quota)}
+        _call("PUT", f"/v1/instances/{quote(name, safe='')}", body)
     else:
-        _engine().put_instance(Instance(name, weight, quota))
-    typer.echo(f"{name} has weight {weight:g}")
+        engine = _engine()
+        try:
+            kept = engine.change_instance(name, changed)
+        except NotFound:
+            kept = engine.put_instance(changed(Instance(name)))
+    typer.echo(f"{name} has weight {kept.weight:g}, {_bounds(kept.quota)}")
 
 
 @app.command()
@@ -109,6 +134,21 @@ def queue(
         reason = place["reason"]["message"] if place["reason"] else "it starts now"
         table.add_row(str(place["position"]), place["id"], place["instance"], Text(reason))
     Console().print(table if found else "Nobody waits")
+
+
+def _whole(text: str, option: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise InvalidInput(f"{option} {text} is not understood", why="it should be a whole number", fix=f"{option} 4")
+    return int(text)
+
+
+def _bounds(quota: Quota) -> str:
+    memory = None if quota.memory_bytes is None else f"{size(quota.memory_bytes)} of memory"
+    counts = [
+        None if most is None else f"{most} {what}"
+        for what, most in (("cores", quota.cores), ("running", quota.running), ("waiting", quota.waiting))
+    ]
+    return "at most " + ", ".join(filter(None, [memory, *counts])) if any([memory, *counts]) else "no quotas"
 
 
 def _local_instances() -> list[dict[str, Any]]:

@@ -1,0 +1,84 @@
+"""`penstock instance set` changes what is named, here and through a service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import instances
+from penstock.engine.instances import Instance, Quota, checked
+from penstock.errors import InvalidInput, NotFound
+
+GIB = 1 << 30
+BEFORE = Instance("team-a", 2.0, Quota(cores=8, memory_bytes=64 * GIB, running=4, waiting=0), {"kept": 1})
+
+
+class Here:
+    """The engine of this home, as far as the commands use it."""
+
+    def __init__(self) -> None:
+        self.instances = {"team-a": BEFORE}
+
+    def change_instance(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
+        if name not in self.instances:
+            raise NotFound(f"There is no instance {name}")
+        self.instances[name] = checked(change(self.instances[name]))
+        return self.instances[name]
+
+    def put_instance(self, instance: Instance) -> Instance:
+        self.instances[instance.name] = checked(instance)
+        return instance
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The same engine, reached through a service."""
+        if method == "GET":
+            return {"items": [one.to_json() for one in self.instances.values()]}
+        name = path.rpartition("/")[2]
+        assert body is not None
+        attributes = self.instances[name].attributes if name in self.instances else {}
+        return self.put_instance(Instance(name, body["weight"], Quota(**body["quota"]), attributes)).to_json()
+
+
+@pytest.fixture(params=["here", "through a service"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Here:
+    here = Here()
+    monkeypatch.setattr(instances, "server", lambda: None if request.param == "here" else "http://127.0.0.1:1")
+    monkeypatch.setattr(instances, "_engine", lambda: here)
+    monkeypatch.setattr(instances, "_call", here.call)
+    return here
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(instances.app, ["set", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_quota_that_is_not_named_survives_a_change_of_another(engine: Here) -> None:
+    run("team-a", "--running", "6")
+    assert engine.instances["team-a"] == Instance(
+        "team-a", 2.0, Quota(cores=8, memory_bytes=64 * GIB, running=6, waiting=0), {"kept": 1}
+    )
+    run("team-a", "--weight", "3", "--memory", "1g")
+    assert engine.instances["team-a"].weight == 3.0
+    assert engine.instances["team-a"].quota == Quota(cores=8, memory_bytes=GIB, running=6, waiting=0)
+
+
+def test_a_quota_is_taken_away_by_name(engine: Here) -> None:
+    run("team-a", "--running", "none", "--memory", "none")
+    assert engine.instances["team-a"].quota == Quota(cores=8, waiting=0)
+
+
+def test_a_new_instance_has_weight_one_and_the_quotas_that_are_named(engine: Here) -> None:
+    run("team-b", "--cores", "2")
+    assert engine.instances["team-b"] == Instance("team-b", 1.0, Quota(cores=2))
+
+
+def test_what_is_no_number_is_refused_and_changes_nothing(engine: Here) -> None:
+    for bound in ("many", "-1", "1.5", "²"):
+        with pytest.raises(InvalidInput):
+            run("team-a", f"--running={bound}")
+    assert engine.instances["team-a"] == BEFORE
