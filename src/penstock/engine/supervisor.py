@@ -24,7 +24,7 @@ from penstock.engine.claims import Claim
 from penstock.engine.lifecycle import Event, Instruction
 from penstock.engine.records import CONNECTION_LOST, Records
 from penstock.engine.rows import now
-from penstock.errors import PenstockError
+from penstock.errors import CatalogError, PenstockError
 
 OnChange = Callable[[Application, "Observation | None"], None]
 Beside = Callable[[Application, Callable[[PenstockError], None]], contextlib.AbstractContextManager[object]]
@@ -36,7 +36,7 @@ _LONG_POLL_SECONDS = 0.3
 _QUEUE_POLL_SECONDS = 2.0
 _CLAIM_SECONDS = 5.0
 _DATABASE_ATTEMPTS = 5
-_DATABASE_PAUSE_SECONDS = 1.0
+_DATABASE_PAUSES_SECONDS = (1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _ERROR_TAIL_BYTES = 16_384
 
 
@@ -47,7 +47,8 @@ class Supervisor:
     `check` is called beside the starting cluster, so that it costs no time: what it raises ends the application.
     `beside` is entered when the cluster was launched, or found running, and left when its processes are gone; what it
     is given ends the application with that reason.
-    `restore` is called when the database went away; it returns when it is back, or raises.
+    `restore` is called when the database went away; it returns when it is back. While it raises `CatalogError`, it is
+    called again for a minute.
 
     `stop` and `insist` may be called from a signal handler or another thread.
     """
@@ -101,11 +102,20 @@ class Supervisor:
                 # The cluster goes on meanwhile, and everything that was done is done: this is a resumption like any.
                 with contextlib.suppress(*CONNECTION_LOST):
                     return self._run(application_id, on_change)
-                time.sleep(_DATABASE_PAUSE_SECONDS)
-                self._restore()
+                self._await_database()
             return self._run(application_id, on_change)
         finally:
             self._leave()
+
+    def _await_database(self) -> None:
+        """Raise `CatalogError` where the database does not answer within a minute: a server that is started again, or
+        fails over, takes its time."""
+        for pause in _DATABASE_PAUSES_SECONDS:
+            time.sleep(pause)
+            with contextlib.suppress(CatalogError):
+                self._restore()
+                return
+        self._restore()
 
     def _run(self, application_id: str, on_change: OnChange) -> Application:
         with self._records.claim(application_id, wait_seconds=_CLAIM_SECONDS) as claim:
