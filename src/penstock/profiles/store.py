@@ -51,13 +51,6 @@ _COMMIT = (
         ATOMIC_COMMITS,
     ),
     Setting(
-        "spark.sql.extensions",
-        "io.penstock.fs.commit.CommitExtension",
-        "Spark drops a table that saveAsTable overwrites before it runs the query, which may fail; so it is kept until "
-        "the new rows are committed",
-        ATOMIC_COMMITS,
-    ),
-    Setting(
         S3A + "committer.magic.track.commits.in.memory.enabled",
         "true",
         "What completes an upload stays in the executor's memory until its task ends, instead of in two objects for "
@@ -126,10 +119,12 @@ _READ = (
     ),
     Setting(
         "spark.sql.extensions",
-        "io.penstock.fs.scan.ScanExtension",
+        "io.penstock.fs.scan.ScanExtension,io.penstock.fs.commit.CommitExtension",
         "Each Parquet file that a task opens costs a HEAD in Spark, for what the driver's listing told already; told "
-        "again to the file system it costs none: a file whose pages are near is read without a request",
-        f"{_GUIDE}, 'What is asked for'",
+        "again to the file system it costs none: a file whose pages are near is read without a request. And Spark "
+        "drops a table that saveAsTable overwrites before it runs the query, which may fail: it is kept until the new "
+        "rows are committed",
+        f"{_GUIDE}, 'What is asked for' and 'Commits'",
     ),
     Setting(
         "spark.sql.sources.parallelPartitionDiscovery.parallelism",
