@@ -1,6 +1,9 @@
 // Speaking to the service: JSON, problems, streams. The token stays in this tab and goes into a header only.
 
 const KEEP = "penstock.token";
+const LAST = "penstock.last-token";
+const LINKS = "penstock.used-links";
+const MOST_LINKS = 100;
 
 class Problem extends Error {
   /** `problem`, `why`, `fix` as everywhere in Penstock; `status` 0 where the service was not reached. */
@@ -14,17 +17,65 @@ export function token() {
   return sessionStorage.getItem(KEEP);
 }
 
-/** A link that `penstock serve` prints has the token behind `#token=`, which no server ever sees; it does not stay there. */
-export function takeTokenFromAddress() {
+/**
+ * The token of the link that led here, or null. `penstock serve` prints a link that has one behind `#token=`, which no
+ * server ever sees; it does not stay there. Anybody can make such a link, with a token of their own: see `Link`.
+ */
+export async function takeLink() {
   const found = /^#token=(.+)$/.exec(location.hash);
-  if (!found) return;
-  useToken(decodeURIComponent(found[1]));
+  if (!found) return null;
   history.replaceState(null, "", location.pathname);
+  const offered = decodeURIComponent(found[1]);
+  return new Link(offered, await digest(offered));
 }
 
-export function useToken(value) {
-  if (value) sessionStorage.setItem(KEEP, value);
-  else sessionStorage.removeItem(KEEP);
+/** A link is good for signing in once; what it replaces, or replaced in another tab, is given up only when asked. */
+class Link {
+  #token;
+  #mark;
+
+  constructor(offered, mark) {
+    this.#token = offered;
+    this.#mark = mark;
+  }
+
+  get isPresent() {
+    return token() === this.#token;
+  }
+
+  get wasUsed() {
+    return usedLinks().includes(this.#mark);
+  }
+
+  get replacesAnother() {
+    const last = localStorage.getItem(LAST);
+    return token() !== null || this.#mark === null || (last !== null && last !== this.#mark);
+  }
+
+  use() {
+    if (this.#mark !== null)
+      localStorage.setItem(LINKS, JSON.stringify([this.#mark, ...usedLinks()].slice(0, MOST_LINKS)));
+    useToken(this.#token);
+  }
+}
+
+function usedLinks() {
+  return JSON.parse(localStorage.getItem(LINKS) ?? "[]");
+}
+
+/** By which a token is known again; null where the browser has no digests: over http from another machine. */
+async function digest(text) {
+  if (!globalThis.crypto?.subtle) return null;
+  const bytes = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export async function useToken(value) {
+  if (!value) return sessionStorage.removeItem(KEEP);
+  sessionStorage.setItem(KEEP, value);
+  const mark = await digest(value);
+  if (mark !== null) localStorage.setItem(LAST, mark);
+  return undefined;
 }
 
 /** `listeners` of an answer 401, wherever it comes: the page asks for a token then. */

@@ -1,11 +1,11 @@
 // The page: which view an address means, the navigation around it, and signing in.
 
-import { get, takeTokenFromAddress, token, unauthorized, useToken } from "./api.js";
+import { get, takeLink, token, unauthorized, useToken } from "./api.js";
 import { h, fill } from "./dom.js";
 import { Keys, helpDialog } from "./keys.js";
 import { live } from "./live.js";
 import { palette } from "./palette.js";
-import { button, trouble } from "./parts.js";
+import { button, confirm, trouble } from "./parts.js";
 import { chosenScheme, nextScheme } from "./scheme.js";
 import signIn from "./views/signin.js";
 import application from "./views/application.js";
@@ -152,8 +152,30 @@ function signOut() {
   location.reload();
 }
 
-async function start() {
-  if (!token()) return signIn(nav, main, start);
+/** A stranger's link would have the visitor work, and give secrets away, in the stranger's name. */
+function confirmed() {
+  return new Promise((answer) => {
+    const asked = confirm(
+      "Sign in with the token of this link?",
+      "This browser has used another token. Whoever made the link sees what you do with its token: go on only if that " +
+        "was you, or somebody you trust.",
+      "Sign in with it",
+      () => answer(true),
+    );
+    asked.addEventListener("close", () => answer(false));
+  });
+}
+
+async function arrive() {
+  const link = await takeLink();
+  let note = "";
+  if (link?.wasUsed && !link.isPresent) note = "This link was used before: each signs in once.";
+  else if (link && !link.isPresent && (!link.replacesAnother || (await confirmed()))) link.use();
+  return start(note);
+}
+
+async function start(note = "") {
+  if (!token()) return signIn(nav, main, start, note);
   try {
     self = await get("v1/self");
   } catch (error) {
@@ -181,5 +203,4 @@ unauthorized.addEventListener("401", () => {
   }
 });
 
-takeTokenFromAddress();
-start();
+arrive();

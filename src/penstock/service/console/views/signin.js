@@ -4,7 +4,8 @@ import { get, useToken } from "../api.js";
 import { h, fill } from "../dom.js";
 import { trouble } from "../parts.js";
 
-export default function signIn(nav, main, then) {
+/** `note` says why somebody who did not expect it is asked. */
+export default function signIn(nav, main, then, note = "") {
   document.body.classList.add("signing-in");
   fill(nav);
   const problem = h("div");
@@ -36,6 +37,7 @@ export default function signIn(nav, main, then) {
     },
     h("img", { src: "console/icon.svg", alt: "", width: 44, height: 44 }),
     h("h1", {}, "Penstock"),
+    note ? h("p", { role: "status" }, note) : null,
     h(
       "label",
       { class: "field" },
