@@ -13,6 +13,7 @@ from typing import Any
 from penstock.clusters import jvm, keeper, trust
 from penstock.clusters.base import Launch
 from penstock.profiles.scratch import MEMORY
+from penstock.profiles.secrets import REDACTION
 
 BUILT_IN = "spark-internal"
 """As an application's file: its main class is on every cluster's class path already (Spark's own word for it)."""
@@ -94,6 +95,8 @@ def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> 
         "spark.local.dir": str(directory / "scratch"),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (directory / "artefacts" / "events").as_uri(),
+        # Also where a program's Java options name another: what is not set here, they decide.
+        "spark.redaction.regex": REDACTION,
         "spark.authenticate": "true",
         "spark.authenticate.secret": secrets.token_hex(32),
     }

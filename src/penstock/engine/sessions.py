@@ -28,8 +28,6 @@ _OWN_SETTINGS = (
     "spark.connect.grpc.binding.",
     "spark.connect.authenticate.",
     "spark.connect.session.manager.defaultSessionTimeout",
-    # The token is a setting of the driver's context, which Spark shows redacted by this.
-    "spark.redaction.",
 )
 
 

@@ -23,6 +23,7 @@ _SECRET_NAME = re.compile(r"(?i)(secret|password|passwd|token|private_?key|acces
 _KEY = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,254}")
 _MOST_PRIORITY = 100
 _MOST_WEBHOOKS = 5
+_JAVA_OPTIONS = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -82,9 +83,15 @@ def _check_size(spec: ApplicationSpec) -> None:
 
 
 def _check_environment(spec: ApplicationSpec) -> None:
-    for name in spec.environment:
+    for name, value in spec.environment.items():
         if not _VARIABLE.fullmatch(name):
             raise InvalidInput(f"“{name}” cannot be an environment variable's name", fix="--env NAME=VALUE")
+        if name in _JAVA_OPTIONS and "-Dspark." in value:
+            raise InvalidInput(
+                f"The environment variable {name} holds a Spark setting",
+                why="Java would read it past all checks of settings",
+                fix="--conf spark.NAME=VALUE",
+            )
         if _SECRET_NAME.search(name):
             raise InvalidInput(
                 f"The environment variable {name} looks like a secret",

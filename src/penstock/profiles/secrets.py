@@ -13,7 +13,16 @@ _SECRET_NAME = re.compile(
     r"|encryption[._-]key|private[._-]?key|api[._-]?key|client[._-]?secret|account[._-]key([._].*)?)$"
 )
 
-# Names of Kubernetes objects, and of keys inside them.
+REDACTION = (
+    r"(?i)secret|passw(or)?d|passphrase|token|access[._-]?key|account[._-]key|private[._-]?key|api[._-]?key"
+    r"|encryption[._-]key|://[^/\s:@]+:[^/\s@]+@"
+)
+"""`spark.redaction.regex` of every cluster: Spark hides a value where this is found in its name or in the value.
+
+Spark's own pattern, and the names and addresses that are refused as settings: a program can still set them itself.
+"""
+
+# Names of Kubernetes objects, and of keys inside them: `owned` refuses them, and says better why.
 _NAMES_ONLY = re.compile(
     r"spark\.kubernetes\.(.*\.secrets?\.|.*secretKeyRef\.|kerberos\.|container\.image\.pullSecrets)"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.clusters import plan
 from penstock.clusters.base import Launch
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.errors import MissingRequirement
+from penstock.profiles.secrets import REDACTION
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 1 << 30), 3)
 DIRECTORY = Path("/home/jürgen o'hara/applications/app-1")
@@ -55,6 +57,12 @@ def test_each_cluster_has_a_secret_of_its_own_and_no_command_shows_it(planned: d
     one, other = (plan.settings(DIRECTORY, launch())["spark.authenticate.secret"] for _ in range(2))
     assert one != other
     assert not any("authenticate.secret" in part for part in (*planned["driver"], *planned["executor"]))
+
+
+def test_the_engine_says_what_spark_hides_whatever_a_launch_says() -> None:
+    wanted = launch()
+    thiefs = replace(wanted, settings={**wanted.settings, "spark.redaction.regex": "(?!)"})
+    assert plan.settings(DIRECTORY, thiefs)["spark.redaction.regex"] == REDACTION
 
 
 def test_the_drivers_python_keeps_its_own_standard_error(tmp_path: Path) -> None:

@@ -135,7 +135,6 @@ def test_an_idle_time_nobody_can_mean_is_refused(applications: Applications, sec
     [
         {"spark.connect.grpc.binding.address": "0.0.0.0"},  # noqa: S104
         {"spark.connect.authenticate.token": "mine"},
-        {"spark.redaction.regex": "nothing"},
     ],
 )
 def test_what_guards_a_session_cannot_be_set(applications: Applications, setting: dict[str, str]) -> None:

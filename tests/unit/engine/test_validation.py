@@ -42,6 +42,8 @@ def test_paths_become_absolute(script: Path, monkeypatch: pytest.MonkeyPatch) ->
         {"time_limit_seconds": 0},
         {"main_class": "a.B"},
         {"environment": {"DB_PASSWORD": "x"}},
+        {"environment": {"JAVA_TOOL_OPTIONS": "-Xlog -Dspark.kubernetes.executor.secrets.neighbours=/mnt"}},
+        {"environment": {"_JAVA_OPTIONS": "-Dspark.redaction.regex=nothing"}},
         {"environment": {"NO SUCH": "x"}},
         {"application": "/etc/hostname"},
         {"priority": 101},

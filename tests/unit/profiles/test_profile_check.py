@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput
-from penstock.profiles import catalogue
+from penstock.profiles import catalogue, owned
 from penstock.profiles.check import check, refuse
 from penstock.profiles.known import Registry, bundled
 from penstock.profiles.layers import resolve
 from penstock.profiles.problems import Problem, Severity
-from penstock.profiles.secrets import is_secret
+from penstock.profiles.secrets import REDACTION, is_secret
 from tests.unit.profiles.profile_sizes import LAPTOP
 
 KNOWN = Registry.of(
@@ -254,6 +256,96 @@ def test_a_secret_is_refused_and_never_repeated(key: str, value: str) -> None:
 )
 def test_a_reference_to_a_secret_is_not_one(key: str, value: str) -> None:
     assert not is_secret(key, value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.redaction.regex",
+        "spark.redaction.string.regex",
+        "spark.authenticate.secret.file",
+        "spark.authenticate.secret.driver.file",
+    ],
+)
+def test_an_application_cannot_have_the_engines_secrets_shown_or_replaced(key: str) -> None:
+    assert "cannot be set" in the_error(key, "(?!)").problem
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("driver.secrets.neighbours-lake", "/mnt/stolen"),
+        ("executor.secrets.neighbours-lake", "/mnt/stolen"),
+        ("driver.secretKeyRef.STOLEN", "neighbours-lake:credentials"),
+        ("executor.secretKeyRef.STOLEN", "neighbours-lake:credentials"),
+        ("driver.podTemplateFile", "s3a://lake/pod.yaml"),
+        ("executor.podTemplateFile", "s3a://lake/pod.yaml"),
+        ("executor.podTemplateContainerName", "x"),
+        ("executor.volumes.hostPath.root.mount.path", "/host"),
+        ("executor.volumes.persistentVolumeClaim.theirs.options.claimName", "neighbours-claim"),
+        ("hadoop.configMapName", "neighbours-settings"),
+        ("kerberos.tokenSecret.name", "neighbours-ticket"),
+        ("authenticate.serviceAccountName", "administrator"),
+        ("authenticate.driver.serviceAccountName", "administrator"),
+        ("authenticate.executor.serviceAccountName", "administrator"),
+        ("authenticate.oauthTokenFile", "/etc/penstock/key"),
+        ("namespace", "kube-system"),
+        ("container.image", "evil.example/spark"),
+        ("container.image.pullSecrets", "neighbours-registry"),
+        ("executor.container.image", "evil.example/spark"),
+        ("executor.annotation.iam.amazonaws.com/role", "neighbour"),
+        ("executor.label.app", "neighbour"),
+        ("executor.node.selector.dedicated", "neighbour"),
+        ("node.selector.dedicated", "neighbour"),
+        ("executor.pod.featureSteps", "evil.Step"),
+        ("executor.scheduler.name", "evil"),
+        ("executor.deleteOnTermination", "false"),
+        ("local.dirs.tmpfs", "true"),
+        ("executor.limit.cores", "64"),
+        ("memoryOverheadFactor", "0.9"),
+        ("madeUpByNobody", "1"),
+    ],
+)
+def test_a_pod_cannot_be_made_to_read_or_to_be_what_belongs_to_a_neighbour(part: str, value: str) -> None:
+    found = problems(f"spark.kubernetes.{part}", value)
+    assert [problem for problem in found if problem.severity is Severity.ERROR and problem.why and problem.fix]
+
+
+@pytest.mark.parametrize("key", owned.USERS_OF_KUBERNETES)
+def test_when_executors_are_asked_for_is_the_users_to_say(key: str) -> None:
+    assert problems(key, "10") == []
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "spark.authenticate.secret",
+        "spark.connect.authenticate.token",
+        "javax.jdo.option.ConnectionPassword",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.session.token",
+        "spark.hadoop.fs.s3a.encryption.key",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "fs.azure.account.key",
+        "a.private.key",
+        "an.api-key",
+        "its.passphrase",
+        "its.passwd",
+        "postgresql://penstock:hunter2@db.example/penstock",
+    ],
+)
+def test_spark_is_told_to_hide_whatever_secrets_are_called_here(shown: str) -> None:
+    assert re.search(REDACTION, shown)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["spark.sql.shuffle.partitions", "spark.hadoop.fs.s3a.aws.credentials.provider", "s3a://lake/a:b@c", *BENEATH],
+)
+def test_spark_hides_nothing_else(shown: str) -> None:
+    assert not re.search(REDACTION, shown)
 
 
 def test_several_errors_are_told_at_once() -> None:

@@ -13,6 +13,7 @@ from penstock.clusters.plan import BUILT_IN
 from penstock.lake.base import Lake
 from penstock.profiles.cache import PREFIX as CACHE
 from penstock.profiles.scratch import MEMORY
+from penstock.profiles.secrets import REDACTION
 
 _K8S = "spark.kubernetes."
 
@@ -77,6 +78,8 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
         "spark.local.dir": str(places.SCRATCH),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (places.ARTEFACTS / "events").as_uri(),
+        # Also where a program's Java options name another: what is not set here, they decide.
+        "spark.redaction.regex": REDACTION,
         "spark.authenticate": "true",
         "spark.authenticate.secret.file": str(places.KEYS / places.AUTHENTICATION),
         f"{_K8S}namespace": target.namespace,

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.clusters import jvm
 from penstock.clusters.kubernetes import localfiles, manifest, plan
 from penstock.clusters.kubernetes.target import CacheTier, Scratch
+from penstock.profiles.secrets import REDACTION
 from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, launch
 
 
@@ -37,6 +38,12 @@ def test_executors_are_asked_of_spark_in_the_same_terms() -> None:
     assert settings["spark.kubernetes.executor.request.cores"] == "1000m"
     assert settings["spark.kubernetes.executor.limit.cores"] == "2"
     assert settings["spark.executor.instances"] == "3"
+
+
+def test_the_engine_says_what_spark_hides_whatever_a_launch_says() -> None:
+    wanted = launch()
+    thiefs = replace(wanted, settings={**wanted.settings, "spark.redaction.regex": "(?!)"})
+    assert plan.settings(TARGET, thiefs)["spark.redaction.regex"] == REDACTION
 
 
 def test_scratch_in_memory_is_part_of_an_executors_memory_and_of_no_drivers() -> None:
