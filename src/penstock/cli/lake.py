@@ -123,6 +123,8 @@ def show(
         "authorities": wanted.ca_file or "the public ones",
         "applications": _given(wanted),
     }
+    if wanted.scope is not None:
+        rows["made"] = f"from keys in a request body, for the queue {wanted.scope.queue or '(none any more)'}"
     typer.echo(wanted.name)
     for label, value in rows.items():
         typer.echo(f"  {label:<13} {value}")

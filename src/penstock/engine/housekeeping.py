@@ -10,8 +10,9 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from datetime import datetime, timezone
 
-from penstock.engine import keylakes, uploads
+from penstock.engine import uploads
 from penstock.engine.engine import Engine
 from penstock.engine.records import CONNECTION_LOST
 from penstock.engine.retention import Pruned, Retention
@@ -24,6 +25,8 @@ _FIRST_SECONDS = 300.0
 """After the start, which has enough to do."""
 
 _EVERY_SECONDS = 3600.0
+
+_EVER = datetime.min.replace(tzinfo=timezone.utc)
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +57,10 @@ class Housekeeping:
         named = self._engine.mentioned(uploads.pattern(self._engine.uploads))
         self._engine.copies.sweep(named, at=now(), kept=self._retention.unused)
         swept = []
-        for lake in Lakes(self._engine.home).all():
+        # A credential-scoped lake has the same objects as its original.
+        for lake in Lakes(self._engine.home).shared():
             store = local.store_of(self._engine.home, lake)
-            # None is started for it, and one that was made for keys has the same objects as its original.
-            if keylakes.original(lake.name) or (store is not None and not store.ready()):
+            if store is not None and not store.ready():  # none is started for it
                 continue
             try:
                 swept += self._sweep(lake.name, named)
@@ -74,25 +77,25 @@ class Housekeeping:
         return unused
 
     def sweep_lakes(self) -> list[str]:
-        """Forget lakes that were made for keys, and the keys, where no application has used them for a while and no
-        instance refers to them; tells their names. What they opened stays, and is open to its own lake's keys.
+        """Forget lakes that were made from submitted keys, and the keys, once the applications that use them have ended
+        and no queue has them as its home; returns their names. Their objects stay, open to the original lake's keys.
 
-        Only what was unused already at the last look: somebody may be about to submit with these keys.
+        Only those unused already at the last look: somebody may be about to submit with these keys.
         """
-        at = now()
-        used = self._engine.lakes_in_use(at - self._retention.unused)
+        used = self._engine.lakes_in_use(now())
         homes = json.dumps([dict(instance.attributes) for instance in self._engine.instances()])
         lakes = Lakes(self._engine.home)
         unused = {
             lake.name
             for lake in lakes.all()
-            if keylakes.original(lake.name) and lake.name not in used and f'"{lake.name}"' not in homes
+            if lake.scope is not None and lake.name not in used and f'"{lake.name}"' not in homes
         }
         swept = sorted(unused & self._seen_unused)
         for name in swept:
             lakes.remove(name)
             _log.info("the lake %s and its keys were forgotten: nobody used it", name)
         self._seen_unused = unused
+        lakes.forget_originals(but=self._engine.lakes_in_use(_EVER))
         return swept
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from penstock.clusters.base import ClusterBackend
-from penstock.engine import keylakes
 from penstock.engine.application import Application
 from penstock.engine.artefacts import Archive, checked_name, is_of_attempt, of_attempt
 from penstock.engine.ledger import Ledger
@@ -124,12 +123,6 @@ class Outputs(Ledger):
 
     def _archive(self, application: Application) -> Archive:
         def open_store() -> ObjectStore:
-            try:
-                return self.store(application.spec.lake)
-            except NotFound:
-                # One that was made for its keys is forgotten some time after it; the place is still its original's.
-                if not (original := keylakes.original(application.spec.lake or "")):
-                    raise
-                return self.store(original)
+            return self.store(Lakes(self.home).kept_in(application.spec.lake))
 
         return Archive(self.home, application.id, application.summary or {}, open_store)

@@ -53,6 +53,17 @@ class Sts:
     policy of its own, and take DeleteObject."""
 
 
+@dataclass(frozen=True)
+class CredentialScope:
+    """Marks a lake that was made from keys in a request body: the place of the lake `original`, opened by these keys.
+
+    Only `queue`, whose submission brought the keys, may use it. None is no queue: nobody may name it any more.
+    """
+
+    original: str
+    queue: str | None
+
+
 NO_CREDENTIALS = "none"
 """The reference of a lake that asks for none."""
 
@@ -82,6 +93,8 @@ class Lake:
     """Certificates in PEM of the authorities that vouch for the endpoints, beside the public ones."""
     directories_linger: bool = False
     """Whether its store goes on listing a directory for a while after the last object in it was deleted (SeaweedFS)."""
+    scope: CredentialScope | None = None
+    """None: an administrator registered it, and everybody may use it."""
 
     @property
     def is_s3(self) -> bool:
@@ -116,11 +129,12 @@ class Lake:
     def from_json(value: Mapping[str, Any]) -> Lake:
         """What `as_json` made, of this release or a later one: what that one says besides is left out."""
         known = {field.name: value[field.name] for field in fields(Lake) if field.name in value}
-        hdfs, sts = value.get("hdfs"), value.get("sts")
+        hdfs, sts, scope = value.get("hdfs"), value.get("sts"), value.get("scope")
         made = {
             "endpoints": tuple(value["endpoints"]),
             "hdfs": HdfsClient(**hdfs) if hdfs else None,
             "sts": Sts(**sts) if sts else None,
+            "scope": CredentialScope(scope["original"], scope["queue"]) if scope else None,
         }
         return Lake(**{**known, **made})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -27,8 +27,11 @@ _SHORTEST_SECONDS, _LONGEST_SECONDS = 10, 12 * 3600
 
 @dataclass(frozen=True)
 class _Registered:
+    """`forgotten` maps a credential-scoped lake that has ended to its original."""
+
     lakes: dict[str, Lake]
     default: str | None
+    forgotten: dict[str, str]
 
 
 class Lakes:
@@ -40,6 +43,16 @@ class Lakes:
 
     def all(self) -> list[Lake]:
         return sorted(self._read().lakes.values(), key=lambda lake: lake.name)
+
+    def shared(self) -> list[Lake]:
+        """The lakes that an administrator registered: all but those made from keys in request bodies."""
+        return [lake for lake in self.all() if lake.scope is None]
+
+    def kept_in(self, name: str | None) -> str | None:
+        """The lake that holds what an application of this lake left: the original of a credential-scoped lake that has
+        ended, else the lake itself."""
+        registered = self._read()
+        return name if name is None or name in registered.lakes else registered.forgotten.get(name, name)
 
     def default(self) -> str | None:
         return self._read().default
@@ -55,16 +68,18 @@ class Lakes:
                 fix="penstock lake up, or penstock lake add NAME --endpoint URL --bucket BUCKET",
             )
         if wanted not in registered.lakes:
-            known = ", ".join(sorted(registered.lakes)) or "none"
-            raise NotFound(
-                f"There is no lake “{wanted}”",
-                why=f"known lakes: {known}",
-                fix="penstock lake list shows them; penstock lake add adds one",
-            )
+            raise _unknown(wanted, registered)
         return registered.lakes[wanted]
 
+    def require_usable(self, name: str | None, may: Callable[[str], bool]) -> None:
+        """Raise `NotFound`, as for an unknown lake, where it was made from the keys of a queue that `may` refuses."""
+        registered = self._read()
+        lake = registered.lakes.get(name or "")
+        if lake is not None and lake.scope is not None and (lake.scope.queue is None or not may(lake.scope.queue)):
+            raise _unknown(lake.name, registered)
+
     def add(self, lake: Lake, credentials: Credentials | None = None) -> Lake:
-        """Store a lake, replacing one of the same name; the first becomes the default.
+        """Store a lake, replacing one of the same name; the first shared one becomes the default.
 
         Given `credentials`, they go to the private credentials file and the lake refers to them there.
         """
@@ -74,7 +89,9 @@ class Lakes:
                 secrets.CredentialsFile(self._home).put(lake.name, credentials)
                 lake = replace(lake, credentials=f"file:{lake.name}")
             registered.lakes[lake.name] = lake
-            self._write(replace(registered, default=registered.default or lake.name))
+            registered.forgotten.pop(lake.name, None)
+            usual = lake.name if lake.scope is None else None
+            self._write(replace(registered, default=registered.default or usual))
         return lake
 
     def remove(self, name: str) -> None:
@@ -82,17 +99,32 @@ class Lakes:
         with self._changing() as registered:
             if name not in registered.lakes:
                 self.get(name)
-            del registered.lakes[name]
-            left = sorted(registered.lakes)
+            if scope := registered.lakes.pop(name).scope:
+                registered.forgotten[name] = scope.original
+            left = sorted(lake.name for lake in registered.lakes.values() if lake.scope is None)
             default = registered.default if registered.default in left else next(iter(left), None)
-            self._write(_Registered(registered.lakes, default))
+            self._write(replace(registered, default=default))
             # Last: killed in between, an unused secret in a private file is better than a lake that lost its own.
             secrets.CredentialsFile(self._home).remove(name)
+
+    def forget_originals(self, *, but: Collection[str]) -> None:
+        """Drop what `kept_in` knows of ended lakes, but of those that applications in the records still name."""
+        if self._read().forgotten.keys() <= set(but):
+            return
+        with self._changing() as registered:
+            left = {name: original for name, original in registered.forgotten.items() if name in but}
+            self._write(replace(registered, forgotten=left))
 
     def set_default(self, name: str) -> None:
         with self._changing() as registered:
             if name not in registered.lakes:
                 self.get(name)
+            if scope := registered.lakes[name].scope:
+                raise InvalidInput(
+                    f"The lake “{name}” cannot be the default",
+                    why="it was made from the keys of one queue, and is nobody else's",
+                    fix=f"penstock lake default {scope.original}",
+                )
             self._write(replace(registered, default=name))
 
     def credentials_of(self, lake: Lake) -> Credentials:
@@ -112,10 +144,11 @@ class Lakes:
     def _read(self) -> _Registered:
         value = read_json(self._path)
         if value is None:
-            return _Registered({}, None)
+            return _Registered({}, None, {})
         try:
             lakes = {lake.name: lake for lake in map(Lake.from_json, value["lakes"])}
-            return _Registered(lakes, value["default"] if value["default"] in lakes else None)
+            default = value["default"] if value["default"] in lakes else None
+            return _Registered(lakes, default, dict(value.get("forgotten", {})))
         except (KeyError, TypeError) as error:
             raise StateError(
                 f"{self._path} is damaged",
@@ -125,7 +158,23 @@ class Lakes:
 
     def _write(self, registered: _Registered) -> None:
         lakes = [registered.lakes[name].as_json() for name in sorted(registered.lakes)]
-        write_json(self._path, {"default": registered.default, "lakes": lakes})
+        forgotten = {"forgotten": registered.forgotten} if registered.forgotten else {}
+        write_json(self._path, {"default": registered.default, "lakes": lakes, **forgotten})
+
+
+def _unknown(wanted: str, registered: _Registered) -> NotFound:
+    known = ", ".join(sorted(lake.name for lake in registered.lakes.values() if lake.scope is None)) or "none"
+    if wanted in registered.forgotten:
+        return NotFound(
+            f"There is no lake “{wanted}” any more",
+            why="it was made from keys in a request body, and ended with the last application that used them",
+            fix="submit the body with its keys again",
+        )
+    return NotFound(
+        f"There is no lake “{wanted}”",
+        why=f"known lakes: {known}",
+        fix="penstock lake list shows them; penstock lake add adds one",
+    )
 
 
 def checked(lake: Lake) -> Lake:

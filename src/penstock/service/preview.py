@@ -58,7 +58,7 @@ def of(table: Table, open_lake: Open, *, rows: int) -> dict[str, Any]:
 def opener(engine: Engine, home: Home) -> Open:
     def open_lake(location: str) -> tuple[Lake, ObjectStore]:
         bucket = location.removeprefix("s3a://").partition("/")[0]
-        named = next((lake.name for lake in Lakes(home).all() if lake.bucket == bucket), None)
+        named = next((lake.name for lake in Lakes(home).shared() if lake.bucket == bucket), None)
         return engine.lake(named), engine.store(named)
 
     return open_lake

@@ -6,6 +6,7 @@ import re
 
 from penstock.engine.application import Application, ApplicationSpec
 from penstock.errors import InvalidInput, NotFound
+from penstock.lake.registry import Lakes
 from penstock.service import guards
 from penstock.service.access import Caller, Scope
 from penstock.service.addresses import require_allowed
@@ -24,6 +25,11 @@ def submit(service: Service, caller: Caller, spec: ApplicationSpec) -> Applicati
     application = service.engine.enqueue(spec)
     guards.note(application_id=application.id)
     return application
+
+
+def require_lake(service: Service, caller: Caller, name: str | None) -> None:
+    """Raise `NotFound`, as for an unknown lake, for one made from the keys of a queue that is not the caller's."""
+    Lakes(service.home).require_usable(name, lambda queue: caller.may(Scope.SUBMIT, queue))
 
 
 def checked_key(text: str | None) -> str | None:

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from penstock.engine import engine as module
+from penstock.engine import keylakes
 from penstock.engine.application import ApplicationSpec
 from penstock.engine.engine import Engine
-from penstock.errors import LakeError
+from penstock.errors import LakeError, NotFound
 from penstock.home import Home
-from penstock.lake.base import Lake
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.registry import Lakes
 from tests.unit.engine.engine_making import application, spec
 
 
@@ -29,6 +31,18 @@ class Preparing:
         if not self._reachable:
             raise LakeError("out of reach")
         return f"launch of {application_id}"
+
+
+def test_a_submission_cannot_name_a_lake_of_another_queues_keys(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.create()
+    keys = Credentials("access", "secret")
+    shared = Lakes(home).add(Lake("archive", ("https://s3.example.com",), "bucket", "environment"))
+    theirs = Lakes(home).add(keylakes.scoped(shared, keys, "theirs"), keys)
+    for submit in (Engine(home).submit, Engine(home).enqueue):
+        with pytest.raises(NotFound) as refused:
+            submit(spec(lake=theirs.name, instance="mine"))
+        assert refused.value.why == "known lakes: archive"
 
 
 def test_another_attempt_looks_again_for_what_was_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ class FakeEngine:
         self.copies = UploadCopies(home, self.uploads)
         self.named: set[str] = set()
         self.used: set[str] = set()
+        self.ever: set[str] = set()
         self.attributes: dict[str, Any] = {}
         self.stores: dict[str, Store] = {}
 
@@ -56,7 +57,7 @@ class FakeEngine:
         return self.named
 
     def lakes_in_use(self, since: datetime) -> set[str]:
-        return self.used
+        return self.used if since.year > 1 else self.used | self.ever
 
     def instances(self) -> list[Instance]:
         return [Instance("a", attributes=self.attributes)]
@@ -89,7 +90,7 @@ def test_uploads_no_application_names_are_removed_from_every_lake_that_answers(e
 
 def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_uses_it(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
-    made = lakes.add(Lake(keylakes.name_for("archive", KEYS), ARCHIVE.endpoints, "archive", ""), KEYS)
+    made = lakes.add(keylakes.scoped(ARCHIVE, KEYS, "a"), KEYS)
     keeping = housekeeping(engine)
     engine.used = {made.name}
     assert [keeping.sweep_lakes() for _ in range(3)] == [[], [], []]
@@ -100,6 +101,29 @@ def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_
     assert [lake.name for lake in lakes.all()] == ["archive", "other"]
     with pytest.raises(NotFound):
         lakes.credentials_of(made)
+
+
+def test_what_its_applications_left_is_found_in_the_original_as_long_as_the_records_name_it(engine: FakeEngine) -> None:
+    lakes = Lakes(engine.home)
+    made = lakes.add(keylakes.scoped(ARCHIVE, KEYS, "a"), KEYS)
+    assert lakes.kept_in(made.name) == made.name
+    keeping = housekeeping(engine)
+    engine.ever = {made.name}
+    assert [keeping.sweep_lakes() for _ in range(2)] == [[], [made.name]]
+    assert lakes.kept_in(made.name) == "archive"
+    with pytest.raises(NotFound, match="any more"):
+        lakes.get(made.name)
+    engine.ever = set()
+    keeping.sweep_lakes()
+    assert lakes.kept_in(made.name) == made.name
+
+
+def test_a_users_own_lake_is_not_forgotten_for_its_name(engine: FakeEngine) -> None:
+    lakes = Lakes(engine.home)
+    own = lakes.add(Lake("x.0123456789abcdef", ARCHIVE.endpoints, "archive", ""), KEYS)
+    keeping = housekeeping(engine)
+    assert [keeping.sweep_lakes() for _ in range(3)] == [[], [], []]
+    assert lakes.credentials_of(own) == KEYS
 
 
 def test_work_that_fails_does_not_keep_the_rest_from_being_done(

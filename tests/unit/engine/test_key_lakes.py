@@ -1,26 +1,75 @@
-"""A lake made for keys is known by its name, which tells nothing of the keys."""
+"""Credential-scoped lakes: a name for each queue and pair of keys, and those that earlier releases made."""
 
 from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from penstock.engine import keylakes
-from penstock.lake.base import Credentials
+from penstock.home import Home
+from penstock.lake.base import Credentials, CredentialScope, Lake
+from penstock.lake.registry import Lakes
+
+KEYS = Credentials("access", "secret")
 
 
-@pytest.mark.parametrize("lake", ["archive", "a.b", "x" * 46])
-def test_the_name_leads_back_to_the_original(lake: str) -> None:
-    name = keylakes.name_for(lake, Credentials("access", "secret"))
-    assert len(name) <= 63
-    assert keylakes.original(name) == lake
-    assert "access" not in name
+def lake(name: str) -> Lake:
+    return Lake(name, ("https://s3.example.com",), "bucket", f"file:{name}")
 
 
-def test_each_pair_of_keys_has_its_name() -> None:
-    names = {keylakes.name_for("a", Credentials("k", secret)) for secret in ("one", "two", "one")}
-    assert len(names) == 2
+@pytest.fixture
+def lakes(tmp_path: Path) -> Lakes:
+    home = Home(tmp_path)
+    home.create()
+    return Lakes(home)
 
 
-def test_other_lakes_are_nobodys_copies() -> None:
-    assert keylakes.original("archive") is None
-    assert keylakes.original("archive.2026") is None
+@pytest.mark.parametrize("name", ["archive", "a.b", "x" * 46, "x" * 63])
+def test_the_name_is_a_lakes_and_tells_nothing_of_the_keys(name: str) -> None:
+    made = keylakes.scoped(lake(name), KEYS, "team")
+    assert len(made.name) <= 63
+    assert made.scope == CredentialScope(name, "team")
+    assert "access" not in made.name
+
+
+def test_each_queue_and_each_pair_of_keys_has_its_own() -> None:
+    def named(secret: str, queue: str) -> str:
+        return keylakes.scoped(lake("a"), Credentials("k", secret), queue).name
+
+    assert len({named("one", "q"), named("two", "q"), named("one", "r"), named("one", "q")}) == 3
+
+
+def test_its_record_says_what_it_is_across_a_restart(lakes: Lakes) -> None:
+    lakes.add(lake("archive"), KEYS)
+    made = lakes.add(keylakes.scoped(lake("archive"), Credentials("theirs", "secret"), "team"), KEYS)
+    assert lakes.get(made.name).scope == CredentialScope("archive", "team")
+    assert [shared.name for shared in lakes.shared()] == ["archive"]
+
+
+def of_an_earlier_release(keys: Credentials) -> Lake:
+    digest = hashlib.sha256(f"{keys.access_key}\0{keys.secret_key}\0".encode()).hexdigest()[:16]
+    return lake(f"archive.{digest}")
+
+
+@pytest.mark.parametrize(
+    ("queues", "scope"),
+    [(set(), CredentialScope("archive", None)), ({"a"}, CredentialScope("archive", "a")), ({"a", "b"}, None)],
+    ids=["no queue's home", "one queue's home", "the home of two"],
+)
+def test_what_an_earlier_release_made_is_known_by_its_keys(
+    lakes: Lakes, queues: set[str], scope: CredentialScope | None
+) -> None:
+    old = lakes.add(of_an_earlier_release(KEYS), KEYS)
+    assert keylakes.adopt(lakes, {old.name: queues}) == ([old.name] if scope else [])
+    assert lakes.get(old.name) == replace(old, scope=scope)
+    assert lakes.credentials_of(old) == KEYS
+    assert keylakes.adopt(lakes, {old.name: queues}) == []
+
+
+def test_a_users_lake_that_has_such_a_name_stays_the_users(lakes: Lakes) -> None:
+    own = lakes.add(lake("x.0123456789abcdef"), KEYS)
+    assert keylakes.adopt(lakes, {}) == []
+    assert lakes.shared() == [own]

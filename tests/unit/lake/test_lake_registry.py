@@ -49,6 +49,18 @@ def test_removing_the_default_leaves_another_one(home: Home) -> None:
     assert lakes.get().name == "two"
 
 
+def test_a_lake_of_one_queues_keys_never_becomes_everybodys_default(home: Home) -> None:
+    lakes = Lakes(home)
+    scope = {"scope": {"original": "two", "queue": "team"}}
+    lakes.add(a_lake("made", **scope))
+    assert lakes.default() is None
+    lakes.add(a_lake("two"))
+    lakes.remove("two")
+    assert lakes.default() is None
+    with pytest.raises(InvalidInput, match="default"):
+        lakes.set_default("made")
+
+
 @pytest.mark.parametrize("change", [Lakes.get, Lakes.remove, Lakes.set_default])
 def test_an_unknown_name_is_answered_with_the_known_ones(home: Home, change: object) -> None:
     lakes = Lakes(home)

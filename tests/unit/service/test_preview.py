@@ -12,8 +12,11 @@ import duckdb
 import pytest
 
 from penstock.catalog.tables import Column, Table
+from penstock.engine import keylakes
 from penstock.errors import InvalidInput
-from penstock.lake.base import Lake, ObjectInfo, ObjectStore
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake, ObjectInfo, ObjectStore
+from penstock.lake.registry import Lakes
 from penstock.service import preview
 from penstock.service.preview import partition_values
 
@@ -105,3 +108,19 @@ def test_only_parquet_in_a_lake_has_a_preview(objects: Objects, change: dict[str
 def test_a_path_is_read_as_hive_writes_it() -> None:
     key = "Day=2026-01-01/place=K%C3%B6ln%2FS%C3%BCd/none=__HIVE_DEFAULT_PARTITION__/a=b.parquet"
     assert partition_values(key) == {"day": "2026-01-01", "place": "Köln/Süd", "none": None}
+
+
+def test_a_preview_is_read_with_no_submissions_keys(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.create()
+    lakes = Lakes(home)
+    registered = lakes.add(Lake("z", ("http://127.0.0.1:1",), "lake", "environment"))
+    keys = Credentials("access", "secret")
+    lakes.add(replace(keylakes.scoped(registered, keys, "theirs"), name="a.0123456789abcdef"), keys)
+    asked: list[str | None] = []
+
+    class Engine:
+        lake = store = asked.append
+
+    preview.opener(cast(Any, Engine), home)("s3a://lake/db/sales")
+    assert asked == ["z", "z"]

@@ -52,7 +52,8 @@ def instance_home(prefix: str) -> APIRouter:
                 why="what its applications keep is there, and would not follow",
                 fix="PATCH …/instance_home changes its keys; a new instance can have another home",
             )
-        lake = keys.lake_opened_by(service.home, lake, _keys(request.hmac_access_key, request.hmac_secret_key))
+        given = _keys(request.hmac_access_key, request.hmac_secret_key)
+        lake = keys.lake_opened_by(service.home, lake, given, queue=instance_id)
         home = HomeStore(
             lake.name,
             request.instance_id,
@@ -74,6 +75,7 @@ def instance_home(prefix: str) -> APIRouter:
             service.home,
             Lakes(service.home).get(has.home.lake),
             _keys(request.hmac_access_key, request.hmac_secret_key),
+            queue=instance_id,
         )
         home = replace(has.home, lake=lake.name)
         _settle(service, instance_id, home)
@@ -92,7 +94,7 @@ def _settle(service: Service, instance_id: str, home: HomeStore) -> None:
 def _store_of(service: Service, request: HomeRequest) -> Lake:
     """The lake at that endpoint, or the default one where none is named. Raises `InvalidInput` for an unknown store."""
     stores = {ANY: Store(request.endpoint)} if request.endpoint else {}
-    return lakechoice.choose(stores, [], Lakes(service.home).all(), operations.lake_of(service, None)).lake
+    return lakechoice.choose(stores, [], Lakes(service.home).shared(), operations.lake_of(service, None)).lake
 
 
 def _keys(access: str | None, secret: str | None) -> Credentials | None:

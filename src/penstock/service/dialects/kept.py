@@ -5,7 +5,7 @@ A store's keys are not among it: the home is a lake's name, and the lake knows w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from penstock.engine.instances import Instance
@@ -51,6 +51,15 @@ def read(instance: Instance) -> Kept:
         if logs
         else LogForwarding(),
     )
+
+
+def homes_of(instances: Iterable[Instance]) -> dict[str, set[str]]:
+    """The names of the lakes that instances have as their home, each with those instances."""
+    found: dict[str, set[str]] = {}
+    for instance in instances:
+        if home := read(instance).home:
+            found.setdefault(home.lake, set()).add(instance.name)
+    return found
 
 
 def written(instance: Instance, kept: Kept) -> Instance:

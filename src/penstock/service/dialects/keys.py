@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import replace
 
 from penstock.engine import keylakes
 from penstock.errors import InvalidInput, LakeError
@@ -13,8 +12,9 @@ from penstock.lake.check import require_reachable
 from penstock.lake.registry import Lakes
 
 
-def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None) -> Lake:
-    """The lake itself where the keys are its own or none came; else one at the same place that refers to these keys.
+def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None, *, queue: str) -> Lake:
+    """The lake itself where the keys are its own or none came; else one at the same place that refers to these keys,
+    and is that queue's alone.
 
     They are tried before they are kept, in the private credentials file, so only keys that open the bucket stay there.
     Raises `InvalidInput` where they do not, also for other keys of the embedded lake, which has one pair; `LakeError`
@@ -44,9 +44,7 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None) -> Lake:
             why=refusal.why,
             fix="give keys that may read and write its bucket, or none: it has its own",
         ) from None
-    # Whoever brings keys means them: the role is the lake's own user's to take.
-    theirs = replace(lake, name=keylakes.name_for(lake.name, keys), kind="external", sts=None)
-    return lakes.add(theirs, keys)
+    return lakes.add(keylakes.scoped(lake, keys, queue), keys)
 
 
 def _same(one: Credentials, other: Credentials) -> bool:

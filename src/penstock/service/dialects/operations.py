@@ -62,15 +62,17 @@ def submit(service: Service, caller: Caller, instance_name: str, asked: Asked, k
     """Raises what the engine's `submit` does, and `InvalidInput` for what cannot be had here."""
     instance = instance_of(service, caller, instance_name, Scope.SUBMIT)
     has = kept.read(instance)
+    home = lake_of(service, has.home.lake if has.home else None)
     around = Surroundings(
         instance=instance_name,
         usual=machine.default_size(service.engine.capacity()),
-        home=lake_of(service, has.home.lake if has.home else None),
-        lakes=Lakes(service.home).all(),
+        home=home,
+        # No keys of another submission open a store for this one.
+        lakes=[*Lakes(service.home).shared(), *([home] if home.scope else [])],
         defaults=has.default_configs,
     )
     found = translate(asked, around)
-    lake = keys.lake_opened_by(service.home, found.lake, found.keys)
+    lake = keys.lake_opened_by(service.home, found.lake, found.keys, queue=instance_name)
     spec = replace(found.spec, lake=lake.name, idempotency_key=submission.checked_key(key))
     return submission.submit(service, caller, spec)
 

@@ -50,10 +50,12 @@ def preview_of(
 
 
 @router.get("/lakes", summary="The object stores", responses={200: {"model": shownplaces.Lakes}})
-def lakes(service: ServiceOf, _: Reader) -> dict[str, Any]:
+def lakes(service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    """Those made from keys in a request body are listed to who may read the queue that they belong to."""
     registered = Lakes(service.home)
     default, ours = registered.default(), local.stores(service.home)
-    running = {kind: ours[kind].ready() for kind in {lake.kind for lake in registered.all()} & ours.keys()}
+    listed = [lake for lake in registered.all() if lake.scope is None or caller.sees(lake.scope.queue or "")]
+    running = {kind: ours[kind].ready() for kind in {lake.kind for lake in listed} & ours.keys()}
     return {
         "items": [
             {
@@ -65,7 +67,7 @@ def lakes(service: ServiceOf, _: Reader) -> dict[str, Any]:
                 "embedded": lake.kind == EMBEDDED,
                 "running": running.get(lake.kind),
             }
-            for lake in registered.all()
+            for lake in listed
         ]
     }
 

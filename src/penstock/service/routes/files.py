@@ -21,6 +21,7 @@ from penstock.service import shown
 from penstock.service.access import Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import Name
+from penstock.service.submission import require_lake
 
 router = APIRouter(prefix="/v1/files", tags=["files"])
 
@@ -36,7 +37,10 @@ LakeName = Annotated[Name | None, Query(description="Which lake; the default one
 @router.get(
     "/{digest}/{name}", summary="Where a file is that was uploaded before", responses={200: {"model": shown.Uploaded}}
 )
-def find(digest: Digest, name: FileName, service: ServiceOf, _: Submitter, lake: LakeName = None) -> dict[str, Any]:
+def find(
+    digest: Digest, name: FileName, service: ServiceOf, caller: Submitter, lake: LakeName = None
+) -> dict[str, Any]:
+    require_lake(service, caller, lake)
     key = uploads.key(service.engine.uploads, digest, name)
     store = service.engine.store(lake)
     found = next((one for one in store.list(key) if one.key == key), None)
@@ -59,11 +63,12 @@ def find(digest: Digest, name: FileName, service: ServiceOf, _: Submitter, lake:
     },
 )
 async def upload(
-    digest: Digest, name: FileName, request: Request, service: ServiceOf, _: Submitter, lake: LakeName = None
+    digest: Digest, name: FileName, request: Request, *, service: ServiceOf, caller: Submitter, lake: LakeName = None
 ) -> dict[str, Any]:
     """Returns its `address`, to be named in a submission. Uploading it again changes nothing.
 
     What no application has named for some days is removed again."""
+    await to_thread.run_sync(require_lake, service, caller, lake)
     directory = service.home.root / "service"
     directory.mkdir(mode=0o700, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=directory, prefix="upload-") as file:

@@ -82,7 +82,8 @@ async def page(
 
 def _upstream(service: Service, lake: str) -> Upstream:
     # Also the check that it is a lake's name, before it is a directory's.
-    name = Lakes(service.home).get(lake).name
+    lakes = Lakes(service.home)
+    name = lakes.get(lakes.kept_in(lake)).name
     return Upstream(*History(service.engine).look(name), prefix=f"{_PAGES}/{name}")
 
 

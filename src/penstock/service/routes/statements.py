@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from penstock.engine import statements, uploads
 from penstock.engine.application import Application
 from penstock.errors import NotFound
+from penstock.lake.registry import Lakes
 from penstock.service import shownplaces
 from penstock.service.access import Reader
 from penstock.service.context import Service, ServiceOf
@@ -39,7 +40,7 @@ def text(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, A
 def _read(service: Service, application: Application, option: str, *, below: str) -> bytes:
     """The object an argument names. Only where we put such objects: an argument may say anything."""
     address = statements.argument(application.spec, option)
-    lake = service.engine.lake(application.spec.lake)
+    lake = service.engine.lake(Lakes(service.home).kept_in(application.spec.lake))
     key = (address or "").removeprefix(f"{lake.root}/")
     if not statements.is_statements(application.spec) or not key.startswith(below) or ".." in key.split("/"):
         raise NotFound(

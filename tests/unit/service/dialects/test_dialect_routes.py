@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+from penstock.engine import keylakes
 from penstock.engine.application import State
 from penstock.engine.paging import Interval
+from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
+from penstock.service.access import Scope
 from tests.unit.service.dialects.dialect_bodies import details, recorded
 from tests.unit.service.dialects.dialect_world import AT, World
 
 V3 = "/v3/analytics_engines/team"
 V4 = "/v4/analytics_engines/team"
+THEIRS = Credentials("THEIRS", "their-secret")
 OLDER = "/ae/spark/v2/team/v2/jobs"
 
 
@@ -175,6 +180,48 @@ def test_the_lakes_own_keys_in_a_body_are_dropped(world: World) -> None:
     for path in (f"{V3}/spark_applications/app-1", f"{V3}/spark_applications", f"{OLDER}/app-1"):
         assert "own-secret" not in client.get(path).text
     assert "own-secret" not in str(world.records.applications)
+
+
+@pytest.fixture
+def theirs(world: World) -> Lake:
+    """Made from keys in a body that somebody sent to the instance “other”."""
+    return Lakes(world.home).add(keylakes.scoped(world.lake, THEIRS, "other"), THEIRS)
+
+
+def test_what_keys_in_a_body_opened_is_listed_to_its_own_instance_only(world: World, theirs: Lake) -> None:
+    def listed(client: TestClient) -> list[str]:
+        return [lake["name"] for lake in client.get("/v1/lakes").json()["items"]]
+
+    assert listed(world.named("reader")) == ["lake"]
+    assert listed(world.client(Scope.READ, "other")) == ["lake", theirs.name]
+    assert listed(world.named("administrator")) == ["lake", theirs.name]
+
+
+@pytest.mark.parametrize("original_is_there", [True, False])
+def test_a_body_without_keys_is_not_opened_by_anothers(world: World, theirs: Lake, original_is_there: bool) -> None:
+    if not original_is_there:
+        Lakes(world.home).add(Lake("elsewhere", ("http://127.0.0.1:8",), "elsewhere", "environment"))
+        Lakes(world.home).remove("lake")
+    for conf in (
+        {},
+        {"spark.hadoop.fs.cos.lake.endpoint": "127.0.0.1:9"},
+        {f"spark.hadoop.fs.cos.{theirs.name}.endpoint": "127.0.0.1:9"},
+    ):
+        for service in ("lake", theirs.name):
+            body = details(application=f"cos://lake.{service}/a.py", conf=conf)
+            world.named().post(f"{V3}/spark_applications", json=body)
+    named = {application.spec.lake for application in world.records.applications.values()}
+    assert theirs.name not in named
+    assert named
+
+
+def test_no_file_is_brought_or_looked_for_with_anothers_keys(world: World, theirs: Lake) -> None:
+    for lake in (theirs.name, "nobodys"):
+        client, address = world.named(), f"/v1/files/{'0' * 64}/a.py?lake={lake}"
+        world.records.store = Lakes(world.home).get  # type: ignore[attr-defined]
+        given = [client.get(address), client.put(address, content=b"x")]
+        assert given[0].status_code == 404
+        assert given[1].status_code == (404 if lake == theirs.name else 422)
 
 
 def test_keys_that_do_not_open_the_store_are_neither_kept_nor_shown(world: World) -> None:
