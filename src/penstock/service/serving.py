@@ -15,6 +15,7 @@ from types import FrameType
 import uvicorn
 
 from penstock.catalog.database import Database
+from penstock.engine import keylakes
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.engine import Engine
 from penstock.engine.housekeeping import Housekeeping
@@ -22,10 +23,12 @@ from penstock.engine.records import CONNECTION_LOST
 from penstock.engine.retention import Retention, checked
 from penstock.engine.webhooks import Webhooks
 from penstock.home import Home, write_atomically
+from penstock.lake.registry import Lakes
 from penstock.service import journal
 from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
+from penstock.service.dialects.kept import homes_of
 from penstock.service.firsttoken import first_token_file
 from penstock.service.listening import GRACE_SECONDS, Listening, bound, refuse_unsafe
 from penstock.service.patience import PatientProtocol
@@ -45,6 +48,7 @@ def serve(home: Home, listening: Listening, *, log_level: str, retention: Retent
     made = _ensure_first_token(home, tokens)
     journal.open_journal(log_level)
     service = Service(home, Engine(home), tokens, kept)
+    keylakes.adopt(Lakes(home), homes_of(service.engine.instances()))
     beside = partial(_beside, webhooks=service.engine.webhooks())
     config = uvicorn.Config(
         create_app(service, journal=journal.request, beside=beside),
