@@ -79,31 +79,36 @@ class Home:
 
         The lock ends with the process, however it ends.
         """
-        self.create()
         deadline = time.monotonic() + wait_seconds
-        with (self.root / f"{name}.lock").open("a+", encoding="utf-8") as file:
-            try:
-                while True:
-                    try:
-                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
-                    except BlockingIOError:
-                        if time.monotonic() >= deadline:
-                            raise
-                    time.sleep(0.05)
-            except BlockingIOError as error:
+        path = self.root / f"{name}.lock"
+        while True:
+            self.create()
+            with path.open("a+", encoding="utf-8") as file:
+                try:
+                    while True:
+                        try:
+                            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                            break
+                        except BlockingIOError:
+                            if time.monotonic() >= deadline:
+                                raise
+                        time.sleep(0.05)
+                except BlockingIOError as error:
+                    file.seek(0)
+                    holder = file.read().strip() or "unknown"
+                    raise StateError(
+                        busy,
+                        why=f"process {holder} holds {file.name}",
+                        fix=fix,
+                    ) from error
+                if not _is_at(path, file.fileno()):
+                    continue  # the home was wiped meanwhile: others lock the file that is there now
                 file.seek(0)
-                holder = file.read().strip() or "unknown"
-                raise StateError(
-                    busy,
-                    why=f"process {holder} holds {file.name}",
-                    fix=fix,
-                ) from error
-            file.seek(0)
-            file.truncate()
-            file.write(str(os.getpid()))
-            file.flush()
-            yield
+                file.truncate()
+                file.write(str(os.getpid()))
+                file.flush()
+                yield
+                return
 
     def locked(self, name: str) -> bool:
         """Whether a process holds that lock now. Whoever asks may delay one who takes it, for a moment."""
@@ -115,6 +120,14 @@ class Home:
         except BlockingIOError:
             return True
         return False
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:

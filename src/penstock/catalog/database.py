@@ -11,6 +11,7 @@ import errno
 import hashlib
 import hmac
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -97,6 +98,14 @@ class Database:
             return False
         with self._turn():
             return self._existing_server().stop()
+
+    def wipe(self) -> None:
+        """Stop the embedded server and remove its data, in one turn; an external one is left alone."""
+        self._ready = False
+        with self._turn():
+            if not self._external:
+                self._existing_server().stop()
+            shutil.rmtree(self._home.database, ignore_errors=True)
 
     def process(self) -> ProcessId | None:
         """The embedded server, where it runs; the others of its processes are its children."""

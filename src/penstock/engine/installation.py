@@ -99,6 +99,7 @@ class Installation:
         """Remove all of the home, and what it has elsewhere: the page cache in memory, stores' data on other disks."""
         for store in local.stores(self._home).values():
             store.wipe()
+        self._database.wipe()
         pagecache.remove(machine.page_cache(self._home))
         shutil.rmtree(self._home.root, ignore_errors=True)
 

@@ -109,9 +109,12 @@ class EmbeddedLake:
             return server is not None
 
     def wipe(self) -> None:
-        """Stop the server and remove its data."""
-        self.down()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """Stop the server and remove its data, in one turn: no command starts it again in between."""
+        with self._changing():
+            server = self._running()
+            if server is not None:
+                self._end(server)
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def status(self) -> Status:
         server = self._running()
