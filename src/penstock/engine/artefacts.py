@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ EVENTS = "penstock/events/"
 _ATTEMPTS_PLACE = "attempts/"
 _EVENT_LOG = re.compile(r"(?:attempts/(\d+)/)?events/([^/]+)")
 _KEPT_EVENT_LOG = re.compile(r"(?:(\d+)~)?([^/~]+)")
+PIECE_BYTES = 8 << 20
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _SIDE_BY_SIDE = 4
@@ -122,6 +124,14 @@ class Archive:
         except OSError as error:
             raise NotFound(f"{self.application_id} has no {name}", why=str(error.strerror)) from error
 
+    def pieces(self, name: str, *, start: int = 0) -> Iterator[bytes]:
+        """The bytes from `start`, some MiB at a time: event logs may have gigabytes. Raises `NotFound`."""
+        while piece := self.load(name, start=start, length=PIECE_BYTES):
+            yield piece
+            start += len(piece)
+            if len(piece) < PIECE_BYTES:
+                return
+
     def sizes(self) -> dict[str, int]:
         """How many bytes each of them has, by name."""
         found = {path.relative_to(self._directory).as_posix(): path.stat().st_size for path in _files(self._directory)}
@@ -170,12 +180,16 @@ def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: st
 
 def _set_aside(store: ObjectStore, application_id: str, within: str) -> None:
     """What a cluster brought to the lake by itself, before anybody knew that another attempt would follow."""
-    for root in (prefix(application_id), _event_logs(application_id)):
-        for kept in list(store.list(root)):
-            name = name_of(application_id, kept.key)
-            if not is_of_attempt(name):
-                store.put(key(application_id, within + name), store.get(kept.key))
-                store.delete(kept.key)
+    with tempfile.TemporaryDirectory(prefix="penstock-attempt-") as directory:
+        file = Path(directory) / "artefact"
+        for root in (prefix(application_id), _event_logs(application_id)):
+            for kept in list(store.list(root)):
+                name = name_of(application_id, kept.key)
+                if not is_of_attempt(name):
+                    # By way of a file: event logs may be larger than the memory.
+                    store.download(kept.key, file)
+                    store.put(key(application_id, within + name), file)
+                    store.delete(kept.key)
 
 
 def _files(directory: Path) -> Iterator[Path]:

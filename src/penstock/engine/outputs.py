@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -79,11 +80,12 @@ class Outputs(Ledger):
                 attempt = application.attempt
                 application = self._records.get(application.id)
                 while attempt < application.attempt:
-                    yield self._of_attempt(application, attempt, name, start=start)
+                    yield from self._pieces_of_attempt(application, attempt, name, start=start)
                     attempt, start = attempt + 1, 0
         if application.summary is None and application.attempts:
             return  # it ended before the next attempt had a cluster
-        yield self._kept(application, name, start=start)
+        self._require_kept(application, name)
+        yield from self._archive(application).pieces(name, start=start)
 
     def read(self, application: Application, name: str, start: int) -> bytes:
         """What the artefact has gained since byte `start`; only while the cluster lives. See `ClusterBackend.read`."""
@@ -108,9 +110,17 @@ class Outputs(Ledger):
         return self._kept(application, name, start=start, length=at_most)
 
     def _kept(self, application: Application, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self._require_kept(application, name)
+        return self._archive(application).load(name, start=start, length=length)
+
+    def _require_kept(self, application: Application, name: str) -> None:
         if application.summary is None and not is_of_attempt(name):
             raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
-        return self._archive(application).load(name, start=start, length=length)
+
+    def _pieces_of_attempt(self, application: Application, attempt: int, name: str, *, start: int) -> Iterator[bytes]:
+        """Of an attempt that is over; nothing where it left no such artefact."""
+        with contextlib.suppress(NotFound):
+            yield from self._archive(application).pieces(of_attempt(attempt) + name, start=start)
 
     def _of_attempt(
         self, application: Application, attempt: int, name: str, *, start: int, length: int | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import cast
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.engine import artefacts
 from penstock.engine.artefacts import EVENTS, Archive, keep_artefacts, key, name_of, of_attempt
 from penstock.errors import NotFound
 from penstock.home import Home
@@ -47,7 +50,11 @@ class Kept:
     def get(self, place: str, *, start: int = 0, length: int | None = None) -> bytes:
         if place not in self.content:
             raise NotFound(f"There is no object {place}")
+        assert length is not None, "a whole event log in memory"
         return self.content[place][start : None if length is None else start + length]
+
+    def download(self, place: str, target: Path) -> None:
+        target.write_bytes(self.content[place])
 
     def put(self, place: str, content: bytes | Path) -> None:
         self.content = {**self.content, place: content.read_bytes() if isinstance(content, Path) else content}
@@ -71,6 +78,25 @@ def test_what_an_older_release_kept_with_its_application_is_listed_and_loaded(tm
     assert found.load("events/penstock-17.zstd", start=1, length=2) == b"12"
     with pytest.raises(NotFound):
         found.load("events/another")
+
+
+def test_an_event_log_that_is_larger_than_memory_is_read_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artefacts, "PIECE_BYTES", 4)
+    for here in (True, False):
+        store = Kept({} if here else {key(ID, "events/a"): b"0123456789"})
+        found = archive(store, tmp_path)
+        if here:
+            place = tmp_path / "artefacts" / ID / "events" / "a"
+            place.parent.mkdir(parents=True)
+            place.write_bytes(b"0123456789")
+            found = replace(found, summary={artefacts.PLACE: tmp_path.as_uri()})
+        assert list(found.pieces("events/a", start=1)) == [b"1234", b"5678", b"9"]
+        assert list(found.pieces("events/a", start=10)) == []
+        with pytest.raises(NotFound):
+            list(found.pieces("events/b"))
+        shutil.rmtree(tmp_path / "artefacts", ignore_errors=True)
 
 
 def test_what_there_is_has_its_length_wherever_it_lies(tmp_path: Path) -> None:
