@@ -80,6 +80,15 @@ def core_seconds(family: Sequence[Process]) -> float:
     return sum(process.core_seconds + process.ended_children_core_seconds for process in family)
 
 
+def core_seconds_of(pid: int) -> float:
+    """Of one process and the children it has waited for; 0 where it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0.0
+    return core_seconds([Process.parse(stat)])
+
+
 def memory_bytes(family: Iterable[Process]) -> int:
     """What they have to themselves, and once the largest share that they have in common with others."""
     private = shared = 0

@@ -177,6 +177,25 @@ def until(condition: Callable[[], bool], seconds: float, *, pause_seconds: float
     return met
 
 
+class IdleDeadline:
+    """Over when processes got less than `least_core_seconds` of work done in `seconds`.
+
+    On a busy machine work takes longer and goes on; a process that waits for something that never comes does none.
+    """
+
+    def __init__(self, core_seconds: Callable[[], float], *, seconds: float, least_core_seconds: float) -> None:
+        self._core_seconds = core_seconds
+        self._seconds = seconds
+        self._least = least_core_seconds
+        self._done, self._since = core_seconds(), time.monotonic()
+
+    def over(self) -> bool:
+        done = self._core_seconds()
+        if done - self._done >= self._least:
+            self._done, self._since = done, time.monotonic()
+        return time.monotonic() - self._since > self._seconds
+
+
 def free_ports(count: int) -> list[int]:
     """`count` different loopback TCP ports that were free a moment ago.
 

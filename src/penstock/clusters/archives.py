@@ -11,18 +11,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock import proc
 from penstock.clusters import jvm, machine, pagecache, training
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import ProcessSize
 from penstock.errors import ClusterError
 from penstock.home import Home, write_atomically
+from penstock.processes import IdleDeadline
 
 _ROLES = ("driver", "executor")
 _SIZE = ProcessSize(cores=2, memory_bytes=1 << 30)
-_LIMIT_SECONDS = 300.0
+_IDLE_SECONDS, _LEAST_CORE_SECONDS = 120.0, 3.0
+"""Given up when both JVMs together got less done than this; one that waits in vain takes a hundredth of a core."""
+_MOST_CORE_SECONDS = 1200.0
+"""Training takes about 60 of them; these are for machines that are twenty times as slow, not for busy ones."""
+_POLL_SECONDS = 0.05
 
 
 def made(home: Home) -> bool:
@@ -41,7 +48,8 @@ def make(
     """Run the training application on a driver and one executor (some 30 s on two idle cores), unless made already.
 
     `location` is where it may write for a moment; one in the lake, with the lake's `settings`, `environment` and
-    `private_files` (as in `base.Launch`), trains the S3 client and the catalog too. Raises `ClusterError` when it fails
+    `private_files` (as in `base.Launch`), trains the S3 client and the catalog too. Raises `ClusterError` when it fails, or
+    gets nothing done for two minutes, with what it waited for,
     and `StateError` when another process is at it; nothing is half-made then.
     """
     with home.lock("class-archives", busy="The class-data archives are being made by another command"):
@@ -128,21 +136,45 @@ def _cluster_settings(directory: Path) -> dict[str, str]:
 def _run(commands: Mapping[str, list[str]], directory: Path, environment: Mapping[str, str]) -> None:
     log = directory / "output"
     with log.open("wb") as output:
-        processes = [
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment))
-            for command in commands.values()
-        ]
+        processes = {
+            role: subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment))
+            for role, command in commands.items()
+        }
         try:
-            codes = [process.wait(_LIMIT_SECONDS) for process in processes]
-        except subprocess.TimeoutExpired:
-            codes = [-1]
+            problem = _await_end(processes)
         finally:
-            for process in processes:
+            for process in processes.values():
                 process.kill()
                 process.wait()
-    if any(codes) or not all((directory / f"{role}.jsa").exists() for role in commands):
+    left_none = [role for role in commands if not (directory / f"{role}.jsa").exists()]
+    if problem is None and left_none:
+        problem = f"the training {' and '.join(left_none)} ended in order and left no archive"
+    if problem is not None:
+        last = log.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
         raise ClusterError(
             "The class-data archives could not be made; clusters work without them and start some seconds later",
-            why=log.read_text(encoding="utf-8", errors="replace")[-2000:].strip() or f"exit codes {codes}",
-            fix="look at the message above; the next command tries again",
+            why=f"{problem}; the output ends with:\n{last}" if last else f"{problem}, without any output",
+            fix="penstock up tries again, and penstock up --no-archives leaves them out",
         )
+
+
+def _await_end(processes: Mapping[str, subprocess.Popen[bytes]]) -> str | None:
+    """Wait until all have ended well; returns what is wrong where one fails, or they get next to nothing done."""
+
+    def core_seconds() -> float:
+        return sum(proc.core_seconds_of(process.pid) for process in processes.values())
+
+    idle = IdleDeadline(core_seconds, seconds=_IDLE_SECONDS, least_core_seconds=_LEAST_CORE_SECONDS)
+    while True:
+        codes = {role: process.poll() for role, process in processes.items()}
+        if failed := [f"the training {role} ended with exit code {code}" for role, code in codes.items() if code]:
+            return " and ".join(failed)
+        running = [role for role, code in codes.items() if code is None]
+        if not running:
+            return None
+        waited_for = f"waited for the training {' and '.join(running)}"
+        if idle.over():
+            return f"{waited_for}, which did next to nothing for {_IDLE_SECONDS:.0f} s"
+        if core_seconds() > _MOST_CORE_SECONDS:
+            return f"{waited_for}, which did not end after {_MOST_CORE_SECONDS:.0f} s of processor time"
+        time.sleep(_POLL_SECONDS)
