@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+
+from fastapi.responses import StreamingResponse
+
 from tests.support.browser import Browser, Page
 from tests.support.console import world
 from tests.support.console.fake_service import TOKEN, FakeService
@@ -140,6 +145,48 @@ def test_a_log_is_shown_from_its_end_searched_and_marked(page: Page) -> None:
     page.evaluate("document.querySelector('[aria-label=\"Only lines with\"]').focus()")
     page.write("blockmanager")
     page.until("[...document.querySelectorAll('.log li')].filter((line) => !line.hidden).length === 1")
+
+
+def test_following_a_log_that_is_not_utf_8_repeats_and_skips_nothing_after_a_break(
+    page: Page, service: FakeService
+) -> None:
+    """The break is in the middle of a character, too."""
+    whole = b"first \xff\xfe line\nsecond \xe2\x82\xac line\nthird line\n"
+    broken_at = whole.index(b"\x82")
+    starts: list[int] = []
+
+    def log(start: int) -> StreamingResponse:
+        starts.append(start)
+
+        async def content() -> AsyncIterator[bytes]:
+            if len(starts) > 1:
+                yield whole[start:]
+                await asyncio.sleep(60)
+            yield whole[:broken_at]
+            await asyncio.sleep(0.2)
+            raise ConnectionResetError
+
+        return StreamingResponse(content(), headers={"Penstock-Log-Start": str(start)})
+
+    service.log = log
+    goes(page, f"application/{ALL['sessionize-clicks']}/logs")
+    page.until("[...document.querySelectorAll('.log li')].some((line) => line.textContent === 'third line')")
+    shown = page.evaluate("[...document.querySelectorAll('.log li')].map((line) => line.textContent)")
+    assert shown == ["first \ufffd\ufffd line", "second € line", "third line"]
+    assert starts == [0, broken_at]
+
+
+def test_a_file_whose_name_has_a_space_is_brought_to_the_lake(page: Page, service: FakeService) -> None:
+    goes(page, "run")
+    page.until("document.querySelector('input[type=file]') !== null")
+    page.evaluate(
+        "(() => { const files = new DataTransfer(); files.items.add(new File(['print(1)'], 'my jöb.py'));"
+        " const input = document.querySelector('input[type=file]'); input.files = files.files;"
+        " input.dispatchEvent(new Event('change', { bubbles: true })); })()"
+    )
+    shows(page, "is in the lake")
+    ((method, path, _, _),) = service.asked
+    assert (method, path.rpartition("/")[2]) == ("PUT", "my_j_b.py")
 
 
 def test_what_was_fetched_a_moment_before_is_not_told_as_from_the_cache(page: Page) -> None:

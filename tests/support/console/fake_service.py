@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -21,13 +21,17 @@ TOKEN = "penstock_1_right"
 
 
 class FakeService:
-    """`asked` are the requests that changed something, as (method, path, body, headers)."""
+    """`asked` are the requests that changed something, as (method, path, body, headers).
+
+    `log` answers for every log from a byte on, where a test sets it.
+    """
 
     def __init__(self) -> None:
         self.applications = {item["id"]: item for item in world.applications()}
         self.scopes = ["read", "submit", "administer"]
         self.asked: list[tuple[str, str, Any, dict[str, str]]] = []
         self.down = False
+        self.log: Callable[[int], StreamingResponse] | None = None
         self.url = ""
         self._listeners: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = []
 
@@ -62,7 +66,7 @@ class FakeService:
         noun, *parts = path.split("/")
         if noun != "applications":
             return self._rest(path)
-        return self._application(parts) if parts else self._page(query)
+        return self._application(parts, query) if parts else self._page(query)
 
     def _changed(self, method: str, path: str) -> Any:
         if path == "applications" or path.endswith("/rerun"):
@@ -87,7 +91,7 @@ class FakeService:
         more = start + limit < len(found)
         return {"items": found[start : start + limit], "next": str(start + limit) if more else None}
 
-    def _application(self, parts: list[str]) -> Any:
+    def _application(self, parts: list[str], query: Any) -> Any:
         item = self.applications.get(parts[0])
         if item is None:
             return problem(404, f"There is no application {parts[0]}", "", "penstock apps lists them")
@@ -102,6 +106,8 @@ class FakeService:
                     for name in ("driver.err", "driver.log", "driver.out", "executor-1.log", "executor-2.log")
                 ]
             }
+        if parts[1:2] == ["logs"] and self.log is not None:
+            return self.log(int(query.get("start", 0)))
         if parts[1:2] == ["logs"]:
             return StreamingResponse(iter([world.LOG]), media_type="text/plain", headers={"Penstock-Log-Start": "0"})
         return item

@@ -137,7 +137,13 @@ export async function upload(file) {
   const hash = [...new Uint8Array(await crypto.subtle.digest("SHA-256", content))]
     .map((byte) => byte.toString(16).padStart(2, "0"))
     .join("");
-  return (await request("PUT", `v1/files/${hash}/${encodeURIComponent(file.name)}`, { content })).json();
+  return (await request("PUT", `v1/files/${hash}/${fileName(file.name)}`, { content })).json();
+}
+
+/** A name the service takes, as `penstock run` makes it: what an address cannot have in it becomes `_`. */
+function fileName(name) {
+  const cleaned = name.replace(/[^A-Za-z0-9._-]/gu, "_").slice(-200);
+  return /^\w/.test(cleaned) ? cleaned : `_${cleaned.slice(1)}`;
 }
 
 /** Server-sent events, one `{event, data}` after the other; ends when the service ends it. */
@@ -162,8 +168,14 @@ export async function* events(path, signal) {
 }
 
 /** The body as text, piece by piece; a character that is cut by a piece's end comes with the next. */
-export async function* texts(answer) {
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+async function* texts(answer) {
+  const decoder = new TextDecoder();
+  for await (const piece of pieces(answer)) yield decoder.decode(piece, { stream: true });
+}
+
+/** The body's bytes, piece by piece. */
+export async function* pieces(answer) {
+  const reader = answer.body.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();

@@ -1,6 +1,6 @@
 // What the processes of an application write: followed while they do, searched, and never more than fits.
 
-import { get, request, texts } from "../api.js";
+import { get, pieces, request } from "../api.js";
 import { h, fill } from "../dom.js";
 import * as format from "../format.js";
 import { attempt, button, nothing, trouble } from "../parts.js";
@@ -132,19 +132,21 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
 async function read(id, name, { follow, signal, add }) {
   let start = null;
   let attempt = null;
+  // Of the log, not of an answer: a break in the middle of a character's bytes is none in the text.
+  let decoder = new TextDecoder();
   for (;;) {
     try {
       const query = start === null ? { tail: TAIL, follow } : { start, attempt, follow };
       const answer = await request("GET", `v1/applications/${id}/logs/${path(name)}`, { query, signal });
       start ??= Number(answer.headers.get("Penstock-Log-Start") ?? 0);
       attempt = Number(answer.headers.get("Penstock-Log-Attempt") ?? 0) || null;
-      const encoder = new TextEncoder();
-      for await (const text of texts(answer)) {
-        start += encoder.encode(text).length;
-        add(text);
+      // Counted before they are decoded: what is not UTF-8 has another length as text.
+      for await (const piece of pieces(answer)) {
+        start += piece.length;
+        add(decoder.decode(piece, { stream: true }));
       }
       if (!follow || attempt === null || attempt >= (await get(`v1/applications/${id}`, {}, signal)).attempt) return;
-      [start, attempt] = [0, attempt + 1];
+      [start, attempt, decoder] = [0, attempt + 1, new TextDecoder()];
       add(`\n── attempt ${attempt} ──\n`);
     } catch (error) {
       if (signal.aborted || error.status || !follow) throw error;
