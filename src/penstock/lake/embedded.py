@@ -24,12 +24,16 @@ from penstock.lake.credentials import CredentialsFile
 from penstock.lake.loopback import answers
 from penstock.lake.objects import S3ObjectStore
 from penstock.lake.registry import EMBEDDED, Lakes
-from penstock.processes import ProcessId, are_free_again, end_process, is_free, start_daemon, until
+from penstock.proc import core_seconds_of
+from penstock.processes import IdleDeadline, ProcessId, are_free_again, end_process, is_free, start_daemon, until
 from penstock.units import MIB
 
 BUCKET = "penstock"
 
 _READY_SECONDS = 60.0
+_LEAST_SHARE = 0.04
+"""Of a core, by which a server that is starting on a busy machine is told from one that hangs."""
+_LONGEST = 10
 # One that runs may be starting for another command that was killed; longer than this it hangs.
 _HUNG_SECONDS = 20.0
 _LEAST_FREE_BYTES = 1 << 30
@@ -177,7 +181,7 @@ class EmbeddedLake:
             )
         for name, content in seaweed.configuration(credentials, write_key=secrets.token_hex(32)).items():
             write_atomically(self.directory / name, content)
-        ports = self._preferred_ports()
+        ports, problem = self._preferred_ports(), ""
         for attempt in range(3):
             if attempt:
                 ports = seaweed.Ports.choose()
@@ -185,14 +189,14 @@ class EmbeddedLake:
             if self._await_ready(server, _READY_SECONDS):
                 write_json(self._ports, ports.as_json())
                 return server
+            problem = "the server did not answer" if server.process.alive() else "the server ended"
             port_lost = "address already in use" in self._log_tail(200)
             self._end(server)
             if not port_lost:
                 break
         raise LakeError(
             "The embedded lake does not start",
-            why=f"the server did not answer within {_READY_SECONDS:.0f} s or ended; its log ends with:\n"
-            + self._log_tail(8),
+            why=f"{problem}; its log ends with:\n{self._log_tail(8)}",
             fix=f"read {self.log}. If its data is damaged, move it away (mv '{self.data}' '{self.data}.damaged') "
             "and penstock lake up starts with an empty lake",
         )
@@ -215,7 +219,17 @@ class EmbeddedLake:
         return recorded if recorded and are_free_again(recorded.all()) else seaweed.Ports.choose()
 
     def _await_ready(self, server: Server, seconds: float) -> bool:
-        return until(lambda: not server.process.alive() or _serves(server), seconds) and server.process.alive()
+        """Whether it answers; False where it ended, or got nothing done for so long: a busy machine takes its time."""
+        idle = IdleDeadline(
+            lambda: core_seconds_of(server.process.pid),
+            seconds=seconds,
+            least_core_seconds=_LEAST_SHARE * seconds,
+        )
+        return (
+            until(lambda: not server.process.alive() or _serves(server) or idle.over(), _LONGEST * seconds)
+            and server.process.alive()
+            and _serves(server)
+        )
 
     def _make_bucket(self, server: Server, credentials: Credentials) -> None:
         """Make the bucket and prove that it takes a write: the gateway answers before its volumes do."""
