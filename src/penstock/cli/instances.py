@@ -70,9 +70,7 @@ def put(
         named["memory_bytes"] = None if memory == NO_BOUND else options.memory(memory, "--memory")
 
     def changed(found: Instance) -> Instance:
-        return replace(
-            found, weight=found.weight if weight is None else weight, quota=replace(found.quota, **named)
-        )
+        return replace(found, weight=found.weight if weight is None else weight, quota=replace(found.quota, **named))
 
     if server():
         found = next((one for one in _remote_instances() if one["name"] == name), None)

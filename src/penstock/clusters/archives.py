@@ -137,7 +137,9 @@ def _run(commands: Mapping[str, list[str]], directory: Path, environment: Mappin
     log = directory / "output"
     with log.open("wb") as output:
         processes = {
-            role: subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment))
+            role: subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment)
+            )
             for role, command in commands.items()
         }
         try:

@@ -78,7 +78,10 @@ def test_the_failure_of_one_is_told_at_once_and_not_when_the_other_gives_up(trai
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("echo no such class; exit 1", "the training driver ended with exit code 1; the output ends with:\nno such class"),
+        (
+            "echo no such class; exit 1",
+            "the training driver ended with exit code 1; the output ends with:\nno such class",
+        ),
         ("exit 0", "the training driver ended in order and left no archive, without any output"),
     ],
 )

@@ -46,7 +46,9 @@ def test_a_tool_that_dies_after_its_first_line_is_a_failure(run: Run, script: st
     assert why in failed.value.why
 
 
-@pytest.mark.parametrize("line", ['{"error": "gone", "path": "s3a://lake/x"}', '{"tier": "disk", "state": "unreadable"}'])
+@pytest.mark.parametrize(
+    "line", ['{"error": "gone", "path": "s3a://lake/x"}', '{"tier": "disk", "state": "unreadable"}']
+)
 def test_a_failure_that_the_tool_tells_itself_is_left_to_its_reader(run: Run, line: str) -> None:
     assert len(list(run(f"echo '{line}'; exit 1"))) == 1
 

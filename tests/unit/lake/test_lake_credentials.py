@@ -65,9 +65,7 @@ def test_credentials_never_show_themselves() -> None:
 def test_two_changes_at_once_lose_no_secret(home: Home, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
     stored, write = CredentialsFile(home), module.write_atomically
     stored.put("old", Credentials("old", "secret"))
-    change = (
-        (lambda: stored.put("b", Credentials("b", "secret"))) if other == "put" else (lambda: stored.remove("old"))
-    )
+    change = (lambda: stored.put("b", Credentials("b", "secret"))) if other == "put" else (lambda: stored.remove("old"))
     second = threading.Thread(target=change)
 
     def overtaken(path: Path, content: str) -> None:
