@@ -1,7 +1,5 @@
 package io.penstock.fs.commit
 
-import java.util.concurrent.locks.ReentrantLock
-
 import scala.util.Random
 
 /**
@@ -21,28 +19,17 @@ final class Interleaving(
     sleep: (String, Int) => Boolean = (_, _) => false
 ) {
 
-  private val lock = new ReentrantLock
-
-  /** One for each process: to wake all for the turn of one costs more than its step. */
-  private val turns = names.map(_ -> lock.newCondition()).toMap
-
   private val steps = scala.collection.mutable.Map.empty[String, Int].withDefaultValue(0)
   private var waiting = Set.empty[String]
   private var running = names.toSet
   private var dead = Set.empty[String]
   private var turn: Option[String] = None
 
-  private def locked[A](work: => A): A = {
-    lock.lock()
-    try work
-    finally lock.unlock()
-  }
-
   /** Returns when it is the process's turn. */
-  def step(name: String): Unit = locked {
+  def step(name: String): Unit = synchronized {
     waiting += name
     choose()
-    while (!turn.contains(name)) turns(name).await()
+    while (!turn.contains(name)) wait()
     turn = None
     waiting -= name
     steps(name) += 1
@@ -50,7 +37,7 @@ final class Interleaving(
     if (dead(name)) throw new MemoryStore.Killed
   }
 
-  def ended(name: String): Unit = locked {
+  def ended(name: String): Unit = synchronized {
     running -= name
     choose()
   }
@@ -59,13 +46,12 @@ final class Interleaving(
     if (turn.isEmpty && waiting.nonEmpty && waiting == running) {
       val awake = waiting.filterNot(name => sleep(name, steps(name)))
       val candidates = if (awake.isEmpty) waiting else awake
-      val next = pick(candidates.toVector.sorted)
-      turn = Some(next)
-      turns(next).signal()
+      turn = Some(pick(candidates.toVector.sorted))
+      notifyAll()
     }
 
   /** How many steps a process has taken. */
-  def taken(name: String): Int = locked(steps(name))
+  def taken(name: String): Int = synchronized(steps(name))
 
   /** Runs one process for each name to its end. */
   def run(process: String => Unit): Unit = {
