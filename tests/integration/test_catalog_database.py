@@ -23,7 +23,7 @@ from penstock.catalog import serveraccount
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.catalog.postgres import PostgresServer
 from penstock.catalog.serveraccount import ServerAccount
-from penstock.errors import CatalogError, MissingRequirement
+from penstock.errors import CatalogError, InvalidInput, MissingRequirement
 from penstock.home import Home
 from penstock.processes import ProcessId, free_ports, processes_in
 from tests.support.database_template import DatabaseTemplate
@@ -375,6 +375,22 @@ def test_applications_have_a_login_of_their_own_on_such_a_server_that_cannot_rea
     records = applications.at(RECORDS)
     with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
         psycopg.connect(records.libpq(), password=records.password)
+
+
+@pytest.mark.parametrize("rights", ["SUPERUSER", "IN ROLE records_owner"])
+def test_no_service_starts_whose_programs_have_the_engines_rights_by_another_name(
+    home: Home, database: Database, monkeypatch: pytest.MonkeyPatch, rights: str
+) -> None:
+    port = database.up().port
+    with server_of(home).connect() as connection:
+        connection.execute(b"CREATE ROLE records_owner LOGIN SUPERUSER PASSWORD 'engine'")
+        connection.execute(f"CREATE ROLE thief LOGIN {rights} PASSWORD 'thief'".encode())
+        connection.execute(b"CREATE ROLE honest LOGIN PASSWORD 'honest'")
+    for role, refused in (("thief", True), ("honest", False)):
+        monkeypatch.setenv("PENSTOCK_CATALOG_DATABASE_URL", f"postgresql://{role}:{role}@127.0.0.1:{port}/")
+        named = external(database, monkeypatch, "records_owner", "engine", up=False)
+        with pytest.raises(InvalidInput, match="does not start") if refused else contextlib.nullcontext():
+            named.require_own_login()
 
 
 def test_an_unreachable_server_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,10 +178,19 @@ def test_a_headless_name_resolves_to_the_gateways_on_their_own_port(rendered: An
 
 def test_no_secret_is_in_an_argument_or_a_configuration(rendered: Any) -> None:
     found = rendered(FULL)
-    password = found["Secret", "penstock-database"]["stringData"]["password"]
-    assert len(password) == 40
+    secret = found["Secret", "penstock-database"]["stringData"]
     others = [thing for (kind, _), thing in found.items() if kind != "Secret"]
-    assert password not in yaml.safe_dump_all(others)
+    for password in (secret["password"], secret["catalogPassword"]):
+        assert len(password) == 40
+        assert password not in yaml.safe_dump_all(others)
+
+
+def test_applications_on_the_bundled_database_have_a_login_of_their_own(rendered: Any) -> None:
+    secret = rendered(FULL)["Secret", "penstock-database"]["stringData"]
+    assert secret["catalogPassword"] != secret["password"]
+    server = "penstock-database.analytics.svc:5432/"
+    assert secret["url"] == f"postgresql://penstock:{secret['password']}@{server}postgres"
+    assert secret["catalogUrl"] == f"postgresql://applications:{secret['catalogPassword']}@{server}"
 
 
 def test_the_bundled_database_may_write_to_its_volume_and_openshift_says_as_whom(rendered: Any) -> None:

@@ -2,7 +2,7 @@
 
 Two databases: `penstock` holds the engine's records, `metastore` the tables of the lake. On the embedded server the
 second belongs to a role of its own, so an application, which must know that login, cannot read the engine's records. On
-an external one it does where `$PENSTOCK_CATALOG_DATABASE_URL` names that login.
+an external one it does where `$PENSTOCK_CATALOG_DATABASE_URL` names that login; a service does not start without it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,21 @@ from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
 from penstock.catalog.pooling import pooled
 from penstock.catalog.postgres import HOST, SUPERUSER, PostgresServer, disk_full
 from penstock.catalog.serveraccount import ServerAccount
-from penstock.errors import CatalogError
+from penstock.errors import CatalogError, InvalidInput
 from penstock.home import Home
 from penstock.processes import ProcessId
 
 RECORDS = "penstock"
 METASTORE = "metastore"
+
+SHARED_LOGIN = (
+    f"{CATALOG_VARIABLE} names no other login than {VARIABLE}: every driver is given the engine's own, "
+    "and a program could add a token for itself or change any record"
+)
+OWN_LOGIN_FIX = (
+    "make another role on the server (CREATE ROLE applications LOGIN PASSWORD '…'), then "
+    f"export {CATALOG_VARIABLE}=postgresql://applications:PASSWORD@HOST:PORT/"
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,35 @@ class Database:
     @property
     def embedded(self) -> bool:
         return self._external is None
+
+    @property
+    def shares_its_login(self) -> bool:
+        """Whether applications are given the login of the engine's records, which hold the tokens of the service."""
+        if self._external is None or self._catalog is None:
+            return False
+        # The server may have several names.
+        engine, applications = self._external, self._catalog
+        return (engine.user, engine.password) == (applications.user, applications.password)
+
+    def require_own_login(self) -> None:
+        """Raise `InvalidInput` where applications are given the engine's login, or one with its rights: no service may
+        start so. Raises as `up`."""
+        if self.shares_its_login:
+            raise InvalidInput("The service does not start with this database", why=SHARED_LOGIN, fix=OWN_LOGIN_FIX)
+        if self._external is None or self._catalog is None:
+            return
+        self.ensure()
+        with _connect(self._external.at(RECORDS)) as connection:
+            # True of superusers, too. Not of a role of another server, which is not here.
+            query = "SELECT pg_has_role(rolname, current_user, 'MEMBER') FROM pg_roles WHERE rolname = %s"
+            found = connection.execute(query, (self._catalog.user,)).fetchone()
+        if found is not None and found[0]:
+            raise InvalidInput(
+                "The service does not start with this database",
+                why=f"{CATALOG_VARIABLE} names {self._catalog.user}, which has the rights of {self._external.user}: "
+                "a program could add a token for itself or change any record",
+                fix=OWN_LOGIN_FIX,
+            )
 
     def up(self) -> DatabaseUrl:
         """Have the server answer and both databases exist; returns the login of the engine's records.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.catalog.database import SHARED_LOGIN
 from penstock.clusters import jvm, machine
 from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase, WebInterface
 from penstock.engine import admission, sessionways, validation
@@ -26,6 +27,7 @@ from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import ClusterError, StateError
 from penstock.home import Home
 from penstock.lake.base import Lake, ObjectStore
+from penstock.lake.registry import Lakes
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
 
@@ -67,6 +69,7 @@ class Engine(Outputs):
             # Before anything is looked at: a file that is gone by now does not make a submission another one.
             if first := self._records.with_key(asked.instance, key, fingerprint=fingerprint):
                 return first
+        Lakes(self.home).require_usable(asked.lake, lambda queue: queue == asked.instance)
         spec = self.checked(asked)
         preparation = None if dispatched else Preparation(self.home, self._database, spec.lake)
         # The default lake may be another one when the application is run again, or looked at.
@@ -90,8 +93,9 @@ class Engine(Outputs):
         return spec
 
     def warnings(self, spec: ApplicationSpec) -> Sequence[str]:
-        """What in the settings likely does not do what was meant, though it can run."""
-        return [str(problem) for problem in self._problems(spec) if problem.severity is Severity.WARNING]
+        """What in the settings likely does not do what was meant, and what is unsafe, though it can run."""
+        found = [str(problem) for problem in self._problems(spec) if problem.severity is Severity.WARNING]
+        return [*found, SHARED_LOGIN] if self._database.shares_its_login else found
 
     def supervise(
         self,

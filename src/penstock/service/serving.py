@@ -42,8 +42,10 @@ _HEAR_SECONDS = 1.0
 def serve(home: Home, listening: Listening, *, log_level: str, retention: Retention | None = None) -> None:
     """Until SIGTERM or SIGINT. Raises `InvalidInput` where it would be unsafe, before anything listens."""
     kept = checked(retention or Retention())
+    database = Database(home)
+    database.require_own_login()
     home.create()
-    tokens = TokenStore(Database(home).engine())
+    tokens = TokenStore(database.engine())
     refuse_unsafe(listening, has_tokens=bool(tokens.list()))
     made = _ensure_first_token(home, tokens)
     journal.open_journal(log_level)

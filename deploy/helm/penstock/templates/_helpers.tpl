@@ -33,7 +33,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- else if .Values.database.bundled -}}
 {{ include "penstock.name" . }}-database
 {{- else -}}
-{{ fail "A database is needed: database.secret names a Secret whose key `url` is a PostgreSQL address, or set database.bundled=true for a trial." }}
+{{ fail "A database is needed: database.secret names a Secret whose keys `url` and `catalogUrl` are PostgreSQL addresses, or set database.bundled=true for a trial." }}
 {{- end -}}
 {{- end }}
 
@@ -80,7 +80,7 @@ env:
   - {name: AWS_SHARED_CREDENTIALS_FILE, value: /etc/penstock/lake/credentials}
   - name: PENSTOCK_DATABASE_URL
     valueFrom: {secretKeyRef: {name: {{ include "penstock.databaseSecret" . }}, key: url}}
-  # Applications know this login: one that cannot read the engine's records, where there is one.
+  # Applications know this login, which cannot read the engine's records. Without it the service does not start, and says so.
   - name: PENSTOCK_CATALOG_DATABASE_URL
     valueFrom: {secretKeyRef: {name: {{ include "penstock.databaseSecret" . }}, key: catalogUrl, optional: true}}
 volumeMounts:
