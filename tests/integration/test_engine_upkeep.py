@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 import sqlalchemy as sa
@@ -82,3 +82,4 @@ def test_it_is_known_which_uploads_and_lakes_applications_use(records: Records, 
     assert upkeep.mentioned(uploads.pattern(place)) == {first, second, third}
     assert upkeep.lakes_in_use(now() - timedelta(minutes=1)) == {"one", "two"}
     assert upkeep.lakes_in_use(now()) == {"one"}
+    assert upkeep.lakes_in_use(datetime.min.replace(tzinfo=timezone.utc)) == {"one", "two"}

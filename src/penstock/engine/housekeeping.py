@@ -90,9 +90,12 @@ class Housekeeping:
             for lake in lakes.all()
             if lake.scope is not None and lake.name not in used and f'"{lake.name}"' not in homes
         }
-        swept = sorted(unused & self._seen_unused)
-        for name in swept:
+        swept = []
+        for name in sorted(unused & self._seen_unused):
+            if name in self._engine.lakes_in_use(now()):
+                continue  # since the first look just now
             lakes.remove(name)
+            swept.append(name)
             _log.info("the lake %s and its keys were forgotten: nobody used it", name)
         self._seen_unused = unused
         lakes.forget_originals(but=self._engine.lakes_in_use(_EVER))

@@ -103,6 +103,17 @@ def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_
         lakes.credentials_of(made)
 
 
+def test_a_lake_that_is_used_between_the_look_and_the_removal_is_kept(engine: FakeEngine) -> None:
+    lakes = Lakes(engine.home)
+    made = lakes.add(keylakes.scoped(ARCHIVE, KEYS, "a"), KEYS)
+    keeping = housekeeping(engine)
+    keeping.sweep_lakes()
+    looks = iter([set[str](), {made.name}, {made.name}])
+    engine.lakes_in_use = lambda _: next(looks)  # type: ignore[method-assign]
+    assert keeping.sweep_lakes() == []
+    assert lakes.credentials_of(made) == KEYS
+
+
 def test_what_its_applications_left_is_found_in_the_original_as_long_as_the_records_name_it(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
     made = lakes.add(keylakes.scoped(ARCHIVE, KEYS, "a"), KEYS)
