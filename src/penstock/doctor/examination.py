@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
-from penstock.catalog.database import RECORDS, Database
+from penstock.catalog.database import OWN_LOGIN_FIX, RECORDS, SHARED_LOGIN, Database
 from penstock.client.connection import CA_FILE_VARIABLE
 from penstock.clusters import jvm, machine
 from penstock.doctor import findings
@@ -101,6 +101,8 @@ class Examination:
 
     def _database_answers(self) -> Judgement:
         status = self._database.status()
+        if status.state == "up" and self._database.shares_its_login:
+            return Judgement(Outcome.LIMITED, SHARED_LOGIN, f"starts no service; {OWN_LOGIN_FIX}")
         if status.state == "up":
             return Judgement(Outcome.OK, status.address, "keeps records and tables there")
         if status.embedded and status.state == "down":

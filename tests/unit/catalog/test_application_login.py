@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
-from penstock.catalog.database import SHARED_LOGIN, Database
+from penstock.catalog.database import SHARED_LOGIN, Database, DatabaseStatus
+from penstock.doctor.examination import Examination
 from penstock.engine.engine import Engine
 from penstock.errors import InvalidInput
 from penstock.home import Home
+from penstock.lake.judgements import Outcome
 from penstock.service.listening import Listening
 from penstock.service.serving import serve
 from tests.unit.engine.engine_making import spec
@@ -60,3 +62,10 @@ def test_a_single_user_is_warned(database: Database, tmp_path: Path) -> None:
 def test_a_login_of_its_own_is_nothing_to_speak_of(database: Database, tmp_path: Path) -> None:
     assert not database.shares_its_login
     assert Engine(Home(tmp_path)).warnings(spec()) == []
+
+
+@SHARED
+def test_the_doctor_says_so(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Database, "status", lambda _: DatabaseStatus(embedded=False, state="up", address="db.example"))
+    judgement = Examination(Home(tmp_path), "")._database_answers()
+    assert (judgement.outcome, judgement.measured) == (Outcome.LIMITED, SHARED_LOGIN)
