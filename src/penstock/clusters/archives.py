@@ -48,9 +48,9 @@ def make(
     """Run the training application on a driver and one executor (some 30 s on two idle cores), unless made already.
 
     `location` is where it may write for a moment; one in the lake, with the lake's `settings`, `environment` and
-    `private_files` (as in `base.Launch`), trains the S3 client and the catalog too. Raises `ClusterError` when it fails, or
-    gets nothing done for two minutes, with what it waited for,
-    and `StateError` when another process is at it; nothing is half-made then.
+    `private_files` (as in `base.Launch`), trains the S3 client and the catalog too. Raises `ClusterError` when it
+    fails, or gets nothing done for two minutes, with what it waited for, and `StateError` when another process is at
+    it; nothing is half-made then.
     """
     with home.lock("class-archives", busy="The class-data archives are being made by another command"):
         if made(home):

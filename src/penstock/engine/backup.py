@@ -78,7 +78,8 @@ def read(engine: sa.Engine, owner: str, path: Path, *, replace: bool = False) ->
 
     Those of the engine that wrote it are `owner`'s then. What was waiting waits again, and what was running is found
     to be lost unless its cluster is still there. Raises `Conflict` where there are applications already and they are
-    not to be replaced, or objects of others depend on them, `InvalidInput` for what is no archive, `StateError` for one of a newer release.
+    not to be replaced, or objects of others depend on them, `InvalidInput` for what is no archive,
+    `StateError` for one of a newer release.
     """
     try:
         with zipfile.ZipFile(path) as archive:

@@ -1,8 +1,9 @@
 """What happens, told as it happens to any number of pages: one look at the engine serves all that listen.
 
-Of several events of one application that a listener has not read yet it gets the last. Who reads too slowly all the same,
-or listens for long, is let go, and comes back: its page then asks for everything anew. So a listener holds one event of each
-running application and some hundred others at most, nobody keeps an old view, and a revoked token ends what it opened.
+Of several events of one application that a listener has not read yet it gets the last. A listener that reads too
+slowly all the same, or listens for long, is let go, and comes back: its page then asks for everything anew. So a
+listener holds one event of each running application and some hundred others at most, nobody keeps an old view, and a
+revoked token ends what it opened.
 """
 
 from __future__ import annotations

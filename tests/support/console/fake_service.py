@@ -23,7 +23,7 @@ TOKEN = "penstock_1_right"
 class FakeService:
     """`asked` are the requests that changed something, as (method, path, body, headers).
 
-    `log` answers for every log from a byte on, where a test sets it.
+    `log` answers for every log, from a byte on.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,9 @@ class FakeService:
         self.scopes = ["read", "submit", "administer"]
         self.asked: list[tuple[str, str, Any, dict[str, str]]] = []
         self.down = False
-        self.log: Callable[[int], StreamingResponse] | None = None
+        self.log: Callable[[int], StreamingResponse] = lambda _: StreamingResponse(
+            iter([world.LOG]), media_type="text/plain", headers={"Penstock-Log-Start": "0"}
+        )
         self.url = ""
         self._listeners: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = []
 
@@ -106,10 +108,8 @@ class FakeService:
                     for name in ("driver.err", "driver.log", "driver.out", "executor-1.log", "executor-2.log")
                 ]
             }
-        if parts[1:2] == ["logs"] and self.log is not None:
-            return self.log(int(query.get("start", 0)))
         if parts[1:2] == ["logs"]:
-            return StreamingResponse(iter([world.LOG]), media_type="text/plain", headers={"Penstock-Log-Start": "0"})
+            return self.log(int(query.get("start", 0)))
         return item
 
     def _rest(self, path: str) -> Any:

@@ -55,7 +55,8 @@ def find_access(
     """By the kubeconfig where one is named or there (`$KUBECONFIG`, `~/.kube/config`), else as the pod one is.
 
     Several files, separated as in `$PATH`, are merged as kubectl merges them: the first that names a context, cluster,
-    user or current context decides, and paths are relative to the file that has them. Raises `NotFound` (no file, no such context) and `InvalidInput` (not a kubeconfig, a certificate that is none).
+    user or current context decides, and paths are relative to the file that has them. Raises
+    `NotFound` (no file, no such context) and `InvalidInput` (not a kubeconfig, a certificate that is none).
     """
     named = kubeconfig or environment.get("KUBECONFIG")
     if named is None and context is None and (account / "token").exists():
@@ -93,7 +94,9 @@ class _Entry:
 
 def _of_kubeconfigs(paths: Sequence[Path], context: str | None) -> Access:
     shown = os.pathsep.join(map(str, paths))
-    contexts, clusters, users = {}, {}, {}
+    contexts: dict[object, _Entry] = {}
+    clusters: dict[object, _Entry] = {}
+    users: dict[object, _Entry] = {}
     current = None
     for path in paths:
         try:
@@ -135,8 +138,8 @@ def _of_kubeconfigs(paths: Sequence[Path], context: str | None) -> Access:
     return Access(server, tls, _token(user), str(found.content.get("namespace") or "default"))
 
 
-def _entries(content: Mapping[str, Any], kind: str, key: str, path: Path) -> dict[str, _Entry]:
-    found: dict[str, _Entry] = {}
+def _entries(content: Mapping[str, Any], kind: str, key: str, path: Path) -> dict[object, _Entry]:
+    found: dict[object, _Entry] = {}
     for entry in content.get(kind) or []:
         found.setdefault(entry["name"], _Entry(dict(entry[key] or {}), path.parent))
     return found
