@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -161,6 +162,24 @@ def test_when_the_port_was_taken_meanwhile_another_is_chosen_and_recorded(home: 
         moved = Database(home)
         assert moved.up().port != port
         assert remembered(moved) == ["water"]
+
+
+def test_a_wipe_ends_the_server_and_removes_its_data_in_one_turn(
+    home: Home, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.up()
+    held: list[bool] = []
+    remove = shutil.rmtree
+
+    def removed(place: Path, **more: Any) -> None:
+        held.append(home.locked("database"))
+        assert server_of(home).running() is None
+        remove(place, **more)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    database.wipe()
+    assert held == [True]
+    assert not home.database.exists()
 
 
 def test_a_killed_server_is_started_again_with_all_that_was_committed(home: Home, database: Database) -> None:
