@@ -28,7 +28,7 @@ _SIZE = ProcessSize(cores=2, memory_bytes=1 << 30)
 _IDLE_SECONDS, _LEAST_CORE_SECONDS = 120.0, 3.0
 """Given up when both JVMs together got less done than this; one that waits in vain takes a hundredth of a core."""
 _MOST_CORE_SECONDS = 1200.0
-"""Training takes about 60 of them; these are for machines that are twenty times as slow, not for busy ones."""
+"""Training takes about 100 of them; the rest is for slower machines. A busy one takes longer, but no more of them."""
 _POLL_SECONDS = 0.05
 
 
