@@ -31,6 +31,12 @@ object Differences {
       "Subquery reuse across the whole plan" -> FoundTwice,
       "SPARK-38674" -> FoundTwice
     ),
+    "IndexedPartitionedWriteSuite" -> Seq(
+      "maxRecordsPerFile setting" -> FileOfIndex,
+      "timeZone setting in dynamic partition writes" -> FileOfIndex,
+      "SPARK-37231, SPARK-37240" -> FileOfIndex,
+      "Dynamic writes/reads of TIME partitions" -> FileOfIndex
+    ),
     "StoredParquetIoSuite" -> Seq(
       "SPARK-40128" -> "reads a file whose pages' check sums do not fit, which Penstock's settings have Parquet verify"
     )
