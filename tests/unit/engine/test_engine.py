@@ -39,9 +39,11 @@ def test_a_submission_cannot_name_a_lake_of_another_queues_keys(tmp_path: Path) 
     keys = Credentials("access", "secret")
     shared = Lakes(home).add(Lake("archive", ("https://s3.example.com",), "bucket", "environment"))
     theirs = Lakes(home).add(keylakes.scoped(shared, keys, "theirs"), keys)
+    program = tmp_path / "a.py"
+    program.touch()
     for submit in (Engine(home).submit, Engine(home).enqueue):
         with pytest.raises(NotFound) as refused:
-            submit(spec(lake=theirs.name, instance="mine"))
+            submit(spec(application=str(program), lake=theirs.name, instance="mine"))
         assert refused.value.why == "known lakes: archive"
 
 
