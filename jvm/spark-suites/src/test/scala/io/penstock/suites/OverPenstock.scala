@@ -12,6 +12,7 @@ import org.apache.spark.sql.test.SharedSparkSessionBase
 import org.scalatest.{Args, Status, Suite}
 
 import io.penstock.fs.Counters
+import io.penstock.fs.commit.CommitExtension
 import io.penstock.fs.scan.ScanExtension
 import io.penstock.skipping.plan.SkippedFilesExec
 import io.penstock.skipping.{SkippingCounters, SkippingExtension}
@@ -130,7 +131,7 @@ trait OnTheStore extends OverPenstock { this: Suite =>
   override protected def skips: Boolean = false
 
   override protected def extensions: Seq[Class[_]] =
-    if (Arm.isPenstock) super.extensions :+ classOf[ScanExtension] else super.extensions
+    if (Arm.isPenstock) super.extensions ++ Seq(classOf[ScanExtension], classOf[CommitExtension]) else super.extensions
 
   override protected def settings: Map[String, String] = super.settings ++ StoreSettings.of(getClass.getSimpleName)
 
