@@ -8,6 +8,8 @@ import scala.util.Using
 /** Tests that are not run over Penstock. */
 object Differences {
 
+  private val FileOfIndex = "looks at every file below the table's directory, among which the index's is one"
+
   private val FoundTwice =
     "counts subqueries in the plan: what a scan tells of its skipping holds those that its files " +
       "are selected by, so that each is found twice; it is run once"
