@@ -57,6 +57,10 @@ def ids(table):
 def partitions(table):
     return [row.partition for row in spark.sql("SHOW PARTITIONS replaced." + table).collect()]
 
+def created(table):
+    described = spark.sql("DESCRIBE TABLE EXTENDED replaced." + table).collect()
+    return next(row.data_type for row in described if row.col_name == "Created Time")
+
 outcome = {}
 for table in ("managed", "external"):
     seen = outcome[table] = {}
@@ -66,8 +70,9 @@ for table in ("managed", "external"):
     except Exception as error:
         seen["failed"] = "this row fails" in str(error)
     seen["kept"] = ids(table)
+    before = created(table)
     save(rows(20, 23), table, "part")
-    seen["alike"] = ids(table), partitions(table)
+    seen["alike"] = ids(table), partitions(table), created(table) == before
     save(rows(30, 33).selectExpr("id", "CAST(id AS STRING) AS day", "1.5D AS price"), table, "day")
     seen["other"] = ids(table), partitions(table), spark.table("replaced." + table).columns
     seen["filtered"] = spark.sql(f"SELECT price FROM replaced.{table} WHERE day = '31'").first()[0]
@@ -231,7 +236,8 @@ def test_a_table_of_the_catalog_is_kept_until_the_query_that_replaces_it_has_bee
         assert outcome[table] == {
             "failed": True,
             "kept": [0, 1, 2, 3],
-            "alike": [[20, 21, 22], ["part=0", "part=1"]],
+            # With the same columns and partitions the catalog's entry is not made anew.
+            "alike": [[20, 21, 22], ["part=0", "part=1"], True],
             "other": [[30, 31, 32], ["day=30", "day=31", "day=32"], ["id", "price", "day"]],
             "filtered": 1.5,
         }, table
