@@ -17,7 +17,8 @@ from click.testing import CliRunner
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks.service.queue_under_kill import run
-from penstock.catalog.database import Database
+from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.cli.main import command
 from penstock.clusters.base import Capacity, Handle, Observation, Phase
 from penstock.engine import admission, retrying
@@ -35,11 +36,12 @@ from tests.support.fake_engine import SIZE, PretendedBackend, PretendingEngine, 
 @pytest.fixture
 def home(records_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """An engine's own, over the database of all."""
-    address = Database(records_home).up()
-    monkeypatch.setenv(
-        "PENSTOCK_DATABASE_URL",
-        f"postgresql://{address.user}:{address.password}@{address.host}:{address.port}/{address.dbname}",
-    )
+    database = Database(records_home)
+    database.up()
+    for variable, address in ((VARIABLE, database.url(RECORDS)), (CATALOG_VARIABLE, database.url(METASTORE))):
+        monkeypatch.setenv(
+            variable, f"postgresql://{address.user}:{address.password}@{address.host}:{address.port}/{address.dbname}"
+        )
     home = Home(tmp_path)
     home.create()
     return home
