@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ENGINE = "src/penstock/engine"
 CACHE = "jvm/filesystem/src/main/scala/io/penstock/fs"
+REPLACE_TABLE = "jvm/filesystem/src/main/scala/org/apache/spark/sql/penstock/ReplaceTableCommand.scala"
 SKIPPING = "jvm/skipping/src/main/scala/io/penstock/skipping"
 
 
@@ -106,7 +107,7 @@ MUTATIONS = (
     Mutation(
         "replace-dropped",
         "a table that saveAsTable overwrites is dropped before its query runs",
-        "jvm/filesystem/src/main/scala/org/apache/spark/sql/penstock/ReplaceTableCommand.scala",
+        REPLACE_TABLE,
         "    replacement.fold(overwrite.run(session))",
         "    replacement.filter(_ => false).fold(overwrite.run(session))",
         "filesystem:io.penstock.fs.commit.ReplaceTableTest",
@@ -114,7 +115,7 @@ MUTATIONS = (
     Mutation(
         "replace-files",
         "dropping a managed table's old entry deletes the new files at the same place",
-        "jvm/filesystem/src/main/scala/org/apache/spark/sql/penstock/ReplaceTableCommand.scala",
+        REPLACE_TABLE,
         "    if (old.tableType == CatalogTableType.MANAGED) catalog.alterTable(",
         "    if (old.location != location) catalog.alterTable(",
         "filesystem:io.penstock.fs.commit.ReplaceTableTest",

@@ -81,7 +81,7 @@ def core_seconds(family: Sequence[Process]) -> float:
 
 
 def core_seconds_of(pid: int) -> float:
-    """Of one process and the children it has waited for; 0 where it is gone."""
+    """Processor time of one process and the children it has waited for; 0 where it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -65,6 +65,14 @@ def known(engine: Elsewhere) -> object:
     )
 
 
+def backed_up(engines: tuple[Elsewhere, Elsewhere], directory: Path) -> tuple[Elsewhere, Elsewhere]:
+    """The two, of which the first has records and has left a backup of them."""
+    first, second = engines
+    filled(first)
+    first.backup(directory / "records.zip")
+    return first, second
+
+
 def test_what_comes_back_elsewhere_is_what_was_there_and_goes_on(
     engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
 ) -> None:
@@ -83,9 +91,7 @@ def test_what_comes_back_elsewhere_is_what_was_there_and_goes_on(
 
 
 def test_records_are_only_replaced_when_that_is_meant(engines: tuple[Elsewhere, Elsewhere], tmp_path: Path) -> None:
-    first, second = engines
-    filled(first)
-    first.backup(tmp_path / "records.zip")
+    first, second = backed_up(engines, tmp_path)
     kept = second.enqueue(specification(second.home, 1))
     with pytest.raises(Conflict):
         second.restore(tmp_path / "records.zip")
@@ -97,9 +103,7 @@ def test_records_are_only_replaced_when_that_is_meant(engines: tuple[Elsewhere, 
 def test_tables_and_functions_of_others_in_the_same_schema_survive_a_restore(
     engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
 ) -> None:
-    first, second = engines
-    filled(first)
-    first.backup(tmp_path / "records.zip")
+    first, second = backed_up(engines, tmp_path)
     assert second.list() == []
     theirs = second._database.engine("")
     with theirs.begin() as connection:
@@ -115,9 +119,7 @@ def test_tables_and_functions_of_others_in_the_same_schema_survive_a_restore(
 def test_a_restore_that_would_take_a_view_of_others_along_changes_nothing_and_names_it(
     engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
 ) -> None:
-    first, second = engines
-    filled(first)
-    first.backup(tmp_path / "records.zip")
+    _, second = backed_up(engines, tmp_path)
     kept = second.enqueue(specification(second.home, 1))
     with second._database.engine("").begin() as connection:
         connection.execute(sa.text("CREATE VIEW usage_report AS SELECT id FROM applications"))

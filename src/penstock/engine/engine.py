@@ -93,7 +93,7 @@ class Engine(Outputs):
         return spec
 
     def warnings(self, spec: ApplicationSpec) -> Sequence[str]:
-        """What in the settings likely does not do what was meant, and what is unsafe, though it can run."""
+        """Returns the settings that likely do not do what was meant, and what is unsafe, though it can run."""
         found = [str(problem) for problem in self._problems(spec) if problem.severity is Severity.WARNING]
         return [*found, SHARED_LOGIN] if self._database.shares_its_login else found
 

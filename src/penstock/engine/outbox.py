@@ -67,7 +67,7 @@ class Outbox:
         self._mine = _table.c.engine == owner
 
     def take(self, at: datetime, *, limit: int, without: Collection[str] = ()) -> Sequence[Delivery]:
-        """What is due, oldest first, each given to one taker only; who does not come back with it loses it.
+        """Returns due deliveries, oldest first, each to one taker only; a taker that does not come back loses it.
 
         Nothing of the instances `without` is taken.
         """

@@ -118,7 +118,7 @@ class Outputs(Ledger):
             raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
 
     def _pieces_of_attempt(self, application: Application, attempt: int, name: str, *, start: int) -> Iterator[bytes]:
-        """Of an attempt that is over; nothing where it left no such artefact."""
+        """Yields the artefact of an attempt that is over; nothing where it left none."""
         with contextlib.suppress(NotFound):
             yield from self._archive(application).pieces(of_attempt(attempt) + name, start=start)
 

@@ -32,7 +32,7 @@ BUCKET = "penstock"
 
 _READY_SECONDS = 60.0
 _LEAST_SHARE = 0.04
-"""Of a core, by which a server that is starting on a busy machine is told from one that hangs."""
+"""The share of a core that a server uses at least while it starts on a busy machine; one that hangs uses less."""
 _LONGEST = 10
 # One that runs may be starting for another command that was killed; longer than this it hangs.
 _HUNG_SECONDS = 20.0

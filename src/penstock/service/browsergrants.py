@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from penstock.errors import InvalidInput, NotFound
 from penstock.service.access import Caller
-from penstock.service.tokens import Token
+from penstock.service.tokens import Token, holds
 
 LASTS = timedelta(hours=1)
 COOKIE = "penstock_access_"
@@ -90,9 +90,7 @@ class BrowserGrants:
             token = self._token(held.token_id)
         except NotFound:
             return None
-        if held.ends_at <= now or token.secret_hash != held.secret_hash:
-            return None
-        if token.expires_at is not None and token.expires_at <= now:
+        if held.ends_at <= now or not holds(token, held.secret_hash, at=now):
             return None
         return Caller(token.id, token.name, token.grants)
 

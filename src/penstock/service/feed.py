@@ -32,7 +32,7 @@ _QUEUE_SECONDS = (1.0, 5.0)
 _HEARTBEAT_SECONDS = 15.0
 _LONGEST_SECONDS = 900.0
 _MOST_WAITING_EVENTS = 512
-"""Of one listener, besides one of each application that runs: all of those come at once when it begins to listen."""
+"""The bound for one listener, besides an event of each running application: those come at once when it begins."""
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,11 @@ def verified(token: Token | None, secret: str, *, at: datetime) -> Caller:
     return Caller(token.id, token.name, token.grants)
 
 
+def holds(token: Token, secret_hash: str, *, at: datetime) -> bool:
+    """Whether what was opened with this secret may stay open: the token was neither rotated nor has it expired."""
+    return token.secret_hash == secret_hash and (token.expires_at is None or at < token.expires_at)
+
+
 def not_valid() -> Unauthenticated:
     return Unauthenticated(
         "The token is not valid",

@@ -51,7 +51,7 @@ def preview_of(
 
 @router.get("/lakes", summary="The object stores", responses={200: {"model": shownplaces.Lakes}})
 def lakes(service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    """Those made from keys in a request body are listed to who may read the queue that they belong to."""
+    """Lakes made from keys in a request body are listed to readers of the queue that they belong to."""
     registered = Lakes(service.home)
     default, ours = registered.default(), local.stores(service.home)
     listed = [lake for lake in registered.all() if lake.scope is None or caller.sees(lake.scope.queue or "")]

@@ -21,7 +21,7 @@ from penstock.service.context import Service, ServiceOf
 from penstock.service.lastlines import MOST_LINES, last_lines
 from penstock.service.submission import visible
 from penstock.service.tails import PIECE_BYTES
-from penstock.service.tokens import Token, not_valid
+from penstock.service.tokens import Token, holds, not_valid
 
 router = APIRouter(prefix="/v1/applications/{application_id}/logs", tags=["logs"])
 
@@ -108,7 +108,7 @@ def _require_valid(token: Token, current: Callable[[str], Token]) -> None:
         found = current(token.id)
     except NotFound:
         raise not_valid() from None
-    if found.secret_hash != token.secret_hash or (found.expires_at is not None and found.expires_at <= now()):
+    if not holds(found, token.secret_hash, at=now()):
         raise not_valid()
 
 
