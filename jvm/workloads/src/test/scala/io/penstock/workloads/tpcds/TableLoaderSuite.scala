@@ -1,6 +1,8 @@
 package io.penstock.workloads.tpcds
 
+import io.trino.tpcds.Table
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.penstock.workloads.LocalSpark
@@ -15,38 +17,66 @@ class TableLoaderSuite extends AnyFunSuite with LocalSpark {
   }
 
   private val scale = 0.01
-  private lazy val loader = of(scale)
 
-  private def of(scale: Double) = {
+  private lazy val loader = {
     spark.sql("CREATE DATABASE IF NOT EXISTS tpcds")
     new TableLoader(spark, scale, directory.resolve("it's here").toUri.toString.stripSuffix("/"), "tpcds")
   }
 
+  private def generated(name: String) =
+    spark.read.format(classOf[TpcdsSource].getName).option("table", name).option("scale", scale.toString).load()
+
   private def plan(name: String, layout: Layout) =
     TablePlan(TpcdsTable.named(name).get, FactTable.named(name), layout, chunks = 3)
 
-  private def generated(name: String, scale: Double = scale) =
-    spark.read.format(classOf[TpcdsSource].getName).option("table", name).option("scale", scale.toString).load()
+  private def requireSameRows(expected: DataFrame, found: DataFrame): Unit = {
+    def counted(rows: DataFrame) =
+      rows.select(expected.columns.toSeq.map(col): _*).collect().groupMapReduce(identity)(_ => 1)(_ + _)
+    val rows = counted(expected)
+    assert(rows.nonEmpty && counted(found) == rows)
+  }
 
   private val layouts = Seq(
-    Ranged(0, 3) -> scale,
-    Gridded(0, 7, 2, 2) -> scale,
-    Partitioned(0, Granularity.Year, 2, 1) -> scale,
-    Partitioned(0, Granularity.Quarter, 1, 2) -> scale,
-    Partitioned(0, Granularity.Month, 1, 1) -> scale,
-    // A file for each day that has a row.
-    Partitioned(0, Granularity.Day, 1, 1) -> scale / 10
+    Ranged(0, 3),
+    Gridded(0, 7, 2, 2),
+    Partitioned(0, Granularity.Year, 2, 1),
+    Partitioned(0, Granularity.Quarter, 1, 2),
+    Partitioned(0, Granularity.Month, 1, 1)
   )
 
-  for ((layout, scale) <- layouts) test(s"no row is lost or changed by $layout") {
-    val loaded = of(scale).load(plan("web_returns", layout))
-    val rows = generated("web_returns", scale).cache()
-    // Read once: a file for each day is hundreds of files.
-    val table = spark.table("tpcds.web_returns").select(rows.columns.toSeq.map(col): _*).cache()
-    assert(!rows.isEmpty && table.exceptAll(rows).isEmpty && rows.exceptAll(table).isEmpty)
-    assert(loaded.rows == table.count())
-    rows.unpersist()
-    table.unpersist()
+  for (layout <- layouts) test(s"no row is lost or changed by $layout") {
+    val loaded = loader.load(plan("web_returns", layout))
+    requireSameRows(generated("web_returns"), spark.table("tpcds.web_returns"))
+    assert(loaded.rows == spark.table("tpcds.web_returns").count())
+  }
+
+  private val byDay = Partitioned(0, Granularity.Day, 1, 1)
+
+  // A loader by day is two thousand tasks: here they are those of twenty days, and its two halves are shown one by one.
+  private def ofSomeDays =
+    generated("web_returns").where("wr_returned_date_sk IS NULL OR wr_returned_date_sk % 100 = 0")
+
+  test("by day, each row is in the task of its day, and those without a date in the last") {
+    val items = TpcdsTable.session(scale).getScaling.getRowCount(Table.ITEM)
+    val placed = new FactPlacement(FactTable.named("web_returns").get, items).place(ofSomeDays, byDay).rdd
+    val date = ofSomeDays.columns.indexOf("wr_returned_date_sk")
+    val firstDay = 2450815 // 1998-01-01
+    val last = placed.getNumPartitions - 1
+    val tasks = ofSomeDays.collect().toSeq.groupBy(row => if (row.isNullAt(date)) last else row.getInt(date) - firstDay)
+    assert(tasks.size > 10 && tasks.contains(last))
+    val (numbers, expected) = tasks.toSeq.unzip
+    val found = spark.sparkContext.runJob(placed, (rows: Iterator[Row]) => rows.toArray, numbers)
+    for ((one, other) <- expected.zip(found)) assert(one.sortBy(_.toString) == other.toSeq.sortBy(_.toString))
+  }
+
+  test("a table by day is registered with its date key as the partition column") {
+    val from = directory.resolve("by day").toUri.toString.stripSuffix("/")
+    ofSomeDays.coalesce(1).write.partitionBy("wr_returned_date_sk").parquet(s"$from/web_returns")
+    val place = directory.resolve("registered").toUri.toString.stripSuffix("/")
+    val _ = new TableLoader(spark, scale, place, "tpcds", Some(from)).load(plan("web_returns", byDay))
+    requireSameRows(ofSomeDays, spark.table("tpcds.web_returns"))
+    val partitioning = spark.catalog.listColumns("tpcds.web_returns").filter("isPartition").collect().map(_.name)
+    assert(partitioning.toSeq == Seq("wr_returned_date_sk"))
   }
 
   test("a partition is of one span of dates, and its objects share the items out without overlap") {
