@@ -13,7 +13,7 @@ JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' -not -path '*/sr
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
-.PHONY: test-chaos test-lab test-spark test-all test-repeat coverage browser stores lines check format lock wheel clean
+.PHONY: suites-beside pytest-beside test-chaos test-lab test-spark test-all test-repeat coverage browser stores lines check format lock wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,15 @@ demo: setup ## TPC-DS end to end on a lake of its own, with a report (SCALE=0.1 
 	$(PENSTOCK) demo --scale $(SCALE)
 
 # Each target takes ARGS for pytest: make test-system ARGS="-k commit". With ARGS, `test` leaves out the JVM's suites.
+# Both languages run side by side, since each leaves a core idle at times; no jar is written while applications run.
 test: setup browser ## Everything that needs no store, Kubernetes or fault injection: what a change must pass
-	$(if $(ARGS),,$(MAVEN) verify)
+	$(if $(ARGS),,$(MAVEN) test-compile)
+	$(MAKE) --no-print-directory --keep-going --jobs 2 $(if $(ARGS),,suites-beside) pytest-beside
+
+suites-beside:
+	$(MAVEN) test -pl '!bundle'
+
+pytest-beside:
 	$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/system tests/browser
 
 test-unit: setup ## Python's unit tests
