@@ -77,6 +77,10 @@ class StateError(PenstockError):
     code = "state_error"
 
 
+class Superseded(StateError):
+    """Another process does this work already, and goes on doing it."""
+
+
 class ClusterError(PenstockError):
     """A dedicated cluster cannot be had, or was lost."""
 
@@ -124,6 +128,13 @@ class QuotaExceeded(PenstockError):
 
     exit_code = 14
     code = "quota_exceeded"
+
+
+class InternalError(PenstockError):
+    """A defect of Penstock, where there is something to report and nothing for the user to fix."""
+
+    exit_code = 15
+    code = "internal_error"
 
 
 def from_problem(body: Mapping[str, Any]) -> PenstockError:

@@ -28,7 +28,7 @@ from penstock.engine.application import Application, ApplicationSpec, ClusterSiz
 from penstock.engine.attendants import Attendants
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import Supervisor
-from penstock.errors import StateError
+from penstock.errors import Superseded
 from penstock.home import Home, write_json
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
@@ -124,7 +124,7 @@ class Threads(Attendants):
         pass
 
     def _look_after(self, application_id: str) -> None:
-        with contextlib.suppress(StateError):  # somebody else does
+        with contextlib.suppress(Superseded):
             self._engine.supervise(application_id)
 
 

@@ -71,7 +71,8 @@ def conclude(application: Application, *, quiet: bool = False) -> int:
             fix = application.reason.fix or f"read its log: penstock logs {application.id}"
             print(f"  fix  {fix}", file=sys.stderr)
         if problem := summary.get("artefacts_problem"):
-            print(f"  The logs could not be kept in the lake and are in {summary['artefacts']}", file=sys.stderr)
+            where = f" and are in {summary['artefacts']}" if "artefacts" in summary else ""
+            print(f"  The logs could not be kept in the lake{where}", file=sys.stderr)
             print("  why  " + str(problem).replace("\n", "\n       "), file=sys.stderr)
     return exit_code(application)
 

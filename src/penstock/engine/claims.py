@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from penstock.errors import StateError
+from penstock.errors import Superseded
 
 CHANNEL = "penstock"
 """Every change of the records is notified on it."""
@@ -59,13 +59,13 @@ class Claim:
 
 @contextlib.contextmanager
 def claimed(engine: sa.Engine, application_id: str, *, wait_seconds: float) -> Iterator[Claim]:
-    """Supervise the application within; `StateError` where another process does for longer than `wait_seconds`."""
+    """Supervise the application within; `Superseded` where another process does for longer than `wait_seconds`."""
     with _own_connection(engine) as connection:
         deadline = time.monotonic() + wait_seconds
         lock = sa.select(sa.func.pg_try_advisory_lock(sa.func.hashtextextended(application_id, 0)))
         while not connection.execute(lock).scalar():
             if time.monotonic() >= deadline:
-                raise StateError(
+                raise Superseded(
                     f"Another process looks after {application_id}",
                     fix=f"penstock show {application_id}; penstock stop {application_id}",
                 )

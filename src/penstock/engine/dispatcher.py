@@ -12,15 +12,12 @@ import logging
 import threading
 import time
 
-from penstock.engine.engine import Engine
+from penstock.engine.engine import NO_SUPERVISOR_LIVES, Engine
 from penstock.engine.records import CONNECTION_LOST
-from penstock.errors import PenstockError
+from penstock.recovery import Restarts, keep_going
 
 _PATROL_SECONDS = 5.0
 """How often it looks for what was left behind, and for retries whose time has come."""
-
-_START_SECONDS = 30.0
-"""For so long a supervising process may take to begin; before, it is not started again."""
 
 _LEAST_BREATH_SECONDS, _MOST_BREATH_SECONDS = 0.05, 0.2
 """Between two looks at the queue, twice what the last one took within these bounds: of many submissions at once, one
@@ -34,38 +31,26 @@ _log = logging.getLogger(__name__)
 class Dispatcher:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._started: dict[str, float] = {}
+        self._restarts = Restarts()
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set, at most a second longer. It outlives a database that is away for a while."""
         try:
-            while not stop.is_set():
-                self._run_while_all_is_well(stop)
+            keep_going(
+                "the dispatcher",
+                lambda: self._run(stop),
+                stop,
+                log=_log,
+                transient=CONNECTION_LOST,
+                failed=self._revive_database,
+            )
         finally:
             self._engine.attendants.close()
 
-    def _run_while_all_is_well(self, stop: threading.Event) -> None:
-        try:
-            self._run(stop)
-        except CONNECTION_LOST as error:
-            _log.warning("the dispatcher begins again: %s", error)
-            self._revive_database()
-            stop.wait(_PAUSE_SECONDS)
-        except (PenstockError, OSError) as error:
-            _log.warning("the dispatcher begins again: %s", error)
-            stop.wait(_PAUSE_SECONDS)
-        except Exception:
-            # A defect; without a dispatcher nothing would start any more.
-            _log.exception("the dispatcher begins again")
-            stop.wait(_PAUSE_SECONDS)
-
-    def _revive_database(self) -> None:
+    def _revive_database(self, error: BaseException) -> None:
         """Nobody else would where only this service uses it. One that was stopped in order stays so."""
-        try:
-            if self._engine.revive_database():
-                _log.warning("the embedded database had died, and was started again")
-        except (PenstockError, OSError) as error:
-            _log.warning("the embedded database does not start: %s", error)
+        if isinstance(error, CONNECTION_LOST) and self._engine.revive_database():
+            _log.warning("the embedded database had died, and was started again")
 
     def _run(self, stop: threading.Event) -> None:
         with self._engine.dispatching() as changes:
@@ -83,17 +68,19 @@ class Dispatcher:
     def _admit(self, stop: threading.Event) -> None:
         while not stop.is_set() and (application := self._engine.admit_next()) is not None:
             if not application.state.final:
+                self._restarts.forget(application.id)
                 self._have_looked_after(application.id)
 
     def _adopt(self) -> None:
-        orphans = self._engine.unsupervised()
-        self._started = {one: at for one, at in self._started.items() if one in orphans}
-        for application_id in orphans:
-            if time.monotonic() - self._started.get(application_id, float("-inf")) >= _START_SECONDS:
-                self._have_looked_after(application_id)
+        orphans = list(self._engine.unsupervised())
+        for application_id in self._restarts.due(orphans, time.monotonic()):
+            if self._restarts.hopeless(application_id):
+                _log.error("%s ends: none of its supervisors stayed alive", application_id)
+                self._engine.request_stop(application_id, NO_SUPERVISOR_LIVES)
+            self._have_looked_after(application_id)
 
     def _have_looked_after(self, application_id: str) -> None:
-        self._started[application_id] = time.monotonic()
+        self._restarts.started(application_id, time.monotonic())
         # What cannot be started now (no process to be had) is found again by the next patrol.
         with contextlib.suppress(OSError):
             self._engine.detach(application_id)

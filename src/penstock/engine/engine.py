@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock import recovery
 from penstock.catalog.database import SHARED_LOGIN
 from penstock.clusters import jvm, machine
 from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase, WebInterface
 from penstock.engine import admission, sessionways, validation
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
+from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
 from penstock.engine.artefacts import keep_artefacts, of_attempt
 from penstock.engine.attendants import Attendants
 from penstock.engine.identifiers import new_id
@@ -24,12 +25,18 @@ from penstock.engine.preparation import Preparation, check_reachable, lake_name,
 from penstock.engine.rows import now
 from penstock.engine.supervisor import OnChange, Supervisor, over
 from penstock.engine.uploadcopies import UploadCopies
-from penstock.errors import ClusterError, StateError
+from penstock.errors import ClusterError, InternalError, PenstockError, StateError
 from penstock.home import Home
 from penstock.lake.base import Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
+
+NO_SUPERVISOR_LIVES = Reason(
+    recovery.SUPERVISOR_LOST,
+    "each process that looked after it ended before it did",
+    "see why in supervisors.log in the state directory, and report it; then submit the application again",
+)
 
 
 class Engine(Outputs):
@@ -158,13 +165,23 @@ class Engine(Outputs):
     def wait(self, application_id: str, *, timeout_seconds: float | None = None) -> Application:
         """Until the application has ended and its cluster is gone, looking after it where nobody does.
 
-        Raises `StateError` where that takes longer than `timeout_seconds`.
+        Raises `StateError` where that takes longer than `timeout_seconds`, and `InternalError` where no supervisor
+        stays alive, not even to end the application.
         """
+        restarts, ended = recovery.Restarts(), False
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not over(application := self._records.get(application_id)):
             if deadline is not None and time.monotonic() >= deadline:
                 raise StateError(f"{application_id} is still {application.state.value}")
-            if application_id in self._records.unsupervised():
+            orphans = [one for one in self._records.unsupervised() if one == application_id]
+            if restarts.due(orphans, time.monotonic()):
+                if ended:
+                    reason = NO_SUPERVISOR_LIVES
+                    raise InternalError(f"{application_id} cannot be ended", why=reason.message, fix=reason.fix)
+                if restarts.hopeless(application_id):
+                    ended = True
+                    self.request_stop(application_id, NO_SUPERVISOR_LIVES)
+                restarts.started(application_id, time.monotonic())
                 self.detach(application_id)
                 self._await_supervisor(application_id)
             time.sleep(WATCH_SECONDS)
@@ -196,10 +213,14 @@ class Engine(Outputs):
         return port if self.shares_files else sessionways.port_here(self.home, application.id)
 
     def observe(self, application: Application) -> Observation | None:
-        """What its cluster looks like now; None where it has none, or none that was started."""
+        """What its cluster looks like now; None where it has none, none that was started, or one that cannot be seen
+        now, as the application's reason then says."""
         if application.state not in (State.STARTING, State.RUNNING, State.STOPPING):
             return None
-        seen = self._backend.observe(application.cluster or self._backend.handle(application.id))
+        try:
+            seen = self._backend.observe(application.cluster or self._backend.handle(application.id))
+        except PenstockError:
+            return None
         return None if seen.phase is Phase.LOST else seen
 
     @contextlib.contextmanager

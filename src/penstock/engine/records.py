@@ -201,7 +201,7 @@ class Records:
             return bool(connection.execute(sa.select(dispatched_by_somebody(self.owner))).scalar())
 
     def claim(self, application_id: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Claim]:
-        """Supervise the application within; `StateError` where another process does and goes on doing so."""
+        """Supervise the application within; `Superseded` where another process does and goes on doing so."""
         return claimed(self._engine, application_id, wait_seconds=wait_seconds)
 
     def changes(self, *, dispatching: bool = False) -> AbstractContextManager[Changes]:

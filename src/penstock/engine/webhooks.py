@@ -26,6 +26,7 @@ from penstock.engine.webaddress import Reach
 from penstock.engine.webcall import post
 from penstock.errors import InvalidInput, PenstockError, StateError
 from penstock.home import Home, write_once
+from penstock.recovery import keep_going
 
 KEY_FILE = "webhooks.key"
 """In the state directory: `whsec_` and base64. The instances' secrets are derived from it."""
@@ -98,23 +99,24 @@ class Webhooks:
         """Until `stop` is set, and what is under way has been answered."""
         under_way: dict[Future[None], str] = {}
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="webhook") as pool:
-            while not stop.is_set():
-                try:
-                    begun = self._begin_due(pool, under_way)
-                except (*CONNECTION_LOST, PenstockError) as error:
-                    _log.warning("webhooks begin again: %s", error)
-                    begun = False
-                except Exception:
-                    # A defect, perhaps of one delivery: the others are still to be told.
-                    _log.exception("webhooks begin again")
-                    begun = False
-                if not begun and under_way:
-                    # What was answered makes room; what has come since is looked for in any case.
-                    wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
-                elif not begun:
-                    stop.wait(_LOOK_SECONDS)
-                for done in [future for future in under_way if future.done()]:
-                    del under_way[done]
+            keep_going(
+                "the delivery of webhooks",
+                lambda: self._run(pool, under_way, stop),
+                stop,
+                log=_log,
+                transient=CONNECTION_LOST,
+            )
+
+    def _run(self, pool: ThreadPoolExecutor, under_way: dict[Future[None], str], stop: threading.Event) -> None:
+        while not stop.is_set():
+            for done in [future for future in under_way if future.done()]:
+                del under_way[done]
+            begun = self._begin_due(pool, under_way)
+            if not begun and under_way:
+                # What was answered makes room; what has come since is looked for in any case.
+                wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+            elif not begun:
+                stop.wait(_LOOK_SECONDS)
 
     def _begin_due(self, pool: ThreadPoolExecutor, under_way: dict[Future[None], str]) -> bool:
         """Whether there was anything to do."""

@@ -34,6 +34,7 @@ _STATUS: Mapping[type[PenstockError], int] = {
     errors.ServiceError: 503,
     errors.Conflict: 409,
     errors.QuotaExceeded: 429,
+    errors.InternalError: 500,
 }
 _PASSING = frozenset({429, 503})
 _RETRY_AFTER_SECONDS = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 import signal
 import sys
 import threading
@@ -24,6 +24,7 @@ from penstock.engine.retention import Retention, checked
 from penstock.engine.webhooks import Webhooks
 from penstock.home import Home, write_atomically
 from penstock.lake.registry import Lakes
+from penstock.recovery import keep_going
 from penstock.service import journal
 from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import create_app
@@ -37,6 +38,8 @@ from penstock.service.tokenstore import TokenStore
 _MOST_CONNECTIONS = 1000
 _HEAD_BYTES = 32 << 10
 _HEAR_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 def serve(home: Home, listening: Listening, *, log_level: str, retention: Retention | None = None) -> None:
@@ -111,16 +114,18 @@ async def _beside(service: Service, webhooks: Webhooks) -> AsyncIterator[None]:
 
 
 def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:
-    """Pass on which applications change, also across a restart of the database."""
-    while not service.closing.is_set():
-        with contextlib.suppress(*CONNECTION_LOST), service.engine.changes() as changes:
-            # What happened while nobody listened.
-            loop.call_soon_threadsafe(service.tell_all)
-            while not service.closing.is_set():
-                for application_id in changes.wait(_HEAR_SECONDS):
-                    loop.call_soon_threadsafe(service.tell, application_id)
-        service.closing.wait(_HEAR_SECONDS)
+    """Pass on which applications change, whatever fails meanwhile: also across a restart of the database."""
+    keep_going("news", lambda: _pass_on(service, loop), service.closing, log=_log, transient=CONNECTION_LOST)
     loop.call_soon_threadsafe(service.tell_all)
+
+
+def _pass_on(service: Service, loop: asyncio.AbstractEventLoop) -> None:
+    with service.engine.changes() as changes:
+        # What happened while nobody listened.
+        loop.call_soon_threadsafe(service.tell_all)
+        while not service.closing.is_set():
+            for application_id in changes.wait(_HEAR_SECONDS):
+                loop.call_soon_threadsafe(service.tell, application_id)
 
 
 def _ensure_first_token(home: Home, tokens: TokenStore) -> str | None:
