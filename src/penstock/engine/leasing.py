@@ -7,6 +7,7 @@ reads it there and goes on.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,9 @@ from penstock.lake.base import Credentials, Lake
 from penstock.lake.leases import Lease, is_lost, renewal_at
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import CREDENTIALS_FILE, lease_in, private_credentials_file
+from penstock.recovery import Kind, as_problem, kind_of
+
+_log = logging.getLogger(__name__)
 
 GiveUp = Callable[[PenstockError], None]
 
@@ -90,8 +94,10 @@ class Leasing:
             with self._writing:
                 if not self._closed.is_set():
                     self._write(private_credentials_file(given))
-        except PenstockError as error:
-            return error
+        except Exception as error:
+            if kind_of(error) is Kind.DEFECT:
+                _log.exception("%s: its lake credentials are asked for again", self._id)
+            return as_problem(error, "renew the lake's credentials")
         return given
 
     def _sleep_until(self, at: float) -> bool:

@@ -4,6 +4,7 @@ machine's loopback that everybody of the home finds here."""
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -15,8 +16,11 @@ from penstock.engine.sessions import is_session, published_port
 from penstock.errors import PenstockError
 from penstock.home import Home, read_json, write_json
 from penstock.processes import ProcessId
+from penstock.recovery import keep_going
 
 _LOOK_SECONDS = 0.5
+
+_log = logging.getLogger(__name__)
 
 
 def port_here(home: Home, application_id: str) -> int | None:
@@ -36,7 +40,12 @@ def keeping_open(
             yield
             return
         ended = threading.Event()
-        threading.Thread(target=_keep, args=(home, backend, application, ended), daemon=True).start()
+        threading.Thread(
+            target=keep_going,
+            args=("the way to a session", lambda: _keep(home, backend, application, ended), ended),
+            kwargs={"log": _log},
+            daemon=True,
+        ).start()
         try:
             yield
         finally:
@@ -51,13 +60,16 @@ def _keep(home: Home, backend: ClusterBackend, application: Application, ended: 
     while port is None and not ended.wait(_LOOK_SECONDS):
         with contextlib.suppress(PenstockError):
             port = published_port(lambda name: backend.private_file(handle, name))
-    if port is None or (me := ProcessId.of(os.getpid())) is None:
+    if port is None:
         return
+    me = ProcessId.of(os.getpid()) or ProcessId(os.getpid(), -1)
     with backend.reach(handle, port) as here:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_json(file, {"port": here, "keeper": me.as_json()})
-        ended.wait()
-    file.unlink(missing_ok=True)
+        try:
+            write_json(file, {"port": here, "keeper": me.as_json()})
+            ended.wait()
+        finally:
+            file.unlink(missing_ok=True)
 
 
 def _file(home: Home, application_id: str) -> Path:

@@ -76,6 +76,7 @@ class Store:
         self.issued = 0
         self.issued_at: list[float] = []
         self.failing = False
+        self.failure: Exception = LakeError("The store refuses", why="it was told to", fix="tell it otherwise")
         self.hold = threading.Event()
         self.hold.set()
 
@@ -83,7 +84,7 @@ class Store:
         self.asked += 1
         self.hold.wait(60)
         if self.failing:
-            raise LakeError("The store refuses", why="it was told to", fix="tell it otherwise")
+            raise self.failure
         self.issued += 1
         now = self.clock()
         self.issued_at.append(now)
@@ -126,8 +127,10 @@ def test_each_lease_is_replaced_at_half_time_by_the_next() -> None:
     assert world.given_up == []
 
 
-def test_a_store_that_fails_for_a_while_costs_nothing() -> None:
+@pytest.mark.parametrize("failure", [LakeError("The store refuses"), OSError("no descriptors"), RuntimeError("x")])
+def test_a_store_that_fails_for_a_while_costs_nothing(failure: Exception) -> None:
     world = World(seconds=900)
+    world.store.failure = failure
     world.store.failing = True
     world.clock.let_pass(800)
     assert world.written == []

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from penstock.clusters.base import ClusterBackend
 from penstock.engine import sessionways
 from penstock.engine.application import State
@@ -15,6 +17,7 @@ from penstock.engine.sessions import Wanted
 from penstock.errors import ClusterError
 from penstock.home import Home, write_json
 from penstock.processes import until
+from penstock.recovery import keep_going
 from tests.unit.engine.engine_making import application, size, spec
 
 
@@ -67,3 +70,25 @@ def test_a_way_whose_keeper_was_killed_is_none(tmp_path: Path) -> None:
     home.application("app-1").mkdir(parents=True)
     write_json(home.application("app-1") / "session-way.json", {"port": 1, "keeper": {"pid": 1, "started": -5}})
     assert sessionways.port_here(home, "app-1") is None
+
+
+def test_a_way_that_cannot_be_opened_at_first_is_opened_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, backend = Home(tmp_path), Elsewhere()
+    opened = backend.reach
+    refused = [ClusterError("The Kubernetes API server does not answer"), OSError("no port"), RuntimeError("x")]
+
+    def reach(handle: Any, port: int) -> contextlib.AbstractContextManager[int]:
+        if refused:
+            raise refused.pop()
+        return opened(handle, port)
+
+    def at_once(*arguments: Any, **more: Any) -> None:
+        keep_going(*arguments, **more, wait=lambda ended, _: ended.wait(0.01))
+
+    monkeypatch.setattr(backend, "reach", reach)
+    monkeypatch.setattr(sessionways, "keep_going", at_once, raising=False)
+    monkeypatch.setattr(sessionways, "_LOOK_SECONDS", 0.01)
+    session = application(State.STARTING, spec=Wanted(size=size()).specification())
+    with kept_open(home, backend)(session):
+        assert until(lambda: sessionways.port_here(home, session.id) == 44711, 5)
+    assert until(lambda: sessionways.port_here(home, session.id) is None, 5)

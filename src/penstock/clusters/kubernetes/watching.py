@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.clusters.kubernetes.api import Api, Refused
 from penstock.errors import PenstockError
+from penstock.recovery import PODS, Failures, Kind, as_problem, kind_of
 
 _GONE = 410
-_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 15.0
 _FIRST_SECONDS = 30.0
+_STALE_SECONDS = 60.0
+"""For so long what was seen last is shown while the API server cannot be asked: longer than it takes to restart."""
+_POLICY = PODS
+_WATCH = "watch"
+
+_log = logging.getLogger(__name__)
 
 
 class PodWatch:
-    """A thread of its own until `close`. What it knows is never older than the API server's last word to it."""
+    """A thread of its own until `close`, whatever fails. What it knows is never older than the API server's last word
+    to it, or `pods` raises."""
 
     def __init__(self, api: Api, namespace: str, selector: str) -> None:
         self._api = api
@@ -28,16 +36,24 @@ class PodWatch:
         self._changing = threading.Condition()
         self._listed = False
         self._closed = threading.Event()
-        self._pause = _PAUSE_SECONDS
-        """Before asking anew, where something stood in the way; longer the longer that lasts."""
+        self._failures = Failures({_WATCH: _POLICY})
+        self._troubled_since: float | None = None
         threading.Thread(target=self._run, name="pod-watch", daemon=True).start()
 
+    @property
+    def failures(self) -> int:
+        """How often in a row the API server could not be asked."""
+        return self._failures.count(_WATCH)
+
     def pods(self) -> Mapping[str, Mapping[str, Any]]:
-        """By name. Waits for the first answer; raises what stood in its way."""
+        """By name. Waits for the first answer. Raises what stands in the way, of the first answer or for a minute."""
         with self._changing:
             self._changing.wait_for(lambda: self._listed or self._problem is not None, _FIRST_SECONDS)
             if not self._listed:
                 raise self._problem or Refused(504, "The Kubernetes API server does not answer in time")
+            since = self._troubled_since
+            if self._problem is not None and since is not None and time.monotonic() - since >= _STALE_SECONDS:
+                raise self._problem
             return dict(self._pods)
 
     def wait(self, seconds: float) -> None:
@@ -50,32 +66,29 @@ class PodWatch:
 
     def _run(self) -> None:
         while not self._closed.is_set():
-            problem = self._list_and_follow()
-            # History the server has forgotten is what listing again is for; nothing is wrong.
-            if isinstance(problem, Refused) and problem.status == _GONE:
-                continue
-            with self._changing:
-                self._problem = problem
-                self._changing.notify_all()
-            self._closed.wait(self._pause)
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
-
-    def _list_and_follow(self) -> PenstockError | None:
-        """Until it is closed, or something stands in the way."""
-        try:
-            version = self._list()
-            while not self._closed.is_set():
-                version = self._follow(version)
-                self._pause = _PAUSE_SECONDS
-        except PenstockError as error:
-            return error
-        return None
+            try:
+                version = self._list()
+                while not self._closed.is_set():
+                    version = self._follow(version)
+                    self._failures.succeeded(_WATCH)
+            except Exception as error:  # noqa: PERF203  followed by a pause
+                pause = self._failures.failed(_WATCH, error) or _POLICY.longest_seconds
+                # History the server has forgotten is what listing again is for; nothing is wrong, once.
+                if isinstance(error, Refused) and error.status == _GONE and self.failures == 1:
+                    continue
+                if kind_of(error) is Kind.DEFECT:
+                    _log.exception("a watch of pods begins again")
+                with self._changing:
+                    self._problem = as_problem(error, "see the pods of the application")
+                    self._troubled_since = self._troubled_since or time.monotonic()
+                    self._changing.notify_all()
+                self._closed.wait(pause)
 
     def _list(self) -> str:
         found = self._api.get(self._path, labelSelector=self._selector)
         with self._changing:
             self._pods = {pod["metadata"]["name"]: pod for pod in found.get("items") or []}
-            self._listed, self._problem = True, None
+            self._listed, self._problem, self._troubled_since = True, None, None
             self._changing.notify_all()
         return str(found["metadata"]["resourceVersion"])
 

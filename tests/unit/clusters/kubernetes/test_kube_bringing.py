@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock import recovery
 from penstock.clusters.kubernetes.pod import bringing
 from penstock.clusters.kubernetes.pod.bringing import Bringer, is_worth_it
 from penstock.errors import LakeError
@@ -15,11 +18,15 @@ class Store:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.refusals = 0
+        self.refusal: Exception = LakeError("The store is out of reach")
+        self.unreadable = ""
 
     def put(self, key: str, content: Path) -> None:
         if self.refusals:
             self.refusals -= 1
-            raise LakeError("The store is out of reach")
+            raise self.refusal
+        if content.name == self.unreadable:
+            raise OSError(errno.EIO, "Input/output error", str(content))
         self.objects[key] = content.read_bytes()
 
     def delete(self, *keys: str) -> None:
@@ -29,7 +36,7 @@ class Store:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(bringing, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(bringing, "_POLICY", replace(recovery.SIDECAR, first_seconds=0.0))
     monkeypatch.setattr(bringing, "_EVERY_SECONDS", 0.0)
     return Store()
 
@@ -85,6 +92,23 @@ def test_a_lake_that_stays_away_is_owned_up_to(bringer: Bringer, store: Store) -
     store.refusals = 100
     assert not bringer.all_of_it()
     assert bringer.whole({"driver.out": 4}) == set()
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOENT, "gone"), ValueError("not JSON"), RuntimeError("x")])
+def test_no_failure_of_any_kind_ends_who_brings_the_logs(bringer: Bringer, store: Store, error: Exception) -> None:
+    store.refusals, store.refusal = 2, error
+    bringer.now_and_then()
+    assert bringer.all_of_it()
+    assert bringer.whole({"driver.out": 4}) == {"driver.out"}
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_the_lake(
+    tmp_path: Path, bringer: Bringer, store: Store
+) -> None:
+    (tmp_path / "executor-1.log").write_text("said")
+    store.unreadable = "driver.out"
+    assert not bringer.all_of_it()
+    assert bringer.whole({"driver.out": 4, "executor-1.log": 4}) == {"executor-1.log"}
 
 
 def test_all_that_is_sent_of_a_growing_file_stays_within_three_times_its_size() -> None:

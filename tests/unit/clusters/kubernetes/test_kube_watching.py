@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.clusters.kubernetes import watching as kubernetes_watching
 from penstock.clusters.kubernetes.api import Refused
 from penstock.clusters.kubernetes.watching import PodWatch
 from penstock.errors import ClusterError
+from penstock.recovery import PODS
 
 
 def a_pod(name: str, version: int) -> dict[str, Any]:
@@ -86,15 +88,63 @@ def test_history_that_is_forgotten_is_listed_anew(watching: Callable[[Server], P
     within(lambda: set(watch.pods()) == {"b"})
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_watching, "_POLICY", replace(PODS, first_seconds=0.001, longest_seconds=0.01))
+
+
+@pytest.mark.usefixtures("quick")
 def test_after_a_watch_that_went_well_the_next_trouble_is_met_without_delay(
-    watching: Callable[[Server], PodWatch], monkeypatch: pytest.MonkeyPatch
+    watching: Callable[[Server], PodWatch],
 ) -> None:
-    monkeypatch.setattr(kubernetes_watching, "_PAUSE_SECONDS", 0.01)
     broken = ClusterError("The Kubernetes API server does not answer")
     server = Server([["a"]], [[broken], [broken], [broken], []])
     watch = watching(server)
     within(lambda: len(server.versions) == 5)
-    assert watch._pause == 0.01
+    within(lambda: watch.failures == 0)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("error", [RuntimeError("x"), OSError("x"), KeyError("metadata"), ValueError("x")])
+def test_a_watch_outlives_what_nobody_expected(watching: Callable[[Server], PodWatch], error: Exception) -> None:
+    server = Server([["a"], ["b"]], [[error]])
+    watch = watching(server)
+    within(lambda: set(watch.pods()) == {"b"})
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_was_seen_last_is_not_shown_for_ever(
+    watching: Callable[[Server], PodWatch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server([["a"]], [[ClusterError("The Kubernetes API server does not answer")]])
+    monkeypatch.setattr(kubernetes_watching, "_STALE_SECONDS", 0.2)
+    watch = watching(server)
+    within(lambda: set(watch.pods()) == {"a"})
+    server.down = True
+    server.over.set()  # the watch under way ends, and none follows
+
+    def complains() -> bool:
+        try:
+            watch.pods()
+        except ClusterError:
+            return True
+        return False
+
+    within(complains)
+    server.down = False
+    within(lambda: not complains())
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_server_that_forgets_all_history_at_once_is_not_asked_without_pause(
+    watching: Callable[[Server], PodWatch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_watching, "_POLICY", replace(PODS, first_seconds=30.0, longest_seconds=30.0))
+    server = Server([["a"]], [[Refused(410, "too old")] for _ in range(1000)])
+    watching(server)
+    within(lambda: len(server.versions) >= 2)
+    time.sleep(0.05)
+    assert len(server.versions) < 5
 
 
 def test_a_server_that_comes_back_is_asked_again_and_before_that_is_complained_of(

@@ -10,17 +10,17 @@ from typing import Any
 
 from penstock.clusters.kubernetes import places
 from penstock.engine.artefacts import key
-from penstock.errors import PenstockError
 from penstock.home import sizes_below
 from penstock.lake.base import Lake, ObjectStore
 from penstock.lake.credentials import from_ini
 from penstock.lake.hdfs.store import HdfsObjectStore
 from penstock.lake.settings import CREDENTIALS_FILE
+from penstock.recovery import SIDECAR, Failures, as_problem
 
 _EVERY_SECONDS = 15.0
 _GROWTH = 1.5
-_TRIES = 4
-_PAUSE_SECONDS = 2.0
+_POLICY = SIDECAR
+_BRING = "bring"
 
 
 class Bringer:
@@ -52,34 +52,42 @@ class Bringer:
         worth = {name: size for name, size in self.sizes().items() if is_worth_it(size, self._brought.get(name, 0))}
         try:
             self._bring(worth)
-        except PenstockError as error:
-            print(f"not in the lake yet: {error.problem}", file=sys.stderr, flush=True)
+        except Exception as error:
+            _tell("not in the lake yet", error)
 
     def all_of_it(self) -> bool:
         """Bring everything; False where there is no lake, or it stays out of reach."""
         if self._open_store is None:
             return False
-        for number in range(_TRIES):
-            sizes = self.sizes()
-            missing = {name: size for name, size in sizes.items() if self._brought.get(name) != size}
+        failures = Failures({_BRING: _POLICY})
+        while True:
             try:
-                self._bring(missing)
+                sizes = self.sizes()
+                self._bring({name: size for name, size in sizes.items() if self._brought.get(name) != size})
                 self._take_back(set(self._brought) - set(sizes))
-            except PenstockError as error:
-                print(f"not in the lake: {error.problem}: {error.why}", file=sys.stderr, flush=True)
-                time.sleep(_PAUSE_SECONDS * (number + 1))
+            except Exception as error:  # noqa: PERF203  followed by a pause
+                _tell("not in the lake", error)
+                if (pause := failures.failed(_BRING, error)) is None:
+                    return False
+                time.sleep(pause)
             else:
                 return True
-        return False
 
     def _bring(self, wanted: Mapping[str, int]) -> None:
         if not wanted or self._open_store is None:
             return
         # Opened each time: the credentials are replaced while the cluster lives.
         store = self._open_store()
+        failure: Exception | None = None
         for name, size in wanted.items():
-            store.put(key(self._id, name), self._root / name)
-            self._brought[name] = size
+            try:
+                store.put(key(self._id, name), self._root / name)
+            except OSError as error:  # noqa: PERF203  an upload takes milliseconds
+                failure = error  # of this file: the others go on
+            else:
+                self._brought[name] = size
+        if failure is not None:
+            raise failure
 
     def _take_back(self, gone: set[str]) -> None:
         """What has another name now: Spark renames an event log at its end."""
@@ -91,6 +99,11 @@ class Bringer:
     def sizes(self) -> dict[str, int]:
         """The artefacts as they are here."""
         return {name: size for name, size in sizes_below(self._root).items() if not name.endswith(".crc")}
+
+
+def _tell(what: str, error: Exception) -> None:
+    problem = as_problem(error, "bring the logs to the lake")
+    print(f"{what}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
 
 
 def is_worth_it(size: int, brought: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -75,7 +76,9 @@ class Child:
 def _pump(pipe: Any, sinks: Sequence[Sink]) -> None:
     while piece := os.read(pipe.fileno(), _PIECE):
         for sink in sinks:
-            sink(piece)
+            # A full disk costs these lines. A pipe that nobody reads any more would stop the child for ever.
+            with contextlib.suppress(OSError):
+                sink(piece)
 
 
 def _now_ms() -> int:

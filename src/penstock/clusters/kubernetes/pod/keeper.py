@@ -24,6 +24,7 @@ from penstock.clusters.kubernetes import places
 from penstock.clusters.kubernetes.pod.bringing import Bringer
 from penstock.clusters.kubernetes.pod.serving import serve
 from penstock.home import read_json
+from penstock.recovery import as_problem
 
 _EVERY_SECONDS = 1.0
 _LAST_LINES_SECONDS = 2.0
@@ -74,13 +75,22 @@ class Keeper:
         self._done.set()
 
     def run(self) -> None:
-        while not self._driver_is_gone() and not self._is_late():
+        while not self._is_late():
+            # Whatever fails here, the logs are still to be brought to the lake when the driver has ended.
+            try:
+                if self._driver_is_gone():
+                    break
+                self._bringer.now_and_then()
+            except Exception as error:
+                _say("goes on", error)
             self._done.wait(_EVERY_SECONDS)
-            self._bringer.now_and_then()
         time.sleep(_LAST_LINES_SECONDS)
         kept = self._bringer.all_of_it()
         self._finished = True
-        self._leave_a_note()
+        try:
+            self._leave_a_note()
+        except Exception as error:
+            _say("leaves no note", error)
         deadline = time.monotonic() + (_LINGER_SECONDS if kept else _LINGER_UNKEPT_SECONDS)
         while not self._done.wait(_EVERY_SECONDS) and time.monotonic() < deadline and self._terminated_at is None:
             pass
@@ -110,6 +120,11 @@ class Keeper:
         finally:
             os.close(lock)
         return True
+
+
+def _say(what: str, error: Exception) -> None:
+    problem = as_problem(error, "look after the driver")
+    print(f"the sidecar {what}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
 
 
 def _ends() -> dict[str, Any]:

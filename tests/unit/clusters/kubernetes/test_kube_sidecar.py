@@ -1,0 +1,80 @@
+"""The sidecar brings the logs to the lake whatever failed before, and no driver waits for the reader of its output."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.clusters.kubernetes.pod import children
+from penstock.clusters.kubernetes.pod import keeper as module
+from penstock.clusters.kubernetes.pod.children import Child
+from penstock.clusters.kubernetes.pod.keeper import Keeper
+from penstock.errors import StateError
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+class Bringer:
+    def __init__(self) -> None:
+        self.brought = 0
+
+    def now_and_then(self) -> None:
+        raise FULL
+
+    def all_of_it(self) -> bool:
+        self.brought += 1
+        return True
+
+
+@pytest.mark.parametrize("error", [FULL, StateError("ended.json is damaged"), RuntimeError("x")])
+def test_nothing_ends_the_sidecar_before_the_logs_are_in_the_lake(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    for name in ("_EVERY_SECONDS", "_LAST_LINES_SECONDS", "_LINGER_SECONDS"):
+        monkeypatch.setattr(module, name, 0.0)
+    looks: list[Exception | bool] = [error, False, True]
+
+    def look(_: Keeper) -> bool:
+        found = looks.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def fails(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Keeper, "_driver_is_gone", look)
+    monkeypatch.setattr(Keeper, "_leave_a_note", fails)
+    sidecar = Keeper({"application_id": "app-1", "lake": None})
+    bringer = Bringer()
+    monkeypatch.setattr(sidecar, "_bringer", bringer)
+    sidecar.run()
+    assert bringer.brought == 1
+    assert not looks
+
+
+def test_a_child_is_read_on_where_what_it_says_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(children, "_POLL_SECONDS", 0.01)
+    heard: list[bytes] = []
+
+    def full(_: bytes) -> None:
+        raise FULL
+
+    code = "import sys; sys.stdout.write('x' * 1_000_000)"  # more than a pipe holds
+    child = Child(
+        [sys.executable, "-c", code],
+        environment=os.environ,
+        directory=tmp_path,
+        out=(full, heard.append),
+        err=(heard.append,),
+    )
+    assert child.wait()["exit_code"] == 0
+    assert len(b"".join(heard)) == 1_000_000
