@@ -21,6 +21,7 @@ from psycopg import Connection, sql
 from sqlalchemy import Engine
 
 from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
+from penstock.catalog.connections import connect
 from penstock.catalog.pooling import pooled
 from penstock.catalog.postgres import HOST, SUPERUSER, PostgresServer, disk_full
 from penstock.catalog.serveraccount import ServerAccount
@@ -271,7 +272,7 @@ def _create_external(url: DatabaseUrl, catalog: DatabaseUrl) -> None:
 
 
 def _connect(url: DatabaseUrl) -> Connection:
-    return psycopg.connect(url.libpq(), password=url.password, connect_timeout=10, autocommit=True)
+    return connect(url.libpq(), password=url.password)
 
 
 def _first_line(error: Exception) -> str:

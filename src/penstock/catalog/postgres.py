@@ -23,6 +23,7 @@ from pathlib import Path
 import psycopg
 from psycopg import Connection
 
+from penstock.catalog.connections import LIVENESS, connect
 from penstock.catalog.serveraccount import ServerAccount
 from penstock.errors import CatalogError, MissingRequirement, PenstockError
 from penstock.home import write_atomically
@@ -62,6 +63,8 @@ _SETTINGS = {
     # Short look-ups by key: starting a parallel worker or a compiler costs more than the query.
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
+    # Also for clients that do not ask for it: applications, and engines of earlier releases.
+    **LIVENESS.server(),
     # A failed statement may carry a password.
     "log_min_error_statement": "panic",
     "log_timezone": "UTC",
@@ -98,14 +101,13 @@ class PostgresServer:
     def connect(self, dbname: str = "postgres") -> Connection:
         """One connection in autocommit mode. Raises `psycopg.OperationalError` where the server does not answer,
         or is a stranger's: SCRAM lets in only who knows the password, on both sides."""
-        return psycopg.connect(
+        return connect(
             host=HOST,
             port=self.port or 1,
             user=SUPERUSER,
             password=self.password or "",
             dbname=dbname,
             connect_timeout=5,
-            autocommit=True,
         )
 
     def running(self) -> ProcessId | None:
