@@ -8,13 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.clusters import keeper
+import pytest
 
-# The kernel shows no environment of a process that it is taking apart, so the keeper cannot find it by that.
+from penstock.clusters import keeper
+from penstock.clusters.local import LocalBackend
+from penstock.home import Home
+from penstock.processes import ProcessId, end_process
+from tests.conftest import PRIVILEGE
+from tests.support.waiting import within
+
+# The kernel shows less and less of a process that it is taking apart: the keeper may find it by nothing.
 _OUT_OF_SIGHT = """
 import pathlib, sys
 from penstock.clusters import keeper
-keeper.members = lambda *_, **__: []
+keeper.Keeper.left = lambda _: set()
 keeper.main(pathlib.Path(sys.argv[1]))
 """
 
@@ -60,3 +67,74 @@ def test_the_keeper_gives_the_memory_of_a_lost_executor_back_and_in_the_end_all(
     subprocess.run([sys.executable, keeper.__file__, str(tmp_path)], check=True, timeout=60)
     assert seen.read_text().split() == ["2"]
     assert not place.exists()
+
+
+_STRAY = """
+import os, pathlib, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+        os.chdir("/")
+        os.execve("/bin/sleep", ["sleep", "300"], {})
+    os._exit(0)
+os.wait()
+"""
+"""A process in a session of its own, with no environment and no parent that belongs to the application."""
+
+
+def planned(directory: Path, driver: str) -> Path:
+    """`driver` is a shell command; the file in which the stray tells its id."""
+    for name in ("artefacts", "cluster", "private", "scratch"):
+        (directory / name).mkdir(parents=True)
+    told, script = directory / "stray", directory / "stray.py"
+    script.write_text(_STRAY)
+    plan = {
+        "application_id": directory.name,
+        "driver": ["/bin/sh", "-c", f"{sys.executable} {script} {told}; {driver}"],
+        "executor": ["/bin/true"],
+        "executors": 0,
+        "lost_executors_limit": 0,
+        "environment": {keeper.APPLICATION_VARIABLE: directory.name, "PATH": os.defpath},
+    }
+    (directory / "private" / "plan.json").write_text(json.dumps(plan))
+    return told
+
+
+def stray_of(told: Path) -> ProcessId:
+    within(lambda: told.exists() and told.read_text() != "")
+    found = ProcessId.of(int(told.read_text()))
+    assert found is not None
+    return found
+
+
+def test_a_process_that_hides_from_its_application_ends_with_it(tmp_path: Path) -> None:
+    told = planned(tmp_path, "sleep 0.3")
+    with subprocess.Popen([sys.executable, keeper.__file__, str(tmp_path)]) as running:
+        stray = stray_of(told)
+        assert running.wait(60) == 0
+    try:
+        assert not stray.alive()
+    finally:
+        end_process(stray, grace_seconds=0)
+
+
+def test_a_process_that_hides_ends_with_its_application_where_the_keeper_was_killed(tmp_path: Path) -> None:
+    if not keeper.can_make_groups():
+        pytest.skip(f"{PRIVILEGE}control groups that can be written")
+    home = Home(tmp_path)
+    directory = home.application("app-hidden")
+    told = planned(directory, "sleep 300")
+    with subprocess.Popen([sys.executable, keeper.__file__, str(directory)]) as running:
+        stray = stray_of(told)
+        running.kill()
+        running.wait()
+    try:
+        assert stray.alive()
+        LocalBackend(home).stop({"application_id": "app-hidden"}, grace_seconds=0)
+        assert not stray.alive()
+    finally:
+        end_process(stray, grace_seconds=0)
+    group = keeper.groups()
+    assert group is not None
+    assert not list(group.rglob("*app-hidden*"))

@@ -9,6 +9,9 @@ is for the engine to say.
   starts, means that it was started.
 - Everything it starts dies with it (`PR_SET_PDEATHSIG`), and it ends itself when the driver has ended and nothing of
   the cluster is left.
+- Nothing of the cluster outlives its driver, not even a process that left its session and cleared its environment: it
+  becomes a child of the keeper (`PR_SET_CHILD_SUBREAPER`), and where control groups (cgroup v2) can be written, the
+  cluster is one, so that such a process is found after a killed keeper, too.
 - SIGTERM means: ask the driver to end.
 """
 
@@ -75,11 +78,14 @@ class Keeper:
             "executors_failed": False,
             "ended": False,
         }
+        self.group: Path | None = None
 
     def run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         # A Python worker whose executor died is then ours to reap, and ours to end.
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.group = enter_group(self.plan["application_id"])
+        self.status["group"] = self.group and str(self.group)
         if not self.record():
             raise SystemExit("the status file cannot be written: the disk is full, or not writable")
         try:
@@ -96,6 +102,7 @@ class Keeper:
             self.wait()
             self.restore_executors()
         self.sweep()
+        leave_group(self.group)
         self.free_memory()
         self.status["ended"] = True
         # On a full disk the exit code waits for room: nobody else knows it.
@@ -201,7 +208,7 @@ class Keeper:
             signal.sigtimedwait(_AWAITED, 0.05)
             self.reap()
         deadline = time.monotonic() + 5
-        while (left := members(self.plan["application_id"], but=os.getpid())) and time.monotonic() < deadline:
+        while (left := self.left()) and time.monotonic() < deadline:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -212,6 +219,11 @@ class Keeper:
         while self.executors and time.monotonic() < deadline:
             signal.sigtimedwait(_AWAITED, 0.05)
             self.reap()
+
+    def left(self) -> set[int]:
+        """Every other process of the cluster: by its mark, as a descendant of this process, or by its control group."""
+        found = {*members(self.plan["application_id"]), *descendants(os.getpid()), *processes_of_group(self.group)}
+        return found - {os.getpid()}
 
     def record(self) -> bool:
         """Replace the status file; False where the disk does not take it, which then keeps what it had."""
@@ -241,6 +253,87 @@ def members(application_id: str, *, but: int | None = None) -> list[int]:
                 if mark in (process / "environ").read_bytes().split(b"\0"):
                     found.append(int(process.name))
     return found
+
+
+def descendants(ancestor: int) -> list[int]:
+    """The living children of a process, and theirs. Zombies are nobody's to end."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if fields[0] not in "ZX":
+                children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found, unseen = [], [ancestor]
+    while unseen:
+        new = children.get(unseen.pop(), [])
+        found += new
+        unseen += new
+    return found
+
+
+def groups() -> Path | None:
+    """Where this machine shows its control groups of version 2."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+            fields, _, kind = line.partition(" - ")
+            if kind.startswith("cgroup2 "):
+                return Path(fields.split()[4])
+    return None
+
+
+def own_group() -> Path | None:
+    """The control group that this process is in; None where there are none."""
+    root = groups()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
+            if root is not None and line.startswith("0::/") and ".." not in line:
+                return root / line.removeprefix("0::/")
+    return None
+
+
+def can_make_groups() -> bool:
+    group = own_group()
+    return group is not None and os.access(group, os.W_OK) and os.access(group / "cgroup.procs", os.W_OK)
+
+
+def enter_group(application_id: str) -> Path | None:
+    """Have this process, and all that it starts from now on, in a control group of the application; None where that
+    cannot be."""
+    if not can_make_groups() or (parent := own_group()) is None:
+        return None
+    group = parent / group_name(application_id)
+    try:
+        group.mkdir(exist_ok=True)
+        (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+    except OSError:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return None
+    return group
+
+
+def leave_group(group: Path | None) -> None:
+    """Go back to the group above, and remove the application's where nothing is left in it."""
+    if group is not None:
+        with contextlib.suppress(OSError):
+            (group.parent / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+        remove_group(group)
+
+
+def remove_group(group: Path) -> None:
+    with contextlib.suppress(OSError):
+        group.rmdir()
+
+
+def group_name(application_id: str) -> str:
+    return f"penstock-{application_id}"
+
+
+def processes_of_group(group: Path | None) -> list[int]:
+    if group is not None:
+        with contextlib.suppress(OSError, ValueError):
+            return [int(pid) for pid in (group / "cgroup.procs").read_text(encoding="ascii").split()]
+    return []
 
 
 def started(pid: int) -> int:

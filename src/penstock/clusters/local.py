@@ -135,11 +135,16 @@ class LocalBackend(ClusterBackend):
                 until(lambda: not watcher.alive(), 5.0, pause_seconds=_PAUSE_SECONDS)
         # What is left has no keeper any more (it was killed itself), or is one that hangs.
         deadline = time.monotonic() + 10
-        while (left := keeper.members(application_id)) and time.monotonic() < deadline:
+        group = _group(application_id, status)
+        while (
+            left := {*keeper.members(application_id), *keeper.processes_of_group(group)}
+        ) and time.monotonic() < deadline:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
+        if group is not None:
+            keeper.remove_group(group)
         memory.remove(self._directory(handle))
 
     def collect(self, handle: Handle) -> Path:
@@ -261,6 +266,17 @@ def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
         "cpu_seconds": None if cpu_seconds is None else round(cpu_seconds, 3),
         "peak_rss_bytes": total("peak_rss_bytes"),
     }
+
+
+def _group(application_id: str, status: Mapping[str, Any] | None) -> Path | None:
+    """The control group that the keeper made. The record is in a directory that the application can write to: no group
+    but one of this application's name is believed."""
+    recorded, root = (status or {}).get("group"), keeper.groups()
+    if not recorded or root is None:
+        return None
+    group = Path(recorded)
+    named = group.name == keeper.group_name(application_id) and ".." not in group.parts
+    return group if named and group.is_relative_to(root) else None
 
 
 def _signal(process: ProcessId, sign: signal.Signals) -> None:
