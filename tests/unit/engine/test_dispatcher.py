@@ -1,0 +1,79 @@
+"""A dispatcher starts supervisors that died again, ever more seldom, and ends an application that none survives."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from penstock.engine import dispatcher as module
+from penstock.engine.application import Reason
+from penstock.engine.dispatcher import Dispatcher
+from penstock.engine.engine import Engine
+
+
+class Clock:
+    """Time passes while changes are waited for."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Deadly:
+    """An engine with one application, each of whose supervisors is dead before anybody looks."""
+
+    def __init__(self, clock: Clock, stop: threading.Event, ends_at: float) -> None:
+        self.clock, self.stop, self.ends_at = clock, stop, ends_at
+        self.started: list[float] = []
+        self.asked_to_end: list[Reason] = []
+        self.attendants = SimpleNamespace(keep_ready=lambda: None, close=lambda: None)
+
+    @contextlib.contextmanager
+    def dispatching(self) -> Iterator[Any]:
+        def wait(_: float) -> set[str]:
+            self.clock.now += 5
+            if self.clock.now >= self.ends_at:
+                self.stop.set()
+            return set()
+
+        yield SimpleNamespace(wait=wait)
+
+    def admit_next(self) -> None:
+        return None
+
+    def unsupervised(self) -> list[str]:
+        return ["app-1"]
+
+    def detach(self, _: str) -> None:
+        self.started.append(self.clock.now)
+
+    def request_stop(self, _: str, reason: Reason) -> None:
+        self.asked_to_end.append(reason)
+
+
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> Deadly:
+    clock, stop = Clock(), threading.Event()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(stop, "wait", lambda _: stop.is_set())
+    engine = Deadly(clock, stop, ends_at=7200)
+    Dispatcher(cast(Engine, engine)).run(stop)
+    return engine
+
+
+def test_supervisors_that_die_at_once_are_started_again_a_bounded_number_of_times(deadly: Deadly) -> None:
+    assert len(deadly.started) < 25
+
+
+def test_an_application_that_no_supervisor_survives_is_ended_with_its_reason(deadly: Deadly) -> None:
+    assert deadly.asked_to_end
+    reason = deadly.asked_to_end[0]
+    assert reason.code == "supervisor_lost"
+    assert "supervisors.log" in reason.fix
