@@ -30,6 +30,10 @@ _FLAGS = (
 A4_INCHES = (8.27, 11.69)
 
 
+class _LeftError(RuntimeError):
+    """The page was left, or loaded anew, before it answered."""
+
+
 class Browser:
     """One process, any number of pages, each with a fresh state."""
 
@@ -83,7 +87,8 @@ class Browser:
             found = self._next()
             if found.get("id") == number:
                 if "error" in found:
-                    raise RuntimeError(f"{method}: {found['error']}")
+                    left = "navigated" in found["error"]["message"]
+                    raise (_LeftError if left else RuntimeError)(f"{method}: {found['error']}")
                 return dict(found["result"])
             self.events.append(found)
 
@@ -162,13 +167,20 @@ class Page:
         return {address for address in waiting.values() if not address.endswith(stream)}
 
     def until(self, expression: str) -> Any:
-        """What the expression comes to, once that is true. Raises `TimeoutError`."""
+        """What the expression comes to, once that is true, also of a page that is loaded meanwhile.
+
+        Raises `TimeoutError`.
+        """
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not (found := self.evaluate(expression)):
+        while True:
+            found = None
+            with contextlib.suppress(_LeftError):
+                found = self.evaluate(expression)
+            if found:
+                return found
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never true: {expression}")
             time.sleep(0.02)
-        return found
 
     def press(self, *keys: str) -> None:
         """One key after the other, as a keyboard does it: `j`, `Enter`, `?`."""

@@ -47,6 +47,42 @@ object Verdict {
   final case class Pointless(why: String) extends Verdict
 
   final case class Different(how: String) extends Verdict
+
+  /**
+   * @param eagerly
+   *   what comes of the query without skipping where each side of each join is run. An adaptive plan cancels the rest
+   *   of a join once a side has no rows: whether that has failed by then is chance.
+   */
+  def of(expected: Outcome, got: Outcome, eagerly: => Outcome): Verdict = (expected, got) match {
+    case (Outcome.Failure(why), _) => Pointless(why)
+    case (_, Outcome.Failure(why)) =>
+      eagerly match {
+        case Outcome.Failure(own) if condition(own) == condition(why) =>
+          Pointless(s"unless a side without rows is first: $own")
+        case _ => Different(s"with skipping it fails: $why")
+      }
+    case (expected: Outcome.Answer, got: Outcome.Answer) =>
+      if (got.rows == expected.rows) same(expected.scans, got.scans)
+      else Different(difference(expected.rows, got.rows))
+  }
+
+  /** The name of Spark's error, without the value that it met first. */
+  private def condition(why: String): String = why.takeWhile(_ != ']')
+
+  private def same(without: Map[String, Outcome.Scan], and: Map[String, Outcome.Scan]): Verdict = {
+    val fewer = for {
+      (table, scan) <- without.toSeq
+      skipping <- and.get(table)
+      if skipping.files < scan.files
+    } yield (scan.files - skipping.files, skipping.byKeys)
+    Same(fewer.map(_._1).sum, fewer.exists(_._2))
+  }
+
+  private def difference(expected: Seq[String], got: Seq[String]): String = {
+    val (missing, surplus) = (expected.diff(got), got.diff(expected))
+    s"of ${expected.size} rows ${missing.size} are missing, ${surplus.size} are too many\n" +
+      (missing.take(5).map("  - " + _) ++ surplus.take(5).map("  + " + _)).mkString("\n")
+  }
 }
 
 /**
@@ -71,19 +107,12 @@ final class Oracle(on: SparkSession, off: SparkSession, directory: Path) extends
   def check(ways: Seq[Query]): Seq[Verdict] = {
     val expected = ask(off, ways.head)
     ways.map { query =>
-      compared(expected, ask(on, query)) match {
+      val eager = query.copy(settings = query.settings + ("spark.sql.adaptive.enabled" -> "false"))
+      Verdict.of(expected, ask(on, query), ask(off, eager)) match {
         case _: Verdict.Different if query.settings != ways.head.settings => check(query)
         case verdict => verdict
       }
     }
-  }
-
-  private def compared(expected: Outcome, got: Outcome): Verdict = (expected, got) match {
-    case (Outcome.Failure(why), _) => Verdict.Pointless(why)
-    case (_, Outcome.Failure(why)) => Verdict.Different(s"with skipping it fails: $why")
-    case (expected: Outcome.Answer, got: Outcome.Answer) =>
-      if (got.rows == expected.rows) same(expected.scans, got.scans)
-      else Verdict.Different(difference(expected.rows, got.rows))
   }
 
   def explain(query: Query): String =
@@ -111,15 +140,6 @@ final class Oracle(on: SparkSession, off: SparkSession, directory: Path) extends
       }
       .groupMapReduce(_._1)(_._2)((a, b) => if (a.files <= b.files) a else b)
 
-  private def same(without: Map[String, Outcome.Scan], and: Map[String, Outcome.Scan]): Verdict = {
-    val fewer = for {
-      (table, scan) <- without.toSeq
-      skipping <- and.get(table)
-      if skipping.files < scan.files
-    } yield (scan.files - skipping.files, skipping.byKeys)
-    Verdict.Same(fewer.map(_._1).sum, fewer.exists(_._2))
-  }
-
   private def text(row: Row): String = row.toSeq
     .map {
       case bytes: Array[Byte] => bytes.map(byte => f"$byte%02x").mkString
@@ -129,10 +149,4 @@ final class Oracle(on: SparkSession, off: SparkSession, directory: Path) extends
       case other => String.valueOf(other)
     }
     .mkString("|")
-
-  private def difference(expected: Seq[String], got: Seq[String]): String = {
-    val (missing, surplus) = (expected.diff(got), got.diff(expected))
-    s"of ${expected.size} rows ${missing.size} are missing, ${surplus.size} are too many\n" +
-      (missing.take(5).map("  - " + _) ++ surplus.take(5).map("  + " + _)).mkString("\n")
-  }
 }

@@ -106,4 +106,14 @@ class OracleSuite extends AnyFunSuite with Matchers with LocalSpark {
       }
     }
   }
+
+  test("a failure that Spark escapes by chance says nothing; any other is a difference") {
+    def failure(condition: String, value: Int) =
+      Outcome.Failure(s"SparkArithmeticException: [$condition] The value $value")
+    val answer = Outcome.Answer(Nil, Map.empty)
+    def verdict(eagerly: Outcome) = Verdict.of(answer, failure("CAST_OVERFLOW", 1), eagerly)
+    verdict(failure("CAST_OVERFLOW", 2)) should matchPattern { case _: Verdict.Pointless => }
+    verdict(failure("DIVIDE_BY_ZERO", 1)) should matchPattern { case _: Verdict.Different => }
+    verdict(answer) should matchPattern { case _: Verdict.Different => }
+  }
 }
