@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 import penstock
+from penstock.catalog.secretstore import KEY_VARIABLE, Sealer
 from penstock.cli.main import command
 from penstock.clusters.base import Capacity
 from penstock.clusters.kubernetes import permissions
@@ -185,6 +188,23 @@ def test_no_secret_is_in_an_argument_or_a_configuration(rendered: Any) -> None:
         assert password not in yaml.safe_dump_all(others)
 
 
+def test_pods_of_the_service_share_their_secrets_sealed_with_a_key_that_the_database_does_not_have(
+    rendered: Any, tmp_path: Path
+) -> None:
+    found = rendered(FULL)
+    file = tmp_path / "key"
+    file.write_bytes(base64.b64decode(found["Secret", "penstock-secrets-key"]["data"]["key"]))
+    assert Sealer.of_file(file).open("a", Sealer.of_file(file).seal("a", {"b": "c"})) == {"b": "c"}
+    assert _naming(found, "penstock-secrets-key") == [("Deployment", "penstock")]
+    for container in _containers(found["Deployment", "penstock"]):
+        environment = {one["name"]: one.get("value", "") for one in container["env"]}
+        mounts = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "key"]
+        assert [str(Path(environment[KEY_VARIABLE]).parent)] == mounts
+    given = rendered({**SMALL, "secretsKey": {"secret": "mine"}})
+    assert ("Secret", "penstock-secrets-key") not in given
+    assert _naming(given, "mine") == [("Deployment", "penstock")]
+
+
 def test_applications_on_the_bundled_database_have_a_login_of_their_own(rendered: Any) -> None:
     secret = rendered(FULL)["Secret", "penstock-database"]["stringData"]
     assert secret["catalogPassword"] != secret["password"]
@@ -214,6 +234,13 @@ def test_openshift_s_device_is_formatted_only_where_it_is_empty_and_mounted_befo
     assert 'blkid "$(readlink -f /dev/disk/by-id/nvme-x_1)" || mkfs.xfs' in units["penstock-format.service"]
     assert "Where=/var/lib/penstock\n" in units["var-lib-penstock.mount"]
     assert "Before=kubelet.service" in units["var-lib-penstock.mount"]
+
+
+def _naming(found: dict[tuple[str, str], dict[str, Any]], secret: str) -> list[tuple[str, str]]:
+    """The objects that use the Secret of that name."""
+    return [
+        of for of, thing in found.items() if of[0] != "Secret" and f"secretName: {secret}\n" in yaml.safe_dump(thing)
+    ]
 
 
 def _containers(thing: dict[str, Any]) -> list[dict[str, Any]]:

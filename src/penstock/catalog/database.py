@@ -171,6 +171,10 @@ class Database:
         self.ensure()
         return self._url(dbname)
 
+    def connection(self) -> Connection:
+        """A new connection to the engine's records, in autocommit; the caller closes it. Raises as `up`."""
+        return _connect(self.url(RECORDS))
+
     def engine(self, dbname: str = RECORDS) -> Engine:
         """A SQLAlchemy engine on one of the two databases; starts the embedded server when it is down."""
         self.ensure()

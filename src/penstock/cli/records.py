@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.catalog.secretstore import KEY_VARIABLE
 from penstock.cli import keeping, options
 from penstock.engine.engine import Engine
 from penstock.home import Home
@@ -21,6 +22,8 @@ def backup(file: Annotated[Path, typer.Argument(help="The file to write; there m
     """Write all records to a file, as they are at one moment; everything goes on meanwhile."""
     contents = Engine(Home.default()).backup(file)
     typer.echo(f"{contents.applications} applications are in {file}")
+    if contents.sealed:
+        typer.echo(f"{contents.sealed} sealed secrets, too: keep the file that {KEY_VARIABLE} names as well")
 
 
 @app.command()
@@ -36,6 +39,8 @@ def restore(
     contents = restored.contents
     typer.echo(f"{contents.applications} applications of {contents.at} are back")
     typer.echo(f"replaced tables: {', '.join(restored.replaced)}")
+    if contents.sealed:
+        typer.echo(f"{contents.sealed} sealed secrets are back: the key of that time, in {KEY_VARIABLE}, opens them")
 
 
 @app.command()

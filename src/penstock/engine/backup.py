@@ -2,7 +2,8 @@
 
 A zip archive of `manifest.json` and, for each table, PostgreSQL's own text form of its rows. It is read back into the
 schema it was written from and then migrated, so an older release's archive is as good as one of today. It holds no
-secret but tokens' hashes; clusters, logs and tables are not in it: they are in the lake.
+secret that can be read: tokens' hashes, and the secrets that services share as they are in the database, sealed. The
+key that opens them is in neither. Clusters, logs and tables are not in it: they are in the lake.
 """
 
 from __future__ import annotations
@@ -28,17 +29,20 @@ _FORMAT = 1
 _MANIFEST = "manifest.json"
 _MOST_MANIFEST_BYTES = 1 << 20
 _PIECE = 1 << 20
+_SEALED = sa.select(sa.func.count()).where(schema.secrets.c.sealed.is_not(None))
 
 
 @dataclass(frozen=True)
 class Contents:
-    """`tables` are the columns of each, in the order in which rows can be brought back."""
+    """`tables` are the columns of each, in the order in which rows can be brought back. `sealed` is the number of
+    secrets that only the key in use at that moment opens."""
 
     version: str
     engine: str
     at: str
     applications: int
     tables: Mapping[str, Sequence[str]]
+    sealed: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def _copy_out(engine: sa.Engine, owner: str, archive: zipfile.ZipFile) -> Conten
     tables = {table.name: [column.name for column in table.columns] for table in schema.metadata.tables.values()}
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
         count = connection.execute(sa.select(sa.func.count()).select_from(schema.applications)).scalar_one()
-        contents = Contents(HEAD, owner, now().isoformat(), count, tables)
+        sealed = connection.execute(_SEALED).scalar_one() if schema.secrets.name in tables else 0
+        contents = Contents(HEAD, owner, now().isoformat(), count, tables, sealed)
         archive.writestr(_MANIFEST, json.dumps({"format": _FORMAT, **vars(contents)}, indent=2))
         for name, columns in tables.items():
             with (

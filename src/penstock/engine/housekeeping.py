@@ -83,13 +83,9 @@ class Housekeeping:
         Only those unused already at the last look: somebody may be about to submit with these keys.
         """
         used = self._engine.lakes_in_use(now())
-        homes = json.dumps([dict(instance.attributes) for instance in self._engine.instances()])
+        homes = json.dumps([dict(attributes) for attributes in self._engine.attributes()])
         lakes = Lakes(self._engine.home)
-        unused = {
-            lake.name
-            for lake in lakes.all()
-            if lake.scope is not None and lake.name not in used and f'"{lake.name}"' not in homes
-        }
+        unused = {name for name in lakes.scoped() if name not in used and f'"{name}"' not in homes}
         swept = []
         for name in sorted(unused & self._seen_unused):
             if name in self._engine.lakes_in_use(now()):

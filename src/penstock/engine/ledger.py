@@ -247,8 +247,12 @@ class Ledger:
         return self._opened.upkeep.mentioned(pattern)
 
     def lakes_in_use(self, since: datetime) -> set[str]:
-        """The names of those whose applications have not ended, or not before `since`."""
+        """The names of those whose applications, of any engine, have not ended, or not before `since`."""
         return self._opened.upkeep.lakes_in_use(since)
+
+    def attributes(self) -> builtins.list[Mapping[str, Any]]:
+        """What faces keep with the instances, of every engine of the database."""
+        return self._opened.upkeep.attributes()
 
     def backup(self, path: Path) -> Contents:
         """Write all records of the database to a file, as they are at one moment. Raises `InvalidInput`."""

@@ -112,6 +112,15 @@ audit = sa.Table(
     sa.Column("detail", JSONB),
 )
 
+secrets = sa.Table(
+    "secrets",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("about", JSONB),
+    sa.Column("sealed", sa.Text),
+)
+"""See `catalog/secretstore.py`."""
+
 FUNCTIONS = frozenset(
     {"refuse_change_after_end", "refuse_change_of_audit", "refuse_emptying_of_audit", "refuse_loss_of_audit"}
 )

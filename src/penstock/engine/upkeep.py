@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -45,11 +47,17 @@ class Upkeep:
             return {match[0] for match in connection.execute(found).scalars()}
 
     def lakes_in_use(self, since: datetime) -> set[str]:
-        """Of applications that have not ended, or not before `since`."""
+        """Of applications that have not ended, or not before `since`; of every engine of the database, since they may
+        share lakes."""
         used = sa.or_(_table.c.ended_at.is_(None), _table.c.ended_at >= since, _table.c.cluster.is_not(None))
-        query = sa.select(_table.c.spec["lake"].astext).where(_table.c.engine == self._owner, used).distinct()
+        query = sa.select(_table.c.spec["lake"].astext).where(used).distinct()
         with self._reading.connect() as connection:
             return {name for name in connection.execute(query).scalars() if name is not None}
+
+    def attributes(self) -> list[Mapping[str, Any]]:
+        """What faces keep with the instances of every engine of the database."""
+        with self._reading.connect() as connection:
+            return list(connection.execute(sa.select(schema.instances.c.attributes)).scalars())
 
     def _ended(self, table: sa.Table, before: datetime) -> sa.ColumnElement[bool]:
         ended = sa.select(_table.c.id).where(

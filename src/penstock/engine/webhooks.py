@@ -18,7 +18,9 @@ import threading
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
+from pathlib import Path
 
+from penstock.catalog.secretstore import secret_store
 from penstock.engine.outbox import Delivery, Outbox
 from penstock.engine.records import CONNECTION_LOST
 from penstock.engine.rows import now
@@ -39,6 +41,8 @@ _AT_ONCE = 16
 _AT_ONCE_FOR_AN_INSTANCE = 4
 _LOOK_SECONDS = 1.0
 _PREFIX = "whsec_"
+_SHARED_KEY = "webhooks"
+"""The name of its like among the shared secrets."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,28 +63,45 @@ def next_try(tries: int, at: datetime) -> datetime | None:
 
 
 def signing_secret(home: Home, instance: str) -> bytes:
-    """The instance's own: a receiver that knows it can forge nothing for another instance. Derived from the home's
-    secret, which is made when first needed. Raises `StateError` where its file is damaged."""
+    """The instance's own: a receiver that knows it can forge nothing for another instance.
+
+    Derived from one secret, which is made when first needed: that of the services that share secrets, where they do,
+    else that of the state directory. Raises `StateError` where that is damaged, `CatalogError` where the database that
+    has it does not answer.
+    """
     return hmac.new(_master_secret(home), b"webhooks of " + instance.encode(), hashlib.sha256).digest()
 
 
 def shown_secret(home: Home, instance: str) -> str:
     """The same in the form that libraries for receivers take: `whsec_` and base64."""
-    return _PREFIX + base64.b64encode(signing_secret(home, instance)).decode()
+    return _PREFIX + _encoded(signing_secret(home, instance))
 
 
 def _master_secret(home: Home) -> bytes:
     file = home.root / KEY_FILE
+    store = secret_store(home)
+    if store and (shared := store.get(_SHARED_KEY)) and shared.content:
+        return base64.b64decode(shared.content["key"])
+    if store and not file.exists():
+        return base64.b64decode(store.put_first(_SHARED_KEY, {"key": _encoded(secrets.token_bytes(32))})["key"])
     if not file.exists():
-        made = _PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
-        write_once(file, made + "\n")
+        write_once(file, _PREFIX + _encoded(secrets.token_bytes(32)) + "\n")
+    found = _in_file(file)
+    # Receivers know it already, from before secrets were shared.
+    return base64.b64decode(store.put_first(_SHARED_KEY, {"key": _encoded(found)})["key"]) if store else found
+
+
+def _encoded(secret: bytes) -> str:
+    return base64.b64encode(secret).decode()
+
+
+def _in_file(file: Path) -> bytes:
     try:
-        found = base64.b64decode(file.read_text(encoding="ascii").strip().removeprefix(_PREFIX), validate=True)
+        return base64.b64decode(file.read_text(encoding="ascii").strip().removeprefix(_PREFIX), validate=True)
     except (ValueError, binascii.Error) as error:
         raise StateError(
             f"{file} is damaged", why="it holds no secret", fix=f"move it away (mv '{file}' '{file}.damaged')"
         ) from error
-    return found
 
 
 class Webhooks:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from penstock.catalog.secretstore import SecretStore, secret_store
 from penstock.certificates import certificates
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home, read_json, write_json
@@ -23,6 +24,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ROLE = re.compile(r"arn:[a-z-]+:iam::[^:\s]*:role/[!-~]{1,512}")
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 10, 12 * 3600
+_SHARED = "lake:"
+"""How the names of credential-scoped lakes begin among the shared secrets."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,16 @@ class _Registered:
 
 
 class Lakes:
-    """The registry file `lakes.json`. Changes are atomic and serialised across processes."""
+    """The registry file `lakes.json`. Changes are atomic and serialised across processes.
 
-    def __init__(self, home: Home) -> None:
+    Credential-scoped lakes are also in `store`, where there is one: services of other state directories find them
+    there, and so does a new state directory. Reading one that the file does not have, and every change of one, raises
+    `CatalogError` where the store does not answer.
+    """
+
+    def __init__(self, home: Home, store: SecretStore | None = None) -> None:
         self._home = home
+        self._store = store or secret_store(home)
         self._path: Path = home.lake / "lakes.json"
 
     def all(self) -> list[Lake]:
@@ -51,15 +60,21 @@ class Lakes:
     def kept_in(self, name: str | None) -> str | None:
         """The lake that holds what an application of this lake left: the original of a credential-scoped lake that has
         ended, else the lake itself."""
-        registered = self._read()
+        registered = self._read_with(name)
         return name if name is None or name in registered.lakes else registered.forgotten.get(name, name)
+
+    def scoped(self) -> set[str]:
+        """The names of the credential-scoped lakes, also of those that only other state directories have used."""
+        elsewhere = self._store.names(_SHARED) if self._store else []
+        here = {lake.name for lake in self.all() if lake.scope is not None}
+        return here | {name.removeprefix(_SHARED) for name in elsewhere}
 
     def default(self) -> str | None:
         return self._read().default
 
     def get(self, name: str | None = None) -> Lake:
         """The lake of that name, or the default one; `NotFound` where there is none."""
-        registered = self._read()
+        registered = self._read_with(name)
         wanted = name or registered.default
         if wanted is None:
             raise NotFound(
@@ -73,7 +88,7 @@ class Lakes:
 
     def require_usable(self, name: str | None, may: Callable[[str], bool]) -> None:
         """Raise `NotFound`, as for an unknown lake, where it was made from the keys of a queue that `may` refuses."""
-        registered = self._read()
+        registered = self._read_with(name)
         lake = registered.lakes.get(name or "")
         if lake is not None and lake.scope is not None and (lake.scope.queue is None or not may(lake.scope.queue)):
             raise _unknown(lake.name, registered)
@@ -84,10 +99,18 @@ class Lakes:
         Given `credentials`, they go to the private credentials file and the lake refers to them there.
         """
         lake = checked(lake)
+        if credentials is not None:
+            credentials = secrets.checked(credentials)
+            lake = replace(lake, credentials=f"file:{lake.name}")
+        if self._store and lake.scope is not None:
+            # First: what a service accepted must not end with its state directory.
+            self._store.put(_SHARED + lake.name, lake.as_json(), asdict(credentials or self.credentials_of(lake)))
+        return self._add(lake, credentials)
+
+    def _add(self, lake: Lake, credentials: Credentials | None) -> Lake:
         with self._changing() as registered:
             if credentials is not None:
                 secrets.CredentialsFile(self._home).put(lake.name, credentials)
-                lake = replace(lake, credentials=f"file:{lake.name}")
             registered.lakes[lake.name] = lake
             registered.forgotten.pop(lake.name, None)
             usual = lake.name if lake.scope is None else None
@@ -96,9 +119,13 @@ class Lakes:
 
     def remove(self, name: str) -> None:
         """Forget the lake and its stored credentials; nothing in the store changes."""
+        if self._store and (_SHARED + name) in self._store.names(_SHARED + name):
+            self._store.forget(_SHARED + name)
+            if name not in self._read().lakes:
+                return
         with self._changing() as registered:
             if name not in registered.lakes:
-                self.get(name)
+                raise _unknown(name, registered)
             if scope := registered.lakes.pop(name).scope:
                 registered.forgotten[name] = scope.original
             left = sorted(lake.name for lake in registered.lakes.values() if lake.scope is None)
@@ -109,6 +136,9 @@ class Lakes:
 
     def forget_originals(self, *, but: Collection[str]) -> None:
         """Drop what `kept_in` knows of ended lakes, but of those that applications in the records still name."""
+        if self._store:
+            forgotten = self._store.names(_SHARED, forgotten=True)
+            self._store.remove(*(name for name in forgotten if name.removeprefix(_SHARED) not in but))
         if self._read().forgotten.keys() <= set(but):
             return
         with self._changing() as registered:
@@ -118,7 +148,7 @@ class Lakes:
     def set_default(self, name: str) -> None:
         with self._changing() as registered:
             if name not in registered.lakes:
-                self.get(name)
+                raise _unknown(name, registered)
             if scope := registered.lakes[name].scope:
                 raise InvalidInput(
                     f"The lake “{name}” cannot be the default",
@@ -140,6 +170,22 @@ class Lakes:
     def _changing(self) -> Iterator[_Registered]:
         with self._home.lock("lakes", busy="Another command is changing the list of lakes", wait_seconds=10):
             yield self._read()
+
+    def _read_with(self, name: str | None) -> _Registered:
+        """What is registered; a lake of that name that only the store has is registered here, too."""
+        registered = self._read()
+        if self._store is None or name is None or name in registered.lakes or name in registered.forgotten:
+            return registered
+        found = self._store.get(_SHARED + name)
+        if found is None:
+            return registered
+        lake = Lake.from_json(found.about)
+        if found.content is not None:
+            self._add(lake, Credentials(**found.content))
+            return self._read()
+        if lake.scope is not None:
+            registered.forgotten[name] = lake.scope.original
+        return registered
 
     def _read(self) -> _Registered:
         value = read_json(self._path)

@@ -16,12 +16,13 @@ import uvicorn
 
 from penstock.catalog.database import Database
 from penstock.engine import keylakes
+from penstock.engine.application import DEFAULT_INSTANCE
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.engine import Engine
 from penstock.engine.housekeeping import Housekeeping
 from penstock.engine.records import CONNECTION_LOST
 from penstock.engine.retention import Retention, checked
-from penstock.engine.webhooks import Webhooks
+from penstock.engine.webhooks import Webhooks, signing_secret
 from penstock.home import Home, write_atomically
 from penstock.lake.registry import Lakes
 from penstock.recovery import keep_going
@@ -53,6 +54,8 @@ def serve(home: Home, listening: Listening, *, log_level: str, retention: Retent
     made = _ensure_first_token(home, tokens)
     journal.open_journal(log_level)
     service = Service(home, Engine(home), tokens, kept)
+    # Before anything listens: a key that does not open what the database has is an administrator's to change.
+    signing_secret(home, DEFAULT_INSTANCE)
     keylakes.adopt(Lakes(home), homes_of(service.engine.instances()))
     beside = partial(_beside, webhooks=service.engine.webhooks())
     config = uvicorn.Config(

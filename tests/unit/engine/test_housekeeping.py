@@ -12,7 +12,6 @@ import pytest
 from penstock.engine import keylakes, uploads
 from penstock.engine.engine import Engine
 from penstock.engine.housekeeping import Housekeeping
-from penstock.engine.instances import Instance
 from penstock.engine.retention import Pruned, Retention
 from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import LakeError, NotFound
@@ -49,7 +48,7 @@ class FakeEngine:
         self.named: set[str] = set()
         self.used: set[str] = set()
         self.ever: set[str] = set()
-        self.attributes: dict[str, Any] = {}
+        self.kept: dict[str, Any] = {}
         self.stores: dict[str, Store] = {}
 
     def mentioned(self, pattern: str) -> set[str]:
@@ -59,8 +58,8 @@ class FakeEngine:
     def lakes_in_use(self, since: datetime) -> set[str]:
         return self.used if since.year > 1 else self.used | self.ever
 
-    def instances(self) -> list[Instance]:
-        return [Instance("a", attributes=self.attributes)]
+    def attributes(self) -> list[dict[str, Any]]:
+        return [self.kept]
 
     def store(self, lake: str) -> Store:
         return self.stores[lake]
@@ -94,9 +93,9 @@ def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_
     keeping = housekeeping(engine)
     engine.used = {made.name}
     assert [keeping.sweep_lakes() for _ in range(3)] == [[], [], []]
-    engine.used, engine.attributes = set(), {"home": {"lake": made.name}}
+    engine.used, engine.kept = set(), {"home": {"lake": made.name}}
     assert [keeping.sweep_lakes() for _ in range(3)] == [[], [], []]
-    engine.attributes = {}
+    engine.kept = {}
     assert [keeping.sweep_lakes() for _ in range(3)] == [[], [made.name], []]
     assert [lake.name for lake in lakes.all()] == ["archive", "other"]
     with pytest.raises(NotFound):

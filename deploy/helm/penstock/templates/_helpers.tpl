@@ -37,6 +37,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end }}
 
+{{- define "penstock.keySecret" -}}
+{{ .Values.secretsKey.secret | default (printf "%s-secrets-key" (include "penstock.name" .)) }}
+{{- end }}
+
 {{- define "penstock.tlsSecret" -}}
 {{ .Values.tls.secret | default (printf "%s-tls" (include "penstock.name" .)) }}
 {{- end }}
@@ -78,6 +82,7 @@ securityContext: {{- include "penstock.confined" . | nindent 2 }}
 env:
   - {name: PENSTOCK_CLUSTER, value: /etc/penstock/cluster.yaml}
   - {name: AWS_SHARED_CREDENTIALS_FILE, value: /etc/penstock/lake/credentials}
+  - {name: PENSTOCK_SECRETS_KEY_FILE, value: /etc/penstock/secrets/key}
   - name: PENSTOCK_DATABASE_URL
     valueFrom: {secretKeyRef: {name: {{ include "penstock.databaseSecret" . }}, key: url}}
   # Applications know this login, which cannot read the engine's records. Without it the service does not start, and says so.
@@ -90,6 +95,7 @@ volumeMounts:
   - {name: configuration, mountPath: /etc/penstock/prepare.sh, subPath: prepare.sh, readOnly: true}
   - {name: tls, mountPath: /etc/penstock/tls, readOnly: true}
   - {name: lake, mountPath: /etc/penstock/lake, readOnly: true}
+  - {name: key, mountPath: /etc/penstock/secrets, readOnly: true}
   {{- if .Values.lake.caConfigMap }}
   - {name: ca, mountPath: /etc/penstock/ca, readOnly: true}
   {{- end }}

@@ -1,0 +1,174 @@
+"""Secrets that services of one database share, on a real PostgreSQL: a new state directory finds what was accepted."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
+from penstock.catalog.database import METASTORE, RECORDS, Database
+from penstock.catalog.secretstore import KEY_VARIABLE
+from penstock.engine import keylakes
+from penstock.engine.engine import Engine
+from penstock.engine.housekeeping import Housekeeping
+from penstock.engine.preparation import Preparation, lake_name
+from penstock.engine.retention import Retention
+from penstock.engine.webhooks import KEY_FILE, shown_secret
+from penstock.errors import CatalogError, NotFound, StateError
+from penstock.home import Home
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.registry import Lakes
+from penstock.lake.settings import CREDENTIALS_FILE
+from tests.support.fake_engine import PretendingEngine, specification
+
+SALES = Lake("sales", ("http://127.0.0.1:9",), "sales", "file:sales")
+OWN, KEYS = Credentials("own", "own-secret"), Credentials("submitted", "submitted-s3cret")
+
+
+def _text(url: DatabaseUrl) -> str:
+    return f"postgresql://{url.user}:{quote(url.password, safe='')}@{url.host}:{url.port}/"
+
+
+@pytest.fixture
+def database(records_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sa.Engine]:
+    """The server as an external one, and a key to seal what it is given."""
+    server = Database(records_home)
+    records, catalog = _text(server.url(RECORDS)), _text(server.url(METASTORE))
+    key = tmp_path / "key"
+    key.write_bytes(base64.b64encode(bytes(range(32))) + b"\n")
+    monkeypatch.setenv(VARIABLE, records)
+    monkeypatch.setenv(CATALOG_VARIABLE, catalog)
+    monkeypatch.setenv(KEY_VARIABLE, str(key))
+    engine = Database(Home(tmp_path / "looking")).engine()
+    yield engine
+    with engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM secrets"))
+    engine.dispose()
+
+
+def new_home(directory: Path) -> Home:
+    """As the chart prepares one: the administrator's lake is there, and nothing else."""
+    home = Home(directory)
+    home.create()
+    Lakes(home).add(SALES, OWN)
+    return home
+
+
+@pytest.fixture
+def homes(database: sa.Engine, tmp_path: Path) -> tuple[Home, Home]:
+    return new_home(tmp_path / "a"), new_home(tmp_path / "b")
+
+
+def test_a_lake_of_submitted_keys_is_found_by_an_engine_of_another_home(homes: tuple[Home, Home]) -> None:
+    first, second = homes
+    made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
+    assert lake_name(second, made.name) == made.name
+    lakes = Lakes(second)
+    assert lakes.get(made.name) == made
+    assert lakes.credentials_of(made) == KEYS
+    lakes.require_usable(made.name, lambda queue: queue == "team")
+    with pytest.raises(NotFound):
+        Lakes(new_home(second.root.parent / "c")).require_usable(made.name, lambda queue: queue == "other")
+
+
+def test_the_other_engine_launches_with_those_keys(homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = homes
+    made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "default"), KEYS)
+    monkeypatch.setattr("penstock.engine.preparation._open_catalog", lambda _: "<configuration/>")
+    launch = Preparation(second, Database(second), made.name).launch("app", specification(second, 1, lake=made.name))
+    assert KEYS.secret_key in launch.private_files[CREDENTIALS_FILE]
+
+
+def test_the_database_holds_no_key_that_can_be_read_and_shows_applications_nothing(
+    database: sa.Engine, homes: tuple[Home, Home]
+) -> None:
+    made = Lakes(homes[0]).add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
+    shown = shown_secret(homes[0], "team")
+    with database.connect() as connection:
+        rows = str(connection.execute(sa.text("SELECT * FROM secrets")).all())
+    assert made.name in rows
+    assert not [secret for secret in (KEYS.access_key, KEYS.secret_key, shown) if f"'{secret}'" in rows]
+    assert KEYS.secret_key not in rows
+    applications = Database(homes[0]).url(METASTORE).at(RECORDS)
+    with pytest.raises(psycopg.OperationalError, match="permission denied"):
+        psycopg.connect(applications.libpq(), password=applications.password)
+
+
+def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
+    database: sa.Engine, homes: tuple[Home, Home]
+) -> None:
+    first, second = homes
+    made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "default"), KEYS)
+    engine = PretendingEngine(first)
+    application = engine.enqueue(specification(first, 1, lake=made.name))
+    # An engine of another home that has never seen the lake looks after it, too, and sees who uses it.
+    keeping = Housekeeping(Engine(second), Retention())
+    assert [made.name in keeping.sweep_lakes() for _ in range(2)] == [False, False]
+    engine.request_stop(application.id)
+    assert [made.name in keeping.sweep_lakes() for _ in range(2)] == [False, True]
+    third = new_home(first.root.parent / "c")
+    assert Lakes(third).kept_in(made.name) == "sales"
+    with pytest.raises(NotFound, match="any more"):
+        Lakes(third).get(made.name)
+    with database.begin() as connection:
+        sealed = connection.execute(sa.text("SELECT sealed FROM secrets WHERE name = :n"), {"n": f"lake:{made.name}"})
+        assert sealed.scalar_one() is None
+        connection.execute(sa.text("DELETE FROM applications WHERE id = :id"), {"id": application.id})
+    keeping.sweep_lakes()
+    assert Lakes(third).kept_in(made.name) == made.name
+
+
+def test_a_new_home_signs_webhooks_as_the_last_one_did(homes: tuple[Home, Home]) -> None:
+    assert shown_secret(homes[0], "sales") == shown_secret(homes[1], "sales")
+    assert not [home for home in homes if (home.root / KEY_FILE).exists()]
+
+
+def test_receivers_keep_the_secret_that_they_were_given_before_secrets_were_shared(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.delenv(KEY_VARIABLE)
+        known = shown_secret(homes[0], "sales")
+    assert shown_secret(homes[0], "sales") == known == shown_secret(homes[1], "sales")
+
+
+def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
+    homes: tuple[Home, Home], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = homes
+    made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
+    known = shown_secret(first, "sales")
+    engine = PretendingEngine(first)
+    assert engine.backup(tmp_path / "records.zip").sealed == 2
+    Lakes(first).remove(made.name)
+    restored = engine.restore(tmp_path / "records.zip", replace=True)
+    assert restored.contents.sealed == 2
+    third = new_home(tmp_path / "c")
+    assert Lakes(third).credentials_of(Lakes(third).get(made.name)) == KEYS
+    assert shown_secret(third, "sales") == known
+    other = tmp_path / "other-key"
+    other.write_bytes(base64.b64encode(b"x" * 32))
+    monkeypatch.setenv(KEY_VARIABLE, str(other))
+    fourth = new_home(tmp_path / "d")
+    with pytest.raises(StateError, match="cannot be opened"):
+        Lakes(fourth).get(made.name)
+    with pytest.raises(StateError, match="cannot be opened"):
+        shown_secret(fourth, "sales")
+
+
+def test_a_database_that_is_away_is_told_and_lakes_of_administrators_are_used_on(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "postgresql://nobody:x@127.0.0.1:9/")
+    monkeypatch.setenv(CATALOG_VARIABLE, "postgresql://nobody:x@127.0.0.1:9/")
+    lakes = Lakes(homes[0])
+    assert lakes.get("sales").name == "sales"
+    with pytest.raises(CatalogError):
+        lakes.add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
+    assert [lake.name for lake in lakes.all()] == ["sales"]
