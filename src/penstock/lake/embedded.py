@@ -179,7 +179,8 @@ class EmbeddedLake:
                 why=f"{free >> 20} MiB are free at {self.data}; at least {_LEAST_FREE_BYTES >> 20} MiB are needed",
                 fix="free some space, or choose another disk with PENSTOCK_HOME=/path",
             )
-        for name, content in seaweed.configuration(credentials, write_key=secrets.token_hex(32)).items():
+        configuration = seaweed.configuration(credentials, seaweed.Identity.make(), write_key=secrets.token_hex(32))
+        for name, content in configuration.items():
             write_atomically(self.directory / name, content)
         ports, problem = self._preferred_ports(), ""
         for attempt in range(3):

@@ -10,6 +10,8 @@ import shutil
 import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta, timezone
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from penstock.units import MIB
 
 DATA = "data"
 S3_CONFIG = "s3.json"
+_CERTIFICATE, _KEY = "grpc.crt", "grpc.key"
 # What is deleted takes its room until the server has rewritten the volume without it. It looks every quarter of an hour
 # by itself: a job that writes and deletes a few times what the disk has left finds no volume to write to until then.
 _VACUUM_MINUTES = 1
@@ -112,6 +115,9 @@ def command(program: Path, ports: Ports, *, volume_mib: int) -> list[str]:
         "-ip.bind=127.0.0.1",
         *(f"{flag}={port}" for flag, port in zip(_PORT_FLAGS.values(), ports.all(), strict=True)),
         "-filer",
+        # The master's HTTP face asks nobody who they are: it gives out leave to write, and deletes whole buckets. Its
+        # gRPC does all that the other parts need.
+        "-disableHttp",
         # Data goes through S3, where credentials are checked, and not through the filer's own HTTP face.
         "-filer.disableHttp",
         "-filer.localSocket=filer.sock",
@@ -144,23 +150,67 @@ def volume_mib(free_bytes: int) -> int:
     return max(64, min(1024, free_bytes // (64 * MIB)))
 
 
-def configuration(credentials: Credentials, *, write_key: str) -> dict[str, str]:
+@dataclass(frozen=True)
+class Identity:
+    """What the parts of one server know each other by: a certificate in PEM, its own authority, and its private key."""
+
+    certificate: str
+    key: str
+
+    @staticmethod
+    def make() -> Identity:
+        """A new one. Its key signs nothing else, so nobody else has a certificate that it vouches for."""
+        # Loaded where a server is started, and by no other command.
+        from cryptography import x509  # noqa: PLC0415
+        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "penstock")])
+        now = datetime.now(timezone.utc)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            # A clock may be set back; a server may run for years.
+            .not_valid_before(now - timedelta(days=365))
+            .not_valid_after(now + timedelta(days=36500))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        encoding = serialization.Encoding.PEM
+        private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        return Identity(certificate.public_bytes(encoding).decode("ascii"), private.decode("ascii"))
+
+
+def configuration(credentials: Credentials, identity: Identity, *, write_key: str) -> dict[str, str]:
     """File name → content. Found in the working directory before any of the user's or the machine's own.
 
-    `write_key` signs what the server's parts ask of each other, so that a local stranger cannot write to its volumes.
+    Every account of the machine reaches loopback. `identity` is what the gRPC ports ask for, through which all can be
+    read and deleted without S3's credentials; `write_key` signs what the parts ask of the volumes over HTTP.
     """
-    identity = {
+    user = {
         "name": "penstock",
         "credentials": [{"accessKey": credentials.access_key, "secretKey": credentials.secret_key}],
         "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     }
     return {
-        S3_CONFIG: json.dumps({"identities": [identity]}, indent=2),
+        S3_CONFIG: json.dumps({"identities": [user]}, indent=2),
         "filer.toml": f'[leveldb2]\nenabled = true\ndir = "{DATA}/filerldb2"\n',
         "master.toml": f'[master.maintenance]\nscripts = "volume.vacuum"\nsleep_minutes = {_VACUUM_MINUTES}\n',
         "security.toml": (
             f'[jwt.signing]\nkey = "{write_key}"\n\n'
             f'[jwt.signing.read]\nkey = "{write_key}"\n\n'
-            f'[jwt.filer_signing]\nkey = "{write_key}"\n'
+            f'[jwt.filer_signing]\nkey = "{write_key}"\n\n'
+            f'[grpc]\nca = "{_CERTIFICATE}"\n'
+            + "".join(
+                f'\n[grpc.{part}]\ncert = "{_CERTIFICATE}"\nkey = "{_KEY}"\n'
+                for part in ("master", "volume", "filer", "s3", "client")
+            )
         ),
+        _CERTIFICATE: identity.certificate,
+        _KEY: identity.key,
     }

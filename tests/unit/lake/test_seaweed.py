@@ -35,10 +35,13 @@ def test_every_port_it_would_choose_itself_is_given_or_off() -> None:
 
 
 def test_no_secret_is_an_argument() -> None:
-    files = seaweed.configuration(Credentials("AKID", "s3cret"), write_key="w1rite")
+    files = seaweed.configuration(
+        Credentials("AKID", "s3cret"), seaweed.Identity("certificate", "k3y"), write_key="w1rite"
+    )
     assert "s3cret" in files["s3.json"]
     assert "w1rite" in files["security.toml"]
-    assert not any(secret in argument for argument in COMMAND for secret in ("AKID", "s3cret", "w1rite"))
+    assert files["grpc.key"] == "k3y"
+    assert not any(secret in argument for argument in COMMAND for secret in ("AKID", "s3cret", "w1rite", "k3y"))
 
 
 @given(st.integers(min_value=0, max_value=1 << 50))
@@ -63,5 +66,7 @@ def test_a_missing_binary_says_what_to_install(monkeypatch: pytest.MonkeyPatch, 
 
 def test_volumes_are_vacuumed_every_minute_and_not_every_quarter_of_an_hour() -> None:
     """Until then what is deleted takes its room: a sort found no volume to write to for four minutes."""
-    maintenance = seaweed.configuration(Credentials("AKID", "s3cret"), write_key="w1rite")["master.toml"]
+    maintenance = seaweed.configuration(
+        Credentials("AKID", "s3cret"), seaweed.Identity("certificate", "k3y"), write_key="w1rite"
+    )["master.toml"]
     assert maintenance == '[master.maintenance]\nscripts = "volume.vacuum"\nsleep_minutes = 1\n'
