@@ -7,17 +7,22 @@ process killed at any moment leaves the old content or the new one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from penstock.errors import StateError
+
+_LONGEST_NAME, _LONGEST_PART = 1024, 255
+"""As object stores and file systems have it; in letters and in bytes."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,17 @@ class Home:
         return False
 
 
+def require_private(directory: Path) -> None:
+    """Raise `PermissionError` unless this is a directory of this account that nobody else can look into.
+
+    For what has a name that everybody may make, as in `/dev/shm`: a link there, too, may be a stranger's. Where the
+    directory above is sticky, nobody can put another in its place afterwards.
+    """
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{directory} is somebody else's")
+
+
 def _is_at(path: Path, descriptor: int) -> bool:
     try:
         there = path.stat()
@@ -151,14 +167,72 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> 
         raise
 
 
+def stays_below(name: str) -> bool:
+    """Whether a name that somebody else gave (`events/log`) is that of a file below whatever it is joined to. Pure."""
+    parts = name.split("/")
+    return (
+        len(name) <= _LONGEST_NAME
+        and not any(part in ("", ".", "..") or len(os.fsencode(part)) > _LONGEST_PART for part in parts)
+        and not any(letter == "\\" or ord(letter) < ord(" ") for letter in name)
+    )
+
+
+def open_below(root: Path, name: str, *, write: bool = False) -> BinaryIO:
+    """Open the file of that name below `root`, for reading, or for writing anew with the directories it needs.
+
+    Neither the name nor a link, of the file or of a directory on the way, leads anywhere else, also where somebody
+    changes them meanwhile. Raises `FileNotFoundError` where there is no such file, or only a link, and other `OSError`
+    where it cannot be written.
+    """
+    if not stays_below(name):
+        raise FileNotFoundError(errno.ENOENT, "it is not the name of a file below it", str(root))
+    *directories, last = name.split("/")
+    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in directories:
+            if write:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=here)
+            below = _opened(part, os.O_RDONLY | os.O_DIRECTORY, here)
+            os.close(here)
+            here = below
+        # Not blocking: a pipe there has no other end.
+        how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC if write else os.O_RDONLY
+        file = _opened(last, how | os.O_NONBLOCK, here)
+    finally:
+        os.close(here)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise FileNotFoundError(errno.ENOENT, "it is not a file", name)
+    return os.fdopen(file, "wb" if write else "rb")
+
+
+def _opened(name: str, how: int, directory: int) -> int:
+    try:
+        return os.open(name, how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    except OSError as error:
+        # What a link is answered with, and a file where a directory should be.
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(error.errno), name) from error
+        raise
+
+
+def is_file_itself(path: Path) -> bool:
+    """Whether a file is there, and not a link to one: who made the link chose what it would be read for."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def sizes_below(root: Path) -> dict[str, int]:
-    """The files in and below `root`, by their names from there, in order, with their bytes."""
+    """The files in and below `root`, by their names from there, in order, with their bytes. Links are left out."""
     found = {}
     for path in sorted(root.rglob("*")):
         # What is being removed or renamed just now is there no more.
         with contextlib.suppress(FileNotFoundError):
-            if path.is_file():
-                found[path.relative_to(root).as_posix()] = path.stat().st_size
+            if is_file_itself(path):
+                found[path.relative_to(root).as_posix()] = path.lstat().st_size
     return found
 
 

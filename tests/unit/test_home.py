@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.home import Home, write_atomically, write_once
+from penstock.home import Home, open_below, sizes_below, write_atomically, write_once
 
 
 @pytest.mark.parametrize("write", [write_atomically, write_once])
@@ -58,3 +58,76 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatc
         write_atomically(tmp_path / "file", "after")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "before"
+
+
+LEADS_ELSEWHERE = [
+    "",
+    "/etc/passwd",
+    "//etc/passwd",
+    "..",
+    ".",
+    "../credentials",
+    "../../lake/credentials",
+    "events/../../credentials",
+    "events/..",
+    "events/./log",
+    "./log",
+    "events//log",
+    "events/",
+    "log\0",
+    "log\n",
+    "..\\credentials",
+    "C:\\credentials",
+    "\x1b[2Jlog",
+    "a" * 256,
+    "ß" * 128,
+    "a/" * 600 + "a",
+]
+"""Names that are not those of files below whatever they are joined to."""
+
+
+@pytest.mark.parametrize("name", LEADS_ELSEWHERE)
+@pytest.mark.parametrize("write", [False, True])
+def test_no_name_leads_elsewhere(tmp_path: Path, name: str, *, write: bool) -> None:
+    root = tmp_path / "home" / "root"
+    (root / "events").mkdir(parents=True)
+    (tmp_path / "home" / "credentials").write_text("secret")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(FileNotFoundError), open_below(root, name, write=write):
+        pass
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["log", "events/log", "events/deeper/log", "..log", "a b", "events/ü~1", "a" * 255])
+def test_every_other_name_is_that_of_a_file_below(tmp_path: Path, name: str) -> None:
+    with open_below(tmp_path, name, write=True) as file:
+        file.write(b"content")
+    with open_below(tmp_path, name) as file:
+        assert file.read() == b"content"
+    assert sizes_below(tmp_path) == {name: 7}
+
+
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize("link", ["file", "directory", "nothing", "itself", "pipe"])
+def test_no_link_leads_elsewhere(tmp_path: Path, link: str, *, write: bool) -> None:
+    root, secrets = tmp_path / "root", tmp_path / "secrets"
+    root.mkdir()
+    secrets.mkdir()
+    (secrets / "log").write_text("secret")
+    name = "log"
+    if link == "file":
+        (root / "log").symlink_to(secrets / "log")
+    elif link == "directory":
+        name = "events/log"
+        (root / "events").symlink_to(secrets)
+    elif link == "nothing":
+        (root / "log").symlink_to(secrets / "new")
+    elif link == "itself":
+        (root / "log").symlink_to(root / "log")
+    else:
+        os.mkfifo(root / "log")
+    with pytest.raises(FileNotFoundError), open_below(root, name, write=write):
+        pass
+    assert sizes_below(root) == {}
+    assert [path.name for path in secrets.iterdir()] == ["log"]
+    assert (secrets / "log").read_text() == "secret"

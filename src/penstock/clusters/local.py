@@ -32,7 +32,7 @@ from penstock.clusters.base import (
 )
 from penstock.clusters.properties import as_properties
 from penstock.errors import ClusterError, MissingRequirement
-from penstock.home import Home, read_json, sizes_below, write_atomically, write_json
+from penstock.home import Home, open_below, read_json, sizes_below, write_atomically, write_json
 from penstock.processes import ProcessId, listening_ports, start_daemon, until
 from penstock.profiles.scratch import DISK
 
@@ -89,10 +89,10 @@ class LocalBackend(ClusterBackend):
 
     def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
         try:
-            with (self._directory(handle) / "artefacts" / name).open("rb") as file:
+            with open_below(self._directory(handle) / "artefacts", name) as file:
                 file.seek(start)
                 return file.read(at_most)
-        except (FileNotFoundError, IsADirectoryError):
+        except FileNotFoundError:
             return b""
 
     def sizes(self, handle: Handle) -> Mapping[str, int]:
@@ -183,8 +183,7 @@ class LocalBackend(ClusterBackend):
         for name, content in launch.private_files.items():
             write_atomically(private / name, content)
         place = self._memory(directory, launch)
-        tiers = machine.page_cache(self._home)
-        pagecache.prepare(self._home, tiers)
+        tiers = pagecache.prepare(self._home, machine.page_cache(self._home))
         settings = {
             **pagecache.settings(tiers),
             **plan.settings(directory, launch, memory=place),

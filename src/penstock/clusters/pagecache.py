@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import StateError
-from penstock.home import Home, read_json, write_atomically, write_json
+from penstock.home import Home, read_json, require_private, write_atomically, write_json
 from penstock.profiles.cache import PREFIX
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the directory below it is private, and checked to be ours
@@ -67,31 +67,40 @@ def tiers(home: Home, memory_bytes: int) -> tuple[Tier, Tier]:
     """The memory tier and the disk tier, on a machine with so much memory.
 
     A tenth of the machine's memory and of the disk, but never more than half of what their file systems could give.
+    There is no memory tier where its place is somebody else's.
     """
     wanted = chosen(home)
     memory, disk = _memory_directory(home), home.cache / "pages"
     in_memory = int(memory_bytes * _SHARE_OF_MEMORY) if _SHARED_MEMORY.is_dir() else 0
     return (
-        _tier("memory", memory, wanted.memory_bytes, in_memory),
+        _off(memory) if _is_a_strangers(memory) else _tier("memory", memory, wanted.memory_bytes, in_memory),
         _tier("disk", disk, wanted.disk_bytes, int(_usage(disk).total * _SHARE_OF_DISK)),
     )
 
 
-def prepare(home: Home, found: Iterable[Tier]) -> None:
+def prepare(home: Home, found: Iterable[Tier]) -> list[Tier]:
     """Say whose the memory tier is, and remove those whose home is gone: nothing else would give their memory back.
 
-    Never raises: a tier that cannot be used makes applications slower and no more.
+    Returns the tiers that can be used as told. Never raises: a tier that cannot be makes applications slower and no
+    more.
     """
     for other in _SHARED_MEMORY.glob(f"{_prefix()}*"):
         with contextlib.suppress(OSError):
-            owner = Path((other / _OWNER).read_text(encoding="utf-8"))
-            if other.stat().st_uid == os.getuid() and not owner.exists():
+            require_private(other)
+            if not Path((other / _OWNER).read_text(encoding="utf-8")).exists():
                 shutil.rmtree(other, ignore_errors=True)
-    for tier in found:
-        if tier.name == "memory" and tier.budget_bytes:
-            with contextlib.suppress(OSError):
-                tier.directory.mkdir(mode=0o700, exist_ok=True)
-                write_atomically(tier.directory / _OWNER, str(home.root))
+    return [_claimed(home, tier) if tier.name == "memory" and tier.budget_bytes else tier for tier in found]
+
+
+def _claimed(home: Home, tier: Tier) -> Tier:
+    try:
+        tier.directory.mkdir(mode=0o700, exist_ok=True)
+        # Everybody may make names in shared memory, also since the tiers were looked at.
+        require_private(tier.directory)
+        write_atomically(tier.directory / _OWNER, str(home.root))
+    except OSError:
+        return _off(tier.directory)
+    return tier
 
 
 def settings(found: Iterable[Tier]) -> dict[str, str]:
@@ -145,7 +154,8 @@ def drop(found: Iterable[Tier]) -> int:
 def remove(found: Iterable[Tier]) -> None:
     """The directories too; nothing may be using them."""
     for tier in found:
-        shutil.rmtree(tier.directory, ignore_errors=True)
+        if tier.name != "memory" or not _is_a_strangers(tier.directory):
+            shutil.rmtree(tier.directory, ignore_errors=True)
 
 
 def _tier(name: str, directory: Path, wanted: int | None, usual: int) -> Tier:
@@ -154,6 +164,21 @@ def _tier(name: str, directory: Path, wanted: int | None, usual: int) -> Tier:
         used = contents.used_bytes if contents else 0
         wanted = min(usual, int((_usage(directory).free + used) * _SHARE_OF_ROOM))
     return Tier(name, directory, wanted, contents)
+
+
+def _off(directory: Path) -> Tier:
+    return Tier("memory", directory, 0, None)
+
+
+def _is_a_strangers(directory: Path) -> bool:
+    """Whether something is there that this account did not make for itself alone."""
+    try:
+        require_private(directory)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def _contents(directory: Path) -> Contents | None:

@@ -10,10 +10,9 @@ import contextlib
 import hashlib
 import os
 import shutil
-import stat
 from pathlib import Path
 
-from penstock.home import Home
+from penstock.home import Home, require_private
 
 _ATTEMPTS = 3
 
@@ -36,7 +35,7 @@ def _make(home: Home, application_id: str, root: Path, link_name: str) -> Path:
     place = ours / application_id
     for directory in (ours.parent, ours):
         directory.mkdir(mode=0o700, exist_ok=True)
-        _require_private(directory)
+        require_private(directory)
     _sweep(home, ours)
     if not link.is_symlink():
         link.symlink_to(place)
@@ -60,13 +59,6 @@ def _ours(home: Home, root: Path) -> Path:
     """Of one user and one home: the ids of applications are unique there."""
     name = hashlib.sha256(os.fsencode(home.root.absolute())).hexdigest()[:16]
     return root / f"penstock-{os.getuid()}-scratch" / name
-
-
-def _require_private(directory: Path) -> None:
-    """Everybody may make names in the root: ours may be a stranger's."""
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{directory} is somebody else's")
 
 
 def _sweep(home: Home, ours: Path) -> None:

@@ -8,14 +8,14 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import LakeError, NotFound, PenstockError
-from penstock.home import Home
+from penstock.home import Home, is_file_itself, open_below, stays_below
 from penstock.lake.base import Lake, ObjectStore
 
 PLACE = "artefacts"
@@ -69,8 +69,7 @@ def is_of_attempt(name: str) -> bool:
 
 def checked_name(name: str) -> str:
     """The same; `NotFound` where it would lead out of an application's artefacts."""
-    parts = name.split("/")
-    if "\0" in name or "\\" in name or any(part in ("", ".", "..") for part in parts):
+    if not stays_below(name):
         raise NotFound("There is no artefact of that name", why="it is not the name of one")
     return name
 
@@ -96,7 +95,7 @@ def keep_artefacts(
     except PenstockError as error:
         place = _place(home, application_id) / within
         place.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
-        shutil.copytree(directory, place, dirs_exist_ok=True)
+        shutil.copytree(directory, place, ignore=_links, dirs_exist_ok=True)
         return {**summary, PLACE: place.as_uri(), "artefacts_problem": str(error)}
 
 
@@ -114,14 +113,14 @@ class Archive:
 
     def load(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """The bytes [start, start + length), fewer where it ends before. Raises `NotFound`."""
-        here = self._directory / checked_name(name)
-        if not self._in_home and not here.is_file():
-            return self._load_from_lake(name, start=start, length=length)
+        checked_name(name)
         try:
-            with here.open("rb") as file:
+            with open_below(self._directory, name) as file:
                 file.seek(start)
-                return file.read(length)
+                return file.read(-1 if length is None else length)
         except OSError as error:
+            if not self._in_home:
+                return self._load_from_lake(name, start=start, length=length)
             raise NotFound(f"{self.application_id} has no {name}", why=str(error.strerror)) from error
 
     def pieces(self, name: str, *, start: int = 0) -> Iterator[bytes]:
@@ -193,7 +192,11 @@ def _set_aside(store: ObjectStore, application_id: str, within: str) -> None:
 
 
 def _files(directory: Path) -> Iterator[Path]:
-    return (path for path in sorted(directory.rglob("*")) if path.is_file() and not path.name.endswith(".crc"))
+    return (path for path in sorted(directory.rglob("*")) if is_file_itself(path) and not path.name.endswith(".crc"))
+
+
+def _links(directory: str, names: Sequence[str]) -> set[str]:
+    return {name for name in names if Path(directory, name).is_symlink()}
 
 
 def _retried(work: Callable[[], str]) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def room(monkeypatch: pytest.MonkeyPatch, *, free: int, total: int = 1000 * GIB)
 
 def kept(tier: Tier, *, used: int = 12288, pages: int = 3, evictions: int = 7) -> None:
     """What the file systems would have left there: a table, a page, the lock."""
+    tier.directory.mkdir(mode=0o700, parents=True)
     generation = tier.directory / "v1"
     (generation / "pages" / "ab").mkdir(parents=True)
     (generation / "pages" / "ab" / "abcd").write_bytes(b"page")
@@ -148,3 +150,78 @@ def test_a_cache_that_cannot_be_dropped_says_which_file(home: Home, monkeypatch:
     with pytest.raises(StateError) as raised:
         pagecache.drop(pagecache.tiers(home, GIB))
     assert "v1-discarded" in raised.value.why
+
+
+def _link_to_ours(place: Path, ours: Path) -> None:
+    place.symlink_to(ours)
+
+
+def _dangling_link(place: Path, ours: Path) -> None:
+    place.symlink_to(ours / "nothing")
+
+
+def _open_to_all(place: Path, _: Path) -> None:
+    place.mkdir()
+    place.chmod(0o1777)
+
+
+def _open_to_the_group(place: Path, _: Path) -> None:
+    place.mkdir()
+    place.chmod(0o750)
+
+
+def _a_file(place: Path, _: Path) -> None:
+    place.write_bytes(b"")
+
+
+def _a_pipe(place: Path, _: Path) -> None:
+    os.mkfifo(place)
+
+
+@pytest.mark.parametrize(
+    "put",
+    [_link_to_ours, _dangling_link, _open_to_all, _open_to_the_group, _a_file, _a_pipe],
+    ids=lambda put: put.__name__,
+)
+@pytest.mark.parametrize("late", [False, True], ids=["before the look", "after the look"])
+def test_nothing_is_kept_where_somebody_else_has_put_something(
+    home: Home, tmp_path: Path, put: Callable[[Path, Path], None], *, late: bool
+) -> None:
+    """Everybody may make names in shared memory, and can tell this one."""
+    ours = tmp_path / "ours"
+    kept(Tier("memory", ours, GIB, None))
+    before = {path: path.lstat().st_mode for path in tmp_path.joinpath("ours").rglob("*")}
+    place = pagecache._memory_directory(home)
+    if not late:
+        put(place, ours)
+    tiers = pagecache.tiers(home, 64 * GIB)
+    if late:
+        put(place, ours)
+    memory, _ = usable = pagecache.prepare(home, tiers)
+    assert memory.budget_bytes == 0
+    assert pagecache.settings(usable)[f"{PREFIX}memory.size"] == "0"
+    # Looked at again by the commands of the cache.
+    memory, disk = pagecache.tiers(home, 64 * GIB)
+    assert memory.contents is None and memory.budget_bytes == 0 and disk.budget_bytes
+    assert pagecache.drop((memory,)) == 0
+    pagecache.remove((memory,))
+    assert place.is_symlink() or place.exists(), "it is not this account's to remove"
+    assert {path: path.lstat().st_mode for path in tmp_path.joinpath("ours").rglob("*")} == before
+
+
+@pytest.mark.root
+def test_nothing_is_kept_in_a_private_directory_of_another_account(home: Home) -> None:
+    place = pagecache._memory_directory(home)
+    place.mkdir(mode=0o700)
+    os.chown(place, 65534, 65534)
+    memory, _ = pagecache.prepare(home, pagecache.tiers(home, 64 * GIB))
+    assert memory.budget_bytes == 0 and not list(place.iterdir())
+
+
+def test_a_link_is_not_followed_to_the_memory_of_a_home_that_is_gone(home: Home, tmp_path: Path) -> None:
+    ours = tmp_path / "ours"
+    ours.mkdir(mode=0o700)
+    (ours / "home").write_text(str(tmp_path / "gone"))
+    (tmp_path / "shm" / f"penstock-{os.getuid()}-0123456789ab").symlink_to(ours)
+    pagecache.prepare(home, pagecache.tiers(home, 64 * GIB))
+    assert (ours / "home").exists()

@@ -35,7 +35,7 @@ from penstock.clusters.kubernetes.postponing import Postponed
 from penstock.clusters.kubernetes.target import Target
 from penstock.engine.application import ApplicationSpec
 from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
-from penstock.home import Home, write_json
+from penstock.home import Home, open_below, write_json
 from penstock.processes import until
 
 _CONFLICT = 409
@@ -210,7 +210,7 @@ class KubernetesBackend(ClusterBackend):
             until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS)
         if status is not None:
             for name in sorted(set(status["artefacts"]) - set(status["in_lake"])):
-                _fetch(lambda start, name=name: self.read(handle, name, start), directory / name)  # type: ignore[misc]
+                _fetch(lambda start, name=name: self.read(handle, name, start), directory, name)  # type: ignore[misc]
         write_json(directory / "summary.json", reports.summary(status, pod))
         return directory
 
@@ -266,8 +266,9 @@ class KubernetesBackend(ClusterBackend):
         return self._clusters.get(application_id, lambda: Cluster(self.api, namespace, application_id, self._target))
 
 
-def _fetch(read: Callable[[int], bytes], target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with target.open("wb") as file:
+def _fetch(read: Callable[[int], bytes], directory: Path, name: str) -> None:
+    """A name that leads out of the directory, or that others there do not leave room for, is left out: it is the pod's
+    word, and a program of the pod may have given it."""
+    with contextlib.suppress(FileNotFoundError), open_below(directory, name, write=True) as file:
         while piece := read(file.tell()):
             file.write(piece)

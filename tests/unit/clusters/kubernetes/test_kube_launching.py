@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from penstock.clusters.kubernetes import backend as backends
-from penstock.clusters.kubernetes import checking
+from penstock.clusters.kubernetes import checking, places
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
+from tests.unit.test_home import LEADS_ELSEWHERE
+
+ELSEWHERE = Path("/tmp/penstock-thief")  # noqa: S108  never made
 
 
 @pytest.fixture
@@ -68,3 +73,29 @@ def test_one_that_was_not_is_asked_about_again(backend: KubernetesBackend, monke
         with pytest.raises(ClusterError):
             backend.check(launch().spec)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(name for name in LEADS_ELSEWHERE if "etc" not in name), "driver.log/below", "events", ELSEWHERE.as_posix()],
+)
+def test_no_name_that_a_pod_gives_leads_out_of_its_applications_directory(
+    backend: KubernetesBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    status = {"finished": True, "artefacts": {"driver.log": 3, name: 3}, "in_lake": []}
+
+    class Pod:
+        keeper = SimpleNamespace(status=lambda _: status)
+        address = staticmethod(lambda: "10.0.0.1")
+        running_keeper: ClassVar = {"name": places.KEEPER, "state": {"running": {}}}
+        driver = staticmethod(lambda: {"status": {"containerStatuses": [Pod.running_keeper]}})
+
+    monkeypatch.setattr(backend, "_cluster", lambda _: Pod)
+    monkeypatch.setattr(backend, "read", lambda _handle, _name, start: b"log"[start:])
+    directory = backend.collect({"application_id": "app"})
+    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+    kept = directory.relative_to(tmp_path).as_posix()
+    assert not ELSEWHERE.exists()
+    assert found == [f"{kept}/driver.log", f"{kept}/summary.json"]

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.clusters.kubernetes import places
 from penstock.clusters.kubernetes.pod import tunnel
-from penstock.home import write_atomically
+from penstock.home import open_below, write_atomically
 
 _EXECUTOR = re.compile(r"/executors/(\d{1,9})/(log|end)")
 _NODE = re.compile(r"/nodes/([0-9a-fA-F.:]{2,45})")
@@ -108,13 +108,12 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _piece(self, name: str, said: dict[str, list[str]]) -> None:
-        path = (places.ARTEFACTS / name).resolve()
-        if not path.is_relative_to(places.ARTEFACTS.resolve()) or not path.is_file():
+        try:
+            with open_below(places.ARTEFACTS, name) as file:
+                file.seek(int(said.get("start", ["0"])[0]))
+                self._answer(file.read(min(int(said.get("at_most", [str(_MOST_PIECE)])[0]), _MOST_PIECE)))
+        except FileNotFoundError:
             self._answer(b"", HTTPStatus.NOT_FOUND)
-            return
-        with path.open("rb") as file:
-            file.seek(int(said.get("start", ["0"])[0]))
-            self._answer(file.read(min(int(said.get("at_most", [str(_MOST_PIECE)])[0]), _MOST_PIECE)))
 
     def _published(self, name: str) -> None:
         try:
