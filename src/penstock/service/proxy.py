@@ -85,19 +85,28 @@ def path_below(raw_path: bytes, prefix: str) -> str:
     """The part of the request's path that is Spark's, still encoded as it came. `InvalidInput` where it climbs out."""
     path = raw_path.decode("ascii", "replace")
     below = "/" + path.removeprefix(prefix).lstrip("/")
-    if not path.startswith(prefix) or ".." in unquote(below).replace("\\", "/").split("/"):
+    if not path.startswith(prefix) or _climbs(below):
         raise InvalidInput("There is no such page", why="its path leaves the place it is in")
     return below
 
 
 def location(value: str, upstream: Upstream) -> str | None:
-    """Spark's redirection as one within the prefix; None for one to anywhere else."""
+    """Spark's redirection as one within the prefix; None for one to anywhere else.
+
+    Browsers ignore the paths of a content security policy after a redirection: with “..” in it, a page could fetch the
+    pages of another application, or post to them.
+    """
     target = urlsplit(value)
-    if target.netloc and target.netloc != f"{upstream.host}:{upstream.port}":
+    if (target.netloc and target.netloc != f"{upstream.host}:{upstream.port}") or _climbs(target.path):
         return None
     within = target.path == upstream.prefix or target.path.startswith(f"{upstream.prefix}/")
     path = target.path if within else f"{upstream.prefix}/{target.path.lstrip('/')}"
     return f"{path}?{target.query}" if target.query else path
+
+
+def _climbs(path: str) -> bool:
+    """Whether a browser or a server may take a part of the path for the directory above."""
+    return ".." in unquote(path).replace("\\", "/").split("/")
 
 
 class Proxy:

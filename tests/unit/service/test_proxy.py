@@ -117,6 +117,12 @@ def test_compressed_pages_pass_as_they_are() -> None:
         ("http://127.0.0.1:22/", None),
         ("//evil.example/", None),
         ("https://evil.example/x", None),
+        # A policy's paths do not hold after a redirection: a page could fetch, or post to, its neighbour's in this way.
+        (f"{PREFIX}/../../app-2/ui/jobs/job/kill/", None),
+        (f"http://127.0.0.1:4040{PREFIX}/%2e%2E/../app-2/ui/", None),
+        ("/..%5c../app-2/ui/", None),
+        ("/a/./../../x", None),
+        ("/.\t./x", None),
     ],
 )
 def test_a_redirection_stays_below_the_path(spark_says: str, visitor_gets: str | None) -> None:
