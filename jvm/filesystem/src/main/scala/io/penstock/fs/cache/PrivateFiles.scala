@@ -4,7 +4,7 @@ import java.io.IOException
 import java.nio.channels.FileChannel
 import java.nio.file.attribute.{PosixFilePermissions, UserPrincipal}
 import java.nio.file.{FileAlreadyExistsException, Files, LinkOption, NoSuchFileException, NotDirectoryException}
-import java.nio.file.{Path, StandardOpenOption}
+import java.nio.file.{Path, Paths, StandardOpenOption}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
@@ -30,9 +30,11 @@ private[cache] object PrivateFiles {
    * A directory of one's own.
    *
    * @throws java.io.IOException
-   *   if it is somebody else's, who could put pages there, or below one that others could put another in place of
+   *   if it is somebody else's, who could put pages there, or below one that others could put another in place of, or
+   *   behind somebody else's link, who chose which directory of ours is used, and may choose another
    */
   def own(directory: Path): Unit = {
+    requireOwnLinks(directory)
     createDirectories(directory)
     val probe = Files.createTempFile(directory, "owner", "")
     try {
@@ -48,6 +50,21 @@ private[cache] object PrivateFiles {
     } finally Files.delete(probe)
     if (Files.getPosixFilePermissions(directory) != directoryMode)
       Files.setPosixFilePermissions(directory, directoryMode)
+  }
+
+  private def requireOwnLinks(directory: Path): Unit = {
+    val me = Files.getAttribute(Self, "unix:uid")
+    Iterator
+      .iterate(directory)(_.getParent)
+      .takeWhile(_ != null)
+      .filter(Files.isSymbolicLink)
+      .filterNot(link =>
+        (RootAndOutside + me).contains(Files.getAttribute(link, "unix:uid", LinkOption.NOFOLLOW_LINKS))
+      )
+      .foreach { link =>
+        val owner = Files.getOwner(link, LinkOption.NOFOLLOW_LINKS)
+        throw new IOException(s"$link is a link of $owner, who could lead the cache anywhere: choose another place")
+      }
   }
 
   private def parentsOf(directory: Path): Iterator[Path] =
@@ -69,6 +86,9 @@ private[cache] object PrivateFiles {
 
   /** Root, and what a container shows root as that is not its own. */
   private val RootAndOutside = Set[Any](0, 65534)
+
+  /** It belongs to who runs this process. */
+  private val Self = Paths.get("/proc/self")
 
   private val OthersMayWrite = 2
   private val Sticky = 0x200

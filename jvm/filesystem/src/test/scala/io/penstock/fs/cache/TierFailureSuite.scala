@@ -2,7 +2,7 @@ package io.penstock.fs.cache
 
 import java.nio.channels.{FileChannel, FileLock, ReadableByteChannel, WritableByteChannel}
 import java.nio.file.attribute.{FileTime, PosixFilePermissions}
-import java.nio.file.{Files, StandardOpenOption}
+import java.nio.file.{Files, LinkOption, StandardOpenOption}
 import java.nio.{ByteBuffer, MappedByteBuffer}
 
 import scala.util.Random
@@ -44,6 +44,23 @@ class TierFailureSuite extends AnyFunSuite with Matchers with TemporaryTiers {
       Files.setPosixFilePermissions(parent, PosixFilePermissions.fromString(mode))
       if (works) cache(below).keeps shouldBe true else expectNothing(cache(below))
     }
+  }
+
+  test("a link leads to the cache only where nobody else made it") {
+    val ours = Files.createDirectory(directory.resolve("ours"))
+    Files.setPosixFilePermissions(ours, PosixFilePermissions.fromString("rwxr-xr-x"))
+    val link = Files.createSymbolicLink(directory.resolve("link"), ours)
+    val below = memory(Roomy).copy(directory = link.resolve("memory"))
+    for (tier <- Seq(memory(Roomy).copy(directory = link), below)) {
+      cache(tier).keeps shouldBe true
+      PrivateFiles.list(ours).foreach(PrivateFiles.deleteTree)
+    }
+    assume(Files.getAttribute(directory, "unix:uid") == 0, "only root can make a link another account's")
+    Files.setAttribute(link, "unix:uid", 65533, LinkOption.NOFOLLOW_LINKS)
+    Files.setPosixFilePermissions(ours, PosixFilePermissions.fromString("rwxr-xr-x"))
+    for (tier <- Seq(memory(Roomy).copy(directory = link), below)) expectNothing(cache(tier))
+    PrivateFiles.list(ours) shouldBe empty
+    PosixFilePermissions.toString(Files.getPosixFilePermissions(ours)) shouldBe "rwxr-xr-x"
   }
 
   test("a memory tier that does not work leaves the pages to the disk tier") {
