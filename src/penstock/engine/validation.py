@@ -17,13 +17,13 @@ from penstock.engine import retrying
 from penstock.engine.application import ApplicationSpec
 from penstock.engine.webaddress import checked_url
 from penstock.errors import InvalidInput, NotFound
+from penstock.profiles import javaoptions
 
 _REMOTE = re.compile(r"(s3a|hdfs|https?)://")
 _SECRET_NAME = re.compile(r"(?i)(secret|password|passwd|token|private_?key|access_?key)")
 _KEY = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,254}")
 _MOST_PRIORITY = 100
 _MOST_WEBHOOKS = 5
-_JAVA_OPTIONS = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -86,9 +86,9 @@ def _check_environment(spec: ApplicationSpec) -> None:
     for name, value in spec.environment.items():
         if not _VARIABLE.fullmatch(name):
             raise InvalidInput(f"“{name}” cannot be an environment variable's name", fix="--env NAME=VALUE")
-        if name in _JAVA_OPTIONS and "-Dspark." in value:
+        if javaoptions.carries_settings(name, value):
             raise InvalidInput(
-                f"The environment variable {name} holds a Spark setting",
+                f"The environment variable {name} holds a Spark setting, or names a file of options",
                 why="Java would read it past all checks of settings",
                 fix="--conf spark.NAME=VALUE",
             )

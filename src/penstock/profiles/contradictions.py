@@ -214,7 +214,27 @@ def _java_options(settings: Settings, _: ClusterSize | None) -> Iterator[Problem
                     why="Spark refuses its own settings among Java's options",
                     fix=f"--conf {option.removeprefix('-D')}",
                 )
+            elif option.startswith(javaoptions.OPTION_FILES):
+                yield error(
+                    key,
+                    problem=f"{option} in {key} has Java read more options from a file",
+                    why="what is in it cannot be checked before the application starts",
+                    fix="write the options themselves",
+                )
 
+
+def _executors_environment(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+    for key, value in settings.items():
+        if key.startswith(_EXECUTOR_ENV) and javaoptions.carries_settings(key.removeprefix(_EXECUTOR_ENV), value):
+            yield error(
+                key,
+                problem=f"{key} holds a Spark setting, or names a file of options",
+                why="Java would read it past all checks of settings",
+                fix="--conf spark.NAME=VALUE",
+            )
+
+
+_EXECUTOR_ENV = "spark.executorEnv."
 
 _RULES: tuple[Rule, ...] = (
     _fixed_size,
@@ -226,4 +246,5 @@ _RULES: tuple[Rule, ...] = (
     _without_effect,
     _cache,
     _java_options,
+    _executors_environment,
 )

@@ -13,10 +13,23 @@ _COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
 _FLAG = re.compile(r"-XX:[+-]?(\w+)")
 _PROPERTY = re.compile(r"-D([^=]+)")
 _SIZE = re.compile(r"-X(mx|ms|mn|ss)")
+_UNCHECKED = re.compile(r"-Dspark\.|-XX:(Flags|VMOptionsFile)=|(?<!\S)@")
+
+OPTION_FILES = ("@", "-XX:Flags=", "-XX:VMOptionsFile=")
+"""How options begin that have Java read more options from a file, which nobody has checked."""
+
+VARIABLES = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
+"""Environment variables from which Java takes options by itself."""
 
 
 def holds_options(key: str) -> bool:
     return _KEYS.fullmatch(key) is not None
+
+
+def carries_settings(variable: str, value: str) -> bool:
+    """Whether Java would read a Spark setting, or more options from a file, from that environment variable."""
+    # Java leaves quotes out wherever they stand: -D'spark.x'=1 is one of Spark's.
+    return variable in VARIABLES and _UNCHECKED.search(re.sub("[\"'\\\\]", "", value)) is not None
 
 
 def split(key: str, options: str) -> list[str]:

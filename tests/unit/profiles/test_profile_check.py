@@ -258,17 +258,64 @@ def test_a_reference_to_a_secret_is_not_one(key: str, value: str) -> None:
     assert not is_secret(key, value)
 
 
+_AS_AN_OPTION = "-Dspark.redaction.regex=(?!)"
+
+
 @pytest.mark.parametrize(
-    "key",
+    ("key", "value"),
     [
-        "spark.redaction.regex",
-        "spark.redaction.string.regex",
-        "spark.authenticate.secret.file",
-        "spark.authenticate.secret.driver.file",
+        ("spark.redaction.regex", "(?!)"),
+        ("spark.redaction.string.regex", "(?!)"),
+        (" spark.redaction.regex", "(?!)"),
+        ("Spark.redaction.regex", "(?!)"),
+        ("SPARK.REDACTION.REGEX", "(?!)"),
+        ("\tspark.redaction.regex", "(?!)"),
+        ("redaction.regex", "(?!)"),
+        ("--conf spark.redaction.regex", "(?!)"),
+        ("spark.authenticate", "false"),
+        ("spark.authenticate.secret", SECRET),
+        ("spark.authenticate.secret.file", "/tmp/mine"),  # noqa: S108
+        ("spark.authenticate.secret.driver.file", "/tmp/mine"),  # noqa: S108
+        ("spark.authenticate.secret.executor.file", "/tmp/mine"),  # noqa: S108
+        ("spark.connect.authenticate.token", SECRET),
+        ("spark.master", "local[*]"),
+        ("spark.remote", "sc://thief.example"),
+        ("spark.submit.deployMode", "client"),
+        ("spark.app.id", "app-of-a-neighbour"),
+        ("spark.local.dir", "/tmp"),  # noqa: S108
+        ("spark.eventLog.dir", "s3a://lake/penstock/events"),
+        ("spark.driver.host", "thief.example"),
+        ("spark.driver.port", "4444"),
+        ("spark.driver.bindAddress", "0.0.0.0"),  # noqa: S104
+        ("spark.penstock.application", "app-of-a-neighbour"),
+        ("spark.penstock.key", "x"),
+        ("spark.penstock.made.up.by.nobody", "x"),
+        ("spark.hadoop.fs.s3a.secret.key", SECRET),
+        ("spark.hadoop.fs.s3a.access.key", "AKIAIOSFODNN7EXAMPLE"),
+        *(
+            (f"spark.executorEnv.{variable}", options)
+            for variable in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+            for options in (_AS_AN_OPTION, "-D'spark.authenticate'=false", "-Dx=1 @/tmp/options")
+        ),
+        *(
+            (f"spark.{role}.{which}JavaOptions", options)
+            for role in ("driver", "executor")
+            for which in ("extra", "default")
+            for options in (
+                _AS_AN_OPTION,
+                f"-Dx=1   '{_AS_AN_OPTION}'",
+                "-Dspark.authenticate=false",
+                "@/tmp/options",
+                "'@options'",
+                "-XX:Flags=/tmp/flags",
+                "-XX:VMOptionsFile=/tmp/options",
+            )
+        ),
     ],
 )
-def test_an_application_cannot_have_the_engines_secrets_shown_or_replaced(key: str) -> None:
-    assert "cannot be set" in the_error(key, "(?!)").problem
+def test_an_application_cannot_have_the_engines_secrets_shown_or_replaced(key: str, value: str) -> None:
+    found = [problem for problem in problems(key, value) if problem.severity is Severity.ERROR]
+    assert found and all(problem.fix for problem in found)
 
 
 @pytest.mark.parametrize(
@@ -304,6 +351,21 @@ def test_an_application_cannot_have_the_engines_secrets_shown_or_replaced(key: s
         ("executor.limit.cores", "64"),
         ("memoryOverheadFactor", "0.9"),
         ("madeUpByNobody", "1"),
+        ("driver.volumes.hostPath.root.mount.path", "/host"),
+        ("driver.volumes.emptyDir.x.options.medium", "Memory"),
+        ("executor.volumes.nfs.theirs.options.server", "10.0.0.1"),
+        ("driver.annotation.iam.amazonaws.com/role", "neighbour"),
+        ("driver.label.app", "neighbour"),
+        ("driver.service.annotation.external", "true"),
+        ("driver.pod.name", "app-of-a-neighbour"),
+        ("driver.pod.featureSteps", "evil.Step"),
+        ("executor.podNamePrefix", "app-of-a-neighbour"),
+        ("authenticate.submission.oauthToken", "x"),
+        ("authenticate.driver.caCertFile", "/etc/ca.pem"),
+        ("authenticate.driver.clientKeyFile", "/etc/penstock/key"),
+        ("driver.master", "https://thief.example"),
+        ("context", "another"),
+        ("trust.certificates", "true"),
     ],
 )
 def test_a_pod_cannot_be_made_to_read_or_to_be_what_belongs_to_a_neighbour(part: str, value: str) -> None:
