@@ -1,0 +1,536 @@
+"""Two tenants and a stranger against a real service: whatever one of them tries, the other's things stay its own.
+
+Every operation that the service describes is tried with what belongs to another tenant in place of one's own, and then
+requests spelled as no client would spell them. An attempt succeeds where the answer shows something of the victim's
+that the request did not, where it is a success, or where anything of the victim's has changed afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+from urllib.parse import unquote
+
+import pytest
+import sqlalchemy as sa
+
+from penstock.catalog.database import Database
+from penstock.engine import keylakes
+from penstock.engine.instances import Instance
+from penstock.engine.webhooks import shown_secret
+from penstock.home import Home, write_atomically
+from penstock.lake.base import Credentials, Lake
+from penstock.lake.registry import Lakes
+from penstock.service.access import EVERY_INSTANCE, Scope
+from penstock.service.app import create_app
+from penstock.service.context import Service
+from penstock.service.tokenstore import TokenStore
+from tests.support.database_template import DatabaseTemplate
+from tests.support.fake_engine import PretendingEngine, specification
+from tests.support.service_process import serving
+
+VICTIM, THIEF = "victims", "thieves"
+CANARY = "canary-7f3a9c"
+"""In all that the victim wrote."""
+LEAST_ATTEMPTS = 40
+"""Against each promise that the service makes over HTTP."""
+
+TENANT, READER, STRANGER = "another tenant", "another tenant's reader", "a stranger"
+LAKE_AWAY = "urn:penstock:problem:lake_error"
+"""There is no store: what may be asked of one's own lake comes that far."""
+OPEN = {"/health/live", "/health/ready"}
+ELSEWHERE = {"/v1/changes", "/v1/tables", "/v1/tables/{name}", "/v1/tables/{name}/preview"}
+"""What is not asked as a tenant: a stream that does not end (`tests/unit/service/test_feed.py` looks at what it tells
+whom), and the catalog, which is every tenant's and would start a Java machine."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    address: str
+    port: int
+    application: str
+    lake: str
+    tokens: dict[str, str]
+    hashes: dict[str, str]
+    secrets: tuple[str, ...]
+    """What no answer to a thief may show, unless the thief said it first."""
+    database: sa.Engine
+    home: Home
+
+    def state(self) -> object:
+        """All that thieves could change: the lakes, and the records but for the audit, which has their attempts."""
+        queries = (
+            "SELECT * FROM applications ORDER BY id",
+            "SELECT * FROM events ORDER BY id",
+            "SELECT id, application_id, url, body FROM deliveries ORDER BY id",
+            "SELECT engine, name, weight, quota, attributes FROM instances ORDER BY name",
+            "SELECT id, name, grants, secret_hash, expires_at FROM tokens ORDER BY id",
+        )
+        with self.database.connect() as connection:
+            rows = [tuple(map(tuple, connection.execute(sa.text(query)))) for query in queries]
+        return str(rows), (self.home.lake / "lakes.json").read_text(), (self.home.lake / "credentials").read_text()
+
+    def asks(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, body: bytes | None = None
+    ) -> tuple[int, str]:
+        """As it is written: a client library would put the address in order first."""
+        connection = http.client.HTTPConnection(self.address, self.port, timeout=20)
+        try:
+            connection.putrequest(method, path, skip_accept_encoding=True)
+            for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+                connection.putheader(name, value)
+            if body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            return answer.status, "\n".join([str(answer.headers), answer.read().decode(errors="replace")])
+        finally:
+            connection.close()
+
+    def shown(self, text: str, *, asked: str) -> list[str]:
+        return [secret for secret in self.secrets if secret in text and secret not in unquote(asked)]
+
+    def as_(self, who: str) -> dict[str, str]:
+        return {} if who == STRANGER else {"Authorization": f"Bearer {self.tokens[who]}"}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseTemplate) -> Iterator[Scene]:
+    home = Home(tmp_path_factory.mktemp("thieves"))
+    database_template.copy_to(home)
+    lakes = Lakes(home)
+    sales = lakes.add(Lake("sales", ("http://127.0.0.1:9",), "sales", ""), Credentials("owner", f"{CANARY}-own"))
+    keys = Credentials(f"{CANARY}-access", f"{CANARY}-secret")
+    scoped = lakes.add(keylakes.scoped(sales, keys, VICTIM), keys)
+    engine = PretendingEngine(home)
+    for name in (VICTIM, THIEF):
+        engine.put_instance(Instance(name, attributes={"note": CANARY} if name == VICTIM else {}))
+    records = Database(home).engine()
+    store = TokenStore(records)
+    grants = {
+        VICTIM: {VICTIM: Scope.SUBMIT},
+        TENANT: {THIEF: Scope.SUBMIT},
+        READER: {THIEF: Scope.READ},
+        "administrator": {EVERY_INSTANCE: Scope.ADMINISTER},
+    }
+    made = {who: store.create(who if who in (TENANT, READER) else CANARY, grant) for who, grant in grants.items()}
+    # Where a service leaves it that makes the first token itself.
+    (home.root / "service").mkdir(mode=0o700)
+    write_atomically(home.root / "service" / "admin.token", made["administrator"][1])
+    application = _victims_application(engine, home, records, scoped)
+    victims = made[VICTIM], made["administrator"]
+    try:
+        with serving(home) as served:
+            host, _, port = served.url.removeprefix("http://").partition(":")
+            yield Scene(
+                host,
+                int(port),
+                application,
+                scoped.name,
+                {who: text for who, (_, text) in made.items()},
+                {token.id: token.secret_hash for token, _ in victims},
+                (
+                    CANARY,
+                    application,
+                    VICTIM,
+                    scoped.name,
+                    shown_secret(home, VICTIM),
+                    *(part for token, text in victims for part in (token.secret_hash, text)),
+                ),
+                records,
+                home,
+            )
+    finally:
+        records.dispose()
+        Database(home).down()
+
+
+def _victims_application(engine: PretendingEngine, home: Home, records: sa.Engine, lake: Lake) -> str:
+    """One that has ended, with all that may be stolen of it."""
+    made = engine.enqueue(
+        specification(
+            home,
+            1,
+            instance=VICTIM,
+            lake=lake.name,
+            tags=(CANARY,),
+            arguments=(CANARY,),
+            environment={"NOTE": CANARY},
+            idempotency_key="victims-key",
+            webhooks=(f"https://{CANARY}.example/",),
+        )
+    )
+    log = home.root / "artefacts" / made.id / "driver.log"
+    log.parent.mkdir(parents=True)
+    write_atomically(log, f"{CANARY}\n")
+    engine.request_stop(made.id)
+    # As if it had run: what is over is not changed by anybody else.
+    with records.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE applications DISABLE TRIGGER USER"))
+        connection.execute(
+            sa.text("UPDATE applications SET summary = :summary WHERE id = :id"),
+            {"id": made.id, "summary": json.dumps({"artefacts": log.parent.as_uri(), "note": CANARY})},
+        )
+        connection.execute(sa.text("ALTER TABLE applications ENABLE TRIGGER USER"))
+    return made.id
+
+
+def _operations() -> list[tuple[str, str, list[str], bool]]:
+    """Method, path, what stands in it, and whether it takes a body: of the whole service, as it describes itself."""
+    home = Home(Path("/nowhere"))
+    tokens: Any = Mock(TokenStore)
+    described = create_app(Service(home, PretendingEngine(home), tokens)).openapi()["paths"]
+    return [
+        (method.upper(), path, re.findall(r"{(\w+)}", path), "requestBody" in operation)
+        for path, methods in sorted(described.items())
+        for method, operation in methods.items()
+    ]
+
+
+OPERATIONS = _operations()
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/applications": {"application": "s3a://sales/x.py", "instance": VICTIM},
+    "/v1/sessions": {"instance": VICTIM},
+    "/v1/tokens": {"name": "mine", "scopes": ["administer"], "instances": [VICTIM]},
+    "spark_applications": {"application_details": {"application": "s3a://sales/x.py"}},
+    "jobs": {"engine": {"type": "spark"}, "application_details": {"application": "s3a://sales/x.py"}},
+    "instance_home": {"instance_home": {"bucket": "sales", "endpoint": "http://127.0.0.1:9"}},
+    "default_runtime": {"spark_version": "4.1"},
+    "log_forwarding_config": {"enabled": False},
+    "logging": {"enable": False},
+    "/v1/instances/{name}": {"weight": 1000},
+}
+
+
+def _body(path: str, scene: Scene) -> bytes:
+    if path == "/v1/browser-access":
+        return json.dumps({"path": f"/v1/applications/{scene.application}/ui/"}).encode()
+    found = next((body for end, body in BODIES.items() if path.endswith(end)), {"spark.app.note": "x"})
+    return json.dumps(found).encode()
+
+
+def _filled(path: str, scene: Scene) -> str:
+    """The path with what is the victim's in each place."""
+    victims = {
+        "application_id": scene.application,
+        "session_id": scene.application,
+        "instance_id": VICTIM,
+        "token_id": next(iter(scene.hashes)),
+        "lake": scene.lake,
+        "digest": "0" * 64,
+        "run_id": "r-1",
+        "path": "jobs/",
+        "name": "driver.log" if "/logs/" in path else VICTIM,
+    }
+    return re.sub(r"{(\w+)}", lambda found: victims[found[1]], path)
+
+
+def _names_a_victim(path: str, names: list[str]) -> bool:
+    return bool({"application_id", "session_id", "instance_id", "token_id"} & set(names)) or "/instances/{name}" in path
+
+
+def test_there_are_more_attempts_than_promised() -> None:
+    assert len(OPERATIONS) >= LEAST_ATTEMPTS
+    assert len([path for _, path, names, _ in OPERATIONS if _names_a_victim(path, names)]) >= LEAST_ATTEMPTS
+    assert min(len(STRANGERS), len(SPELLINGS), len(QUESTIONS)) >= LEAST_ATTEMPTS
+
+
+@pytest.mark.parametrize("who", [TENANT, READER, STRANGER])
+def test_no_operation_gives_away_or_changes_what_is_another_tenants(
+    scene: Scene, subtests: pytest.Subtests, who: str
+) -> None:
+    for method, path, names, takes_body in OPERATIONS:
+        if path in OPEN or (path in ELSEWHERE and who != STRANGER):
+            continue
+        asked, body = _filled(path, scene), _body(path, scene) if takes_body else None
+        with subtests.test(f"{method} {path}"):
+            before = scene.state()
+            status, text = scene.asks(method, asked, headers=scene.as_(who), body=body)
+            assert status < 500 or LAKE_AWAY in text, text
+            assert not scene.shown(text, asked=f"{asked} {(body or b'').decode()}"), text
+            assert scene.state() == before
+            if who == STRANGER:
+                assert status in (401, 403), text
+            elif _names_a_victim(path, names) or VICTIM.encode() in (body or b""):
+                assert 400 <= status < 500, text
+
+
+def _zen(text: str) -> str:
+    return "ZenApiKey " + base64.b64encode(text.encode()).decode()
+
+
+STRANGERS: tuple[dict[str, str], ...] = tuple(
+    [
+        {"Authorization": value}
+        for value in (
+            "",
+            "Bearer",
+            "Bearer ",
+            "Bearer null",
+            "Bearer undefined",
+            "Bearer admin",
+            "Bearer {id}",
+            "Bearer {hash}",
+            "Bearer {id}.{hash}",
+            "Bearer pst_{id}_{hash}",
+            "Bearer penstock_{id}_{hash}",
+            "Bearer {cut}",
+            "Bearer {longer}",
+            "Bearer {upper}",
+            "Bearer {swapped}",
+            "Bearer {own_secret_for_victims_id}",
+            "Bearer %00",
+            "Bearer ' OR '1'='1",
+            "Bearer " + "A" * 8000,
+            "Bearer {id}.",
+            "Basic YWRtaW46YWRtaW4=",
+            "Basic {basic}",
+            "Digest username=admin",
+            "Negotiate YII=",
+            "Token {hash}",
+            "ApiKey {hash}",
+            _zen("admin:"),
+            _zen("admin:admin"),
+            _zen(":"),
+            "ZenApiKey {hash}",
+            "ZenApiKey !",
+            "AWS4-HMAC-SHA256 Credential=x",
+        )
+    ]
+    + [
+        {name: value}
+        for name, value in (
+            ("X-Forwarded-For", "127.0.0.1"),
+            ("X-Forwarded-User", "admin"),
+            ("X-Remote-User", "admin"),
+            ("X-Real-IP", "127.0.0.1"),
+            ("Forwarded", "for=127.0.0.1"),
+            ("X-Original-URL", "/health/live"),
+            ("X-Rewrite-URL", "/health/live"),
+            ("X-HTTP-Method-Override", "OPTIONS"),
+            ("X-Api-Key", "{hash}"),
+            ("Cookie", "token={hash}; session={hash}; penstock={hash}"),
+            ("Cookie", "penstock-page={hash}"),
+            ("Origin", "http://127.0.0.1"),
+            ("Sec-Fetch-Site", "same-origin"),
+            ("Host", "localhost"),
+        )
+    ]
+)
+"""What somebody sends who knows what is public of a token, or kept of it, and not its secret."""
+
+
+@pytest.mark.parametrize("number", range(len(STRANGERS)))
+def test_nothing_a_stranger_says_of_himself_is_believed(scene: Scene, number: int) -> None:
+    token_id, secret_hash = list(scene.hashes.items())[-1]
+    whole, own = scene.tokens["administrator"], scene.tokens[TENANT]
+    victims_id = whole[: whole.index(token_id) + len(token_id)]
+    own_secret = own.replace(own[: len(victims_id)], "")
+    said = {
+        "id": token_id,
+        "hash": secret_hash,
+        "cut": whole[:-1],
+        "longer": whole + "A",
+        "upper": whole.swapcase(),
+        "swapped": whole[:-2] + whole[-1] + whole[-2] if whole[-1] != whole[-2] else whole[:-1],
+        "own_secret_for_victims_id": victims_id + own_secret,
+        "basic": base64.b64encode(f"{token_id}:{secret_hash}".encode()).decode(),
+    }
+    headers = {
+        name: re.sub(r"{(\w+)}", lambda found: said[found[1]], value) for name, value in STRANGERS[number].items()
+    }
+    before = scene.state()
+    for method, path in (
+        ("GET", f"/v1/applications/{scene.application}"),
+        ("GET", "/v1/tokens"),
+        ("POST", f"/v1/applications/{scene.application}/rerun"),
+    ):
+        status, text = scene.asks(method, path, headers=headers)
+        assert status in (400, 401, 403, 431), text
+        assert not scene.shown(text, asked=f"{path} {headers}"), text
+    assert scene.state() == before
+
+
+SPELLINGS = (
+    "/v1/applications/{id}",
+    "/v1/applications/{id}/",
+    "/v1/applications/{id}?instance=thieves",
+    "/v1/applications/{id}%00",
+    "/v1/applications/{id}%20",
+    "/v1/applications/{id}.json",
+    "/v1/applications/{id};instance=thieves",
+    "/v1/applications/{upper}",
+    "/v1/applications/{cut}",
+    "/v1/applications/last",
+    "/v1/applications/%25",
+    "/v1/applications/_",
+    "/v1//applications/{id}",
+    "//v1/applications/{id}",
+    "/v1/./applications/{id}",
+    "/v1/../v1/applications/{id}",
+    "/v1/%2e%2e/v1/applications/{id}",
+    "/V1/applications/{id}",
+    "/health/../v1/applications/{id}",
+    "/health/live/..%2f..%2fv1%2fapplications%2f{id}",
+    "/v1/applications/x/../{id}",
+    "/v1/applications%2f{id}",
+    "/v1/applications/{id}/logs",
+    "/v1/applications/{id}/logs/driver.log",
+    "/v1/applications/{id}/logs/driver.log?attempt=1",
+    "/v1/applications/{id}/logs/driver.log?follow=true",
+    "/v1/applications/{id}/logs/driver.log?tail=10",
+    "/v1/applications/{id}/logs/.%2fdriver.log",
+    "/v1/applications/{id}/logs/attempts/1/driver.log",
+    "/v1/applications/{id}/logs/..%2f..%2f..%2flake%2fcredentials",
+    "/v1/applications/{id}/logs/%2fetc%2fpasswd",
+    "/v1/applications/{id}/results",
+    "/v1/applications/{id}/statements",
+    "/v1/applications/{id}/ui/environment/",
+    "/v1/applications/{id}/ui/..%2f..%2f..%2ftokens",
+    "/v1/applications/{id}/wait?timeout=0",
+    "/v1/sessions/{id}/address",
+    "/v4/analytics_engines/thieves/spark_applications/{id}",
+    "/v3/analytics_engines/thieves/spark_applications/{id}/state",
+    "/ae/spark/v2/thieves/jobs/{id}",
+    "/ae/spark/v2/thieves/v2/jobs/{id}",
+    "/v4/analytics_engines/thieves%2f..%2fvictims/spark_applications",
+    "/v4/analytics_engines/thieves/../victims/spark_applications",
+    "/v1/instances/victims",
+    "/v1/instances/victims/queue",
+    "/v1/instances/victims/webhook-key",
+    "/v1/instances/%76ictims/webhook-key",
+    "/v1/instances/victims%00/webhook-key",
+    "/v1/instances/thieves%2f..%2fvictims/webhook-key",
+    "/v1/spark-history/{lake}/",
+    "/v1/spark-history/sales/history/{id}/jobs/",
+    "/v1/spark-history/..%2f..%2ftokens/x",
+)
+"""Ways to what is another's, by its own address, by one's own instance, and around the checks."""
+
+
+@pytest.mark.parametrize("who", [TENANT, READER])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_no_spelling_of_an_address_leads_to_what_is_another_tenants(scene: Scene, spelling: str, who: str) -> None:
+    said = {
+        "id": scene.application,
+        "upper": scene.application.upper(),
+        "cut": scene.application[:-2],
+        "lake": scene.lake,
+    }
+    path = re.sub(r"{(\w+)}", lambda found: said[found[1]], spelling)
+    before = scene.state()
+    for method in ("GET", "HEAD", "POST", "DELETE"):
+        status, text = scene.asks(method, path, headers=scene.as_(who), body=b"{}" if method == "POST" else None)
+        assert 300 <= status < 500, (method, text)
+        assert not scene.shown(text, asked=path), text
+    assert scene.state() == before
+
+
+QUESTIONS = (
+    "/v1/applications",
+    "/v1/applications?instance=victims",
+    "/v1/applications?instance=thieves&instance=victims",
+    "/v1/applications?instance=%76ictims",
+    "/v1/applications?instance=*",
+    "/v1/applications?instance=%25",
+    "/v1/applications?instance=victims%00",
+    "/v1/applications?search=canary",
+    "/v1/applications?search=%25",
+    "/v1/applications?search=_",
+    "/v1/applications?search=load",
+    "/v1/applications?name=load-1",
+    "/v1/applications?tag={canary}",
+    "/v1/applications?state=stopped",
+    "/v1/applications?sort=name",
+    "/v1/applications?sort=engine",
+    "/v1/applications?sort=name;drop%20table%20tokens",
+    "/v1/applications?sort=-(select%201)",
+    "/v1/applications?limit=1000",
+    "/v1/applications?limit=-1",
+    "/v1/applications?page={page}",
+    "/v1/applications?page={page}&instance=victims",
+    "/v1/applications?submitted_after=1970-01-01T00:00:00Z",
+    "/v1/applications?ended_before=2999-01-01T00:00:00Z",
+    "/v1/sessions",
+    "/v1/sessions?ended=true",
+    "/v1/sessions?ended=true&limit=1",
+    "/v1/instances",
+    "/v1/queue",
+    "/v1/lakes",
+    "/v1/history",
+    "/v1/history?lake={lake}",
+    "/v1/audit",
+    "/v1/audit?limit=1000",
+    "/v1/audit?page=1",
+    "/v1/tokens",
+    "/v1/self",
+    "/metrics",
+    "/v1/files/{digest}/x.py?lake={lake}",
+    "/v1/files/{digest}/..%2f..%2fcredentials?lake=sales",
+    "/v4/analytics_engines/thieves/spark_applications",
+    "/v4/analytics_engines/thieves/spark_applications?state=stopped",
+    "/v4/analytics_engines/thieves/spark_applications?limit=100&start=x",
+    "/ae/spark/v2/thieves/jobs",
+)
+"""Questions that a tenant may ask, of which some are refused: none is answered with what is another's."""
+
+
+@pytest.mark.parametrize("who", [TENANT, READER])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_question_is_answered_with_what_is_another_tenants(scene: Scene, question: str, who: str) -> None:
+    of_victim = scene.asks("GET", "/v1/applications?limit=1", headers=scene.as_(VICTIM))[1]
+    page = json.loads(of_victim[of_victim.index("{") :])["next"] or base64.urlsafe_b64encode(b"x").decode()
+    said = {"canary": CANARY, "page": page, "lake": scene.lake, "digest": "0" * 64}
+    path = re.sub(r"{(\w+)}", lambda found: said[found[1]], question)
+    status, text = scene.asks("GET", path, headers=scene.as_(who))
+    assert status < 500 or LAKE_AWAY in text, text
+    assert not scene.shown(text, asked=path), text
+
+
+def test_what_thieves_look_for_is_there_for_the_victim(scene: Scene) -> None:
+    """Without this the attempts above would prove nothing."""
+    for path in (
+        "/v1/applications",
+        f"/v1/applications/{scene.application}",
+        f"/v1/applications/{scene.application}/logs/driver.log",
+        f"/v4/analytics_engines/{VICTIM}/spark_applications/{scene.application}",
+        "/v1/instances",
+    ):
+        status, text = scene.asks("GET", path, headers=scene.as_(VICTIM))
+        assert status == 200, text
+        assert scene.shown(text, asked=path), path
+
+
+BORROWED = (
+    {"lake": "{lake}"},
+    {"instance": VICTIM},
+    {"instance": VICTIM, "lake": "{lake}"},
+    {"instance": f"{VICTIM} "},
+    {"instance": "default"},
+    {"instance": THIEF, "idempotency_key": "victims-key"},
+    {"instance": THIEF, "engine": "other"},
+    {"instance": THIEF, "dispatched": False},
+    {"lake": "{lake}", "settings": {"spark.app.note": "x"}},
+)
+
+
+@pytest.mark.parametrize("number", range(len(BORROWED)))
+@pytest.mark.parametrize("path", ["/v1/applications", "/v1/sessions"])
+def test_nobody_submits_in_anothers_name_or_with_anothers_keys(scene: Scene, path: str, number: int) -> None:
+    asked: dict[str, Any] = {"instance": THIEF, **BORROWED[number]}
+    if asked.get("lake"):
+        asked["lake"] = scene.lake
+    if path == "/v1/applications":
+        asked["application"] = "s3a://sales/x.py"
+    before = scene.state()
+    status, text = scene.asks("POST", path, headers=scene.as_(TENANT), body=json.dumps(asked).encode())
+    assert 400 <= status < 500, text
+    assert not scene.shown(text, asked=json.dumps(asked)), text
+    assert scene.state() == before
