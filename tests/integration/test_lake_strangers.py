@@ -27,13 +27,15 @@ _SECONDS = 5.0
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedLake]:
     home = Home(tmp_path_factory.mktemp("strangers"))
     embedded = EmbeddedLake(home)
-    open_store(home, embedded.up()).put("private", b"content")
-    yield embedded
-    # Whatever was tried: nothing is gone, and nothing has come.
-    store = open_store(home, embedded.up())
-    assert [found.key for found in store.list("")] == ["private"]
-    assert store.get("private") == b"content"
-    embedded.down()
+    try:
+        open_store(home, embedded.up()).put("private", b"content")
+        yield embedded
+        # Whatever was tried: nothing is gone, and nothing has come.
+        store = open_store(home, embedded.up())
+        assert [found.key for found in store.list("")] == ["private"]
+        assert store.get("private") == b"content"
+    finally:
+        embedded.down()
 
 
 @pytest.fixture(scope="module")
