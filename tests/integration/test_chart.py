@@ -13,7 +13,7 @@ import yaml
 import penstock
 from penstock.catalog.secretstore import KEY_VARIABLE, Sealer
 from penstock.cli.main import command
-from penstock.clusters.base import Capacity
+from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes import permissions
 from penstock.clusters.kubernetes.target import parse_target
 from penstock.image import contents
@@ -147,6 +147,7 @@ def test_the_cluster_file_says_what_the_values_do(rendered: Any) -> None:
     assert told.page_cache["disk"].path == "/var/lib/penstock/pages"
     assert told.page_cache["memory"].size_bytes == 8 << 30
     assert told.capacity == Capacity(800, 4000 << 30)
+    assert told.largest_node == Node(64, 256 << 30)
     assert told.environment_from == ("proxy",)
     assert told.executor_template == {"spec": {"hostNetwork": False}}
 

@@ -115,6 +115,30 @@ def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None
         assert ended(engine, first).state is State.STOPPED
 
 
+def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(home: Home) -> None:
+    promised = admission.promised(SIZE)
+    today = Capacity(promised.cores, promised.memory_bytes, elastic=True)
+    backend = PretendedBackend(home, capacity=today)
+    engine = PretendingEngine(home, backend)
+    larger = replace(SIZE, executors=40)
+    waiting = [engine.enqueue(replace(specification(home, number), size=larger)) for number in (1, 2)]
+    small = engine.enqueue(specification(home, 3))
+    with dispatched_by(engine):
+        assert ended(engine, small).state is State.FINISHED
+        for application in map(engine.get, [one.id for one in waiting]):
+            assert application.state is State.WAITING
+            assert application.reason is not None
+            assert application.reason.code == "capacity"
+            assert "today's have" in application.reason.message
+        times = len(engine.events(waiting[0].id))
+        engine.enqueue(specification(home, 4))
+        time.sleep(0.3)
+        assert len(engine.events(waiting[0].id)) == times, "told once, and not with every look at the queue"
+        backend.has = Capacity(100, 100 * promised.memory_bytes, elastic=True)
+        engine.enqueue(specification(home, 5))
+        assert [ended(engine, one).state for one in waiting] == [State.FINISHED, State.FINISHED]
+
+
 class Lossy(PretendedBackend):
     """Loses the first cluster of every application."""
 

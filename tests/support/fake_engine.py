@@ -53,11 +53,11 @@ class PretendedBackend(ClusterBackend):
 
     def __init__(self, home: Home, *, capacity: Capacity = ROOM, seconds: float = 0.01) -> None:
         self._home = home
-        self._capacity = capacity
+        self.has = capacity
         self._seconds = seconds
 
     def capacity(self) -> Capacity:
-        return self._capacity
+        return self.has
 
     def handle(self, application_id: str) -> Handle:
         return {"backend": self.name, "application_id": application_id}

@@ -49,7 +49,10 @@ image: registry.example/penstock:1  # penstock image build makes one; push it wh
 #   memory: {path: /dev/shm/penstock, size: 8Gi}
 # environment_from: [secret-with-variables]
 # start_timeout_seconds: 600        # without a node or an image for so long, an application fails
-# capacity: {cores: 64, memory: 256Gi}            # what may be promised in all; left out: what the nodes have
+# capacity: {cores: 64, memory: 256Gi}            # the most there will ever be: larger clusters are refused. Pods are
+#                                                 # made up to it, for an autoscaler to add nodes; left out: clusters
+#                                                 # start while today's nodes have room, and larger ones wait
+# largest_node: {cores: 16, memory: 64Gi}         # with capacity: no pod will ever find a larger one
 # driver_template: {}               # pod templates, below all of the above
 # executor_template: {}
 """

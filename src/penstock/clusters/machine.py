@@ -45,7 +45,7 @@ def default_size(available: Capacity) -> ClusterSize:
     (at most 8 GiB), an eighth for the driver (at most 4 GiB); each at least 512 MiB."""
     return ClusterSize(
         driver=ProcessSize(1, _heap(available.memory_bytes // 8, at_most=4 << 30)),
-        executor=ProcessSize(available.cores, _heap(available.memory_bytes // 4, at_most=8 << 30)),
+        executor=ProcessSize(max(available.cores, 1), _heap(available.memory_bytes // 4, at_most=8 << 30)),
         executors=1,
     )
 

@@ -17,6 +17,11 @@ from penstock.profiles.scratch import budget_bytes
 
 CORES_PER_CORE = 2.0
 
+CAPACITY = "capacity"
+"""The code of a reason to wait that no other application's end removes."""
+
+MORE_NODES = "add nodes, or ask for less; for an autoscaler that adds them, declare capacity: in the cluster's file"
+
 _LEAST_OVERHEAD = 384 << 20
 _OVERHEAD_SHARE = 0.10
 _LEAST_HEAP = 512 << 20
@@ -68,6 +73,8 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
     """Why a cluster of `size` could not start even alone, with the largest one that could; None when it could."""
     if _fits(size, capacity):
         return None
+    if obstacle := _obstacle(size, capacity):
+        return Reason("too_large", obstacle.message, obstacle.fix)
     wanted = promised(size)
     cores = int(capacity.cores * CORES_PER_CORE)
     if wanted.cores > cores:
@@ -92,11 +99,37 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
     return Reason("too_large", problem, f"ask for less: {_options(size, smaller)}")
 
 
+def too_large(size: ClusterSize, capacity: Capacity) -> Reason | None:
+    """Why a cluster of `size` can never start there: the machine, or the declared maximum of a cluster of machines,
+    cannot hold it. None where it can, and where nobody has declared a maximum."""
+    return None if capacity.limit is None else refuse(size, capacity.limit)
+
+
+def waits_for(size: ClusterSize, capacity: Capacity) -> Reason | None:
+    """What a cluster of `size`, which is not `too_large`, needs beyond all that there is today; None where it fits
+    once others have ended."""
+    if _fits(size, capacity):
+        return None
+    if obstacle := _obstacle(size, capacity):
+        return obstacle
+    for bound in capacity.bounds:
+        if not _keeps(size, bound):
+            needs = f"it needs {bound.shown(bound.asked(size))} of {bound.name}, which allows {bound.shown(bound.most)}"
+            return Reason("quota_exceeded", needs, bound.fix)
+    wanted, cores = promised(size), int(capacity.cores * CORES_PER_CORE)
+    needs = f"it waits for nodes with {wanted.cores} cores and {gibibytes(wanted.memory_bytes)} in all"
+    return Reason(CAPACITY, f"{needs}; today's have {cores} and {gibibytes(capacity.memory_bytes)}", MORE_NODES)
+
+
+def _obstacle(size: ClusterSize, capacity: Capacity) -> Reason | None:
+    return capacity.obstacle(size) if capacity.obstacle else None
+
+
 def _fits(size: ClusterSize, capacity: Capacity) -> bool:
     """Alone."""
     wanted = promised(size)
     within = wanted.memory_bytes <= capacity.memory_bytes and wanted.cores <= int(capacity.cores * CORES_PER_CORE)
-    return within and all(_keeps(size, bound) for bound in capacity.bounds)
+    return within and all(_keeps(size, bound) for bound in capacity.bounds) and _obstacle(size, capacity) is None
 
 
 def _keeps(size: ClusterSize, bound: Bound) -> bool:

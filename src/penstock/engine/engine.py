@@ -56,7 +56,7 @@ class Engine(Outputs):
         """Record an application, to be looked after by `supervise` or `detach`.
 
         What can be known to be wrong is refused here, before anything is recorded: `InvalidInput`, `NotFound`,
-        `MissingRequirement`, `ClusterError` (a cluster that could never fit), `QuotaExceeded` (a full queue).
+        `MissingRequirement`, `ClusterError` (a cluster larger than there will ever be), `QuotaExceeded` (a full queue).
         Submitting an idempotency key of the instance again returns the application it belongs to; `Conflict` where it
         is another one that is asked for.
         """
@@ -94,7 +94,7 @@ class Engine(Outputs):
         refuse(self._problems(spec))
         spec = admission.with_scratch(spec)
         jvm.find_java()
-        if too_large := admission.refuse(spec.size, self._backend.capacity()):
+        if too_large := admission.too_large(spec.size, self._backend.capacity()):
             raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
         self._backend.check(spec)
         return spec
@@ -102,6 +102,10 @@ class Engine(Outputs):
     def warnings(self, spec: ApplicationSpec) -> Sequence[str]:
         """Returns the settings that likely do not do what was meant, and what is unsafe, though it can run."""
         found = [str(problem) for problem in self._problems(spec) if problem.severity is Severity.WARNING]
+        # What follows an accepted submission must not fail it.
+        with contextlib.suppress(PenstockError):
+            if waits := admission.waits_for(spec.size, self._backend.capacity()):
+                found.append(f"the cluster is larger than what there is today: {waits.message}")
         return [*found, SHARED_LOGIN] if self._database.shares_its_login else found
 
     def supervise(

@@ -6,7 +6,8 @@ equally much, as on a machine with room for one cluster at a time, what each had
 less. So nobody gets the machine by submitting early, or much. Within an instance: priority, then order of submission.
 
 What goes first is never overtaken because it is large: the room it needs is kept until it is there, or small clusters
-would starve it for ever. Only an instance at its quota is passed over, since others cannot help it by waiting.
+would starve it for ever. Only an instance at its quota, and a cluster larger than all that there is today, are passed
+over, since others cannot help them by waiting.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Waiter:
     not_before: datetime | None = None
     dispatched: bool = False
     """Whether a dispatcher starts it; the order does not depend on it."""
+    told: Reason | None = None
+    """What it is recorded to wait for."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ class Plan:
     places: tuple[Place, ...]
     """All who wait, in the order in which they would start if nothing changed."""
     refused: Mapping[str, Reason]
-    """Those too large to start even alone."""
+    """Those too large for all that there will ever be."""
+    beyond: Mapping[str, Reason] = field(default_factory=dict)
+    """Those among `places` that even all of today's capacity cannot hold, and what each needs."""
 
     @property
     def start(self) -> str | None:
@@ -111,8 +116,13 @@ class Plan:
 
 
 def plan(scene: Scene) -> Plan:
-    refused = {one.id: reason for one in scene.waiting if (reason := admission.refuse(one.size, scene.capacity))}
-    able = [one for one in scene.waiting if one.id not in refused]
+    # Once for each size: a thousand that were submitted together have the same.
+    sizes = {one.size for one in scene.waiting}
+    never = {size: reason for size in sizes if (reason := admission.too_large(size, scene.capacity))}
+    not_today = {size: reason for size in sizes - never.keys() if (reason := admission.waits_for(size, scene.capacity))}
+    refused = {one.id: never[one.size] for one in scene.waiting if one.size in never}
+    beyond = {one.id: not_today[one.size] for one in scene.waiting if one.size in not_today}
+    able = [one for one in scene.waiting if one.id not in refused and one.id not in beyond]
     ready = [one for one in able if not _too_early(one, scene.at)]
     shares = _Shares(scene)
     places: list[tuple[Waiter, Reason | None]] = []
@@ -129,9 +139,12 @@ def plan(scene: Scene) -> Plan:
         places.append((first, _ahead(len(places)) if places else _no_room(scene, first)))
         shares.take(name, first.size)
     later = [(one, reason) for one in sorted(able, key=_order) if (reason := _too_early(one, scene.at))]
-    everyone = [*places, *held_back, *later]
+    set_aside = [(one, beyond[one.id]) for one in sorted(scene.waiting, key=_order) if one.id in beyond]
+    everyone = [*places, *held_back, *set_aside, *later]
     return Plan(
-        tuple(Place(one.id, one.instance, number, reason) for number, (one, reason) in enumerate(everyone, 1)), refused
+        tuple(Place(one.id, one.instance, number, reason) for number, (one, reason) in enumerate(everyone, 1)),
+        refused,
+        beyond,
     )
 
 
@@ -167,7 +180,7 @@ class _Shares:
         return self._dominant(cores, memory) / weight, self._dominant(used.core_seconds, used.byte_seconds) / weight
 
     def _dominant(self, cores: float, memory: float) -> float:
-        return max(cores / self._cores, memory / self._memory)
+        return max(cores / max(self._cores, 1), memory / max(self._memory, 1))
 
 
 def _order(one: Waiter) -> tuple[int, datetime, str]:

@@ -150,14 +150,25 @@ class Records:
             self.sharing.take_turn(connection)
             scene = self.sharing.scene(connection, at=at, capacity=capacity, everybody=False)
             plan = fairness.plan(scene)
+            if plan.beyond:
+                # The first of its instance is larger than today's capacity: one behind it may fit.
+                scene = self.sharing.scene(connection, at=at, capacity=capacity, everybody=True)
+                plan = fairness.plan(scene)
             dispatched = {one.id for one in scene.waiting if one.dispatched}
             for application_id, reason in plan.refused.items():
                 return self._apply(connection, application_id, lifecycle.Refused(at, reason))[0]
             if plan.start in dispatched:
                 return self._apply(connection, plan.start, admit(plan.start))[0]
+            told = {one.id: one.told for one in scene.waiting}
+            seen: set[str] = set()
             for place in plan.places:
-                # The first of each instance; the others' reason is their place, which is told when asked.
-                if place.reason is not None and place.id in dispatched:
+                # The first of each instance, and those that no place helps; the others' reason is their place, which
+                # is told when asked.
+                first = place.instance not in seen
+                seen.add(place.instance)
+                if not (first or place.id in plan.beyond) or place.reason in (None, told[place.id]):
+                    continue
+                if place.id in dispatched:
                     self._apply(connection, place.id, lifecycle.Queued(at, place.reason))
         return None
 

@@ -14,7 +14,7 @@ from penstock.catalog.pooling import reading
 from penstock.clusters.base import Capacity
 from penstock.engine import fairness, schema
 from penstock.engine.admission import CORES_PER_CORE
-from penstock.engine.application import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, State
+from penstock.engine.application import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, Reason, State
 from penstock.engine.claims import SUPERVISED, dispatched_by_somebody
 from penstock.engine.fairness import Holder, Plan, Scene, Used, Waiter
 from penstock.engine.instances import Instance, Quota, Use
@@ -173,6 +173,7 @@ class Sharing:
             _table.c.submitted_at,
             _table.c.not_before,
             _table.c.dispatched,
+            _table.c.reason,
             _SIZE.label("size"),
         ).where(_table.c.engine == self._owner, BEFORE_LAUNCH, _table.c.cluster.is_(None), attended)
         if not everybody:
@@ -269,4 +270,5 @@ def _waiter(row: sa.Row[Any]) -> Waiter:
         row.priority,
         row.not_before,
         dispatched=row.dispatched,
+        told=Reason(**row.reason) if row.reason else None,
     )

@@ -37,6 +37,7 @@ FULL = {
         "quota": {"requests.cpu": "800", "pods": 1000},
         "limitRange": [{"type": "Container", "max": {"memory": "64Gi"}}],
         "capacity": {"cores": 800, "memory": "4000Gi"},
+        "largestNode": {"cores": 64, "memory": "256Gi"},
         "nodeSelector": {"kind": "spark"},
         "tolerations": [{"key": "spark", "operator": "Exists"}],
         "environmentFrom": ["proxy"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -144,6 +145,29 @@ def test_what_could_never_start_is_refused_and_holds_up_nobody() -> None:
     assert found.start == "small"
     assert found.refused["huge"].code == "too_large"
     assert found.place("huge") is None
+
+
+def test_what_only_todays_capacity_cannot_hold_waits_and_holds_up_nobody() -> None:
+    today = replace(ONE_SLOT, elastic=True, most=FOUR_SLOTS)
+    large = Waiter("large", "a", size(5), START)
+    found = plan(Scene(START, today, [large, waiter("small", at=1), Waiter("huge", "a", size(100), START)]))
+    assert found.start == "small"
+    assert found.refused.keys() == {"huge"}
+    assert found.beyond.keys() == {"large"}
+    place = found.place("large")
+    assert place is not None
+    assert place.reason is not None
+    assert place.reason.code == "capacity"
+    grown = replace(FOUR_SLOTS, elastic=True, most=FOUR_SLOTS)
+    assert plan(Scene(START, grown, [large, waiter("small", at=1)])).start == "large"
+
+
+def test_with_an_autoscaler_at_zero_everybody_waits() -> None:
+    nothing = Capacity(0, 0, elastic=True)
+    found = plan(Scene(START, nothing, queue_of("a", 3), [Holder("a", size(), START)]))
+    assert not found.refused
+    assert found.start is None
+    assert [place.id for place in found.places] == ["a0", "a1", "a2"]
 
 
 sizes = st.builds(lambda executors, gib: size(executors, memory=gib * GIB), st.integers(1, 4), st.integers(1, 8))

@@ -26,6 +26,9 @@ page_cache: {{ toJson . }}
 {{- with $a.capacity }}
 capacity: {{ toJson . }}
 {{- end }}
+{{- with $a.largestNode }}
+largest_node: {{ toJson . }}
+{{- end }}
 {{- with $a.labels }}
 labels: {{ toJson . }}
 {{- end }}

@@ -13,6 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,17 @@ class KubernetesBackend(ClusterBackend):
         return self._target
 
     def capacity(self) -> Capacity:
-        """Of the nodes, or what the target says, within the namespace's quotas. Known for some seconds."""
+        """Of today's nodes, or what the target declares, within the namespace's quotas. Known for some seconds.
+
+        Nodes and quotas may be added; only what the target declares is a maximum for good.
+        """
         with self._asking:
             if self._capacity is None or time.monotonic() - self._capacity[1] > _CAPACITY_SECONDS:
-                has = self._target.capacity or room.capacity_of(room.nodes(self.api), self._target)
+                declared = room.declared(self._target)
+                has = declared or room.today(room.nodes(self.api), self._target)
                 found = quotas.of_namespace(self.api, self._target.namespace)
-                self._capacity = quotas.within(has, found, self._target), time.monotonic()
+                now = replace(quotas.within(has, found, self._target), elastic=True, most=declared)
+                self._capacity = now, time.monotonic()
             return self._capacity[0]
 
     def check(self, spec: ApplicationSpec) -> None:
@@ -94,7 +100,7 @@ class KubernetesBackend(ClusterBackend):
             if self._usable_at is None or time.monotonic() - self._usable_at > _USABLE_SECONDS:
                 checking.require_usable(self.api, self._target)
                 self._usable_at = time.monotonic()
-        checking.require_fit(self.api, self._target, spec.size)
+        checking.require_allowed(self.api, self._target, spec.size)
 
     def handle(self, application_id: str) -> Handle:
         return {"backend": self.name, "application_id": application_id, "namespace": self._target.namespace}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import re
 from collections.abc import Iterator
@@ -16,16 +15,21 @@ from penstock.clusters.kubernetes.target import Target
 from penstock.engine.application import ClusterSize
 from penstock.errors import ClusterError, Forbidden, InvalidInput, NotFound
 
+_NO_NODE = (
+    "where an autoscaler adds nodes, declare capacity: in the cluster's file; else node_selector: there excludes them "
+    "all: kubectl get nodes --show-labels"
+)
 _DATABASE = re.compile(r"jdbc:postgresql://(\[[0-9a-f:]+\]|[^:/?<]+)")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`fix` is empty where all is well."""
+    """`fix` is empty where all is well. `stops` where no pod can be made as long as it is not; else pods wait."""
 
     about: str
     said: str
     fix: str = ""
+    stops: bool = True
 
     @property
     def good(self) -> bool:
@@ -48,20 +52,18 @@ def findings(api: Api, target: Target) -> Iterator[Finding]:
     except ClusterError as error:
         yield Finding("nodes", error.why, "" if target.capacity else error.fix)
         return
-    has = target.capacity or room.capacity_of(found, target)
+    has = room.today(found, target)
     for quota in quotas.of_namespace(api, namespace):
         yield Finding("quota", quotas.told(quota))
-    fix = "" if has.cores else "node_selector: in the cluster's file excludes them all; kubectl get nodes --show-labels"
-    yield Finding("nodes", f"{len(found)}, {has.memory_bytes >> 30} GiB of memory for pods", fix)
+    if has.cores or target.capacity:
+        yield Finding("nodes", f"{len(found)}, {has.memory_bytes >> 30} GiB of memory for pods")
+    else:
+        yield Finding("nodes", f"{len(found)}, of which none takes pods: applications wait for one", _NO_NODE, False)
 
 
-def require_fit(api: Api, target: Target, size: ClusterSize) -> None:
-    """Raise `ClusterError` where no node could ever hold one of the pods, or a limit range of the namespace refuses it.
-    Unknown means that one could."""
-    problem = None
-    with contextlib.suppress(ClusterError):
-        problem = room.too_large(size, room.nodes(api), target)
-    problem = problem or limits.beyond(size, limits.of_namespace(api, target.namespace), target)
+def require_allowed(api: Api, target: Target, size: ClusterSize) -> None:
+    """Raise `ClusterError` where a limit range of the namespace refuses one of the pods."""
+    problem = limits.beyond(size, limits.of_namespace(api, target.namespace), target)
     if problem is not None:
         raise ClusterError("The cluster does not fit there", why=problem.message, fix=problem.fix)
 
@@ -69,7 +71,7 @@ def require_fit(api: Api, target: Target, size: ClusterSize) -> None:
 def require_usable(api: Api, target: Target) -> None:
     """Raise what the first bad finding of those that stop a pod from being made says."""
     for finding in findings(api, target):
-        if not finding.good:
+        if finding.stops and not finding.good:
             raise ClusterError(f"Kubernetes cannot run it: {finding.about}", why=finding.said, fix=finding.fix)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from penstock.clusters.base import Capacity
+from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes import demands
 from penstock.clusters.kubernetes.api import Api
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.admission import CORES_PER_CORE
+from penstock.engine.admission import CAPACITY, CORES_PER_CORE, MORE_NODES, gibibytes
 from penstock.engine.application import ClusterSize, ProcessSize, Reason
 from penstock.errors import ClusterError, Forbidden
 
@@ -38,23 +39,51 @@ def capacity_of(found: Iterable[Json], target: Target) -> Capacity:
     return Capacity(cores=max(int(cores), 1) if sizes else 0, memory_bytes=sum(memory for _, memory in sizes))
 
 
-def too_large(size: ClusterSize, found: Iterable[Json], target: Target) -> Reason | None:
-    """Why no node could ever hold one of the pods; None where one could, or nothing is known of any."""
-    sizes = [_allocatable(node) for node in found if _takes_pods(node, target)]
+def today(found: Iterable[Json], target: Target) -> Capacity:
+    """What the nodes that take pods have now, which is not all that there may ever be."""
+    nodes = [node for node in found if _takes_pods(node, target)]
+    sizes = sorted({_allocatable(node) for node in nodes}, reverse=True)
+    return replace(
+        capacity_of(nodes, target),
+        node=Node(*sizes[0]) if sizes else None,
+        obstacle=lambda size: _obstacle(size, sizes, target, declared=False),
+    )
+
+
+def declared(target: Target) -> Capacity | None:
+    """What the cluster's file says that there will be at the most; None where it says nothing."""
+    if target.capacity is None:
+        return None
+    if (node := target.largest_node) is None:
+        return target.capacity
+    largest = [(node.cores, node.memory_bytes)]
+    return replace(target.capacity, node=node, obstacle=lambda size: _obstacle(size, largest, target, declared=True))
+
+
+def _obstacle(
+    size: ClusterSize, sizes: Sequence[tuple[float, int]], target: Target, *, declared: bool
+) -> Reason | None:
+    """Why none of the nodes of these `sizes` (cores, bytes; the largest first) can hold one of the pods, however empty
+    it is. `declared`: they are the largest that there will ever be."""
     keeper = demands.of_keeper().requests
     for name, process, asked, beside in (
         ("driver", size.driver, demands.of_driver(size, target).requests, keeper),
         ("executor", size.executor, demands.of_executor(size, target).requests, _files_in_memory(size)),
     ):
         cores, memory = asked["cpu"], int(asked["memory"])
-        if sizes and not any(cores <= most and memory <= holds for most, holds in sizes):
-            has, holds = max(sizes)
-            return Reason(
-                "too_large",
-                f"no node can hold the {name}: it needs {cores:g} cores and {memory >> 20} MiB with its overhead, "
-                f"the largest has {has:g} and {holds >> 20}",
-                f"ask for less: {_fitting(name, process, has - beside['cpu'], holds - beside['memory'], target)}",
-            )
+        if any(cores <= most and memory <= holds for most, holds in sizes):
+            continue
+        needs = f"{cores:g} cores and {gibibytes(memory)}"
+        if not sizes:
+            return Reason(CAPACITY, f"it waits for a node of {needs} for the {name}; no node takes pods", MORE_NODES)
+        has, holds = sizes[0]
+        smaller = f"ask for less: {_fitting(name, process, has - beside['cpu'], holds - beside['memory'], target)}"
+        largest = f"has {has:g} and {gibibytes(holds)}"
+        if declared:
+            problem = f"no node can hold the {name}: it needs {needs} with its overhead, the largest declared {largest}"
+            return Reason("too_large", problem, smaller)
+        problem = f"it waits for a node of {needs} for the {name}; the largest today {largest}"
+        return Reason(CAPACITY, problem, f"{smaller}; or {MORE_NODES}")
     return None
 
 

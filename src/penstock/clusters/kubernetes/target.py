@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.base import Capacity
+from penstock.clusters.base import Capacity, Node
 from penstock.profiles.values import size_in_bytes
 from penstock.yamlfile import Entry, parse, read
 
@@ -67,7 +67,10 @@ class Target:
     start_timeout_seconds: float = 600.0
     """How long a driver pod may be without a node, or without its image, before its application fails."""
     capacity: Capacity | None = None
-    """What may be promised to applications in all; None: what the nodes have."""
+    """What may be promised to applications in all, now and ever: nodes that are missing are for an autoscaler to add.
+    None: what the nodes have, and no maximum."""
+    largest_node: Node | None = None
+    """The largest node that there will ever be; None where nobody has declared it."""
     driver_template: Json = field(default_factory=dict)
     executor_template: Json = field(default_factory=dict)
 
@@ -92,6 +95,8 @@ def _target(entry: Entry) -> Target:
     for required in ("namespace", "image"):
         if required not in given:
             entry.wrong(f"does not say {required}", fix=_FIX)
+    if "largest_node" in given and "capacity" not in given:
+        given["largest_node"].wrong("says nothing without capacity:", fix="capacity: {cores: 64, memory: 256Gi}")
     return Target(**{name: readers[name](value) for name, value in given.items() if name != "kind"})
 
 
@@ -185,9 +190,9 @@ def _page_cache(entry: Entry) -> dict[str, CacheTier]:
     return _part(entry, {"memory": tier, "disk": tier})
 
 
-def _capacity(entry: Entry) -> Capacity:
+def _cores_and_memory(entry: Entry) -> tuple[int, int]:
     said = _part(entry, {"cores": lambda value: value.whole(at_least=1), "memory": _size}, ("cores", "memory"))
-    return Capacity(said["cores"], said["memory"])
+    return said["cores"], said["memory"]
 
 
 _READERS: Mapping[str, Callable[[Entry], Any]] = {
@@ -211,7 +216,8 @@ _READERS: Mapping[str, Callable[[Entry], Any]] = {
     "overhead": _share,
     "cpu_request": _cpu_request,
     "start_timeout_seconds": lambda entry: float(entry.whole(at_least=1)),
-    "capacity": _capacity,
+    "capacity": lambda entry: Capacity(*_cores_and_memory(entry)),
+    "largest_node": lambda entry: Node(*_cores_and_memory(entry)),
     "driver_template": _object,
     "executor_template": _object,
 }

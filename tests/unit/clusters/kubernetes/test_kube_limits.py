@@ -53,10 +53,10 @@ def test_what_is_within_bounds_is_let_through(kind: str, bounds: dict[str, Any])
 def test_it_is_refused_at_the_submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, kubernetes = KubernetesBackend(Home(tmp_path), TARGET), FakeKubernetes()
     monkeypatch.setattr(backend, "_opened", kubernetes)
-    checking.require_fit(backend.api, TARGET, SIZE)
+    checking.require_allowed(backend.api, TARGET, SIZE)
     kubernetes.objects["/api/v1/namespaces/lake/limitranges/team"] = limit_range("Pod", max={"cpu": "1"})
     with pytest.raises(ClusterError, match="does not fit"):
-        checking.require_fit(backend.api, TARGET, SIZE)
+        checking.require_allowed(backend.api, TARGET, SIZE)
 
 
 def test_who_may_not_look_at_limits_is_not_stopped_by_that() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from penstock.clusters.base import Capacity
 from penstock.clusters.kubernetes import checking
 from penstock.clusters.kubernetes.access import Access
-from penstock.clusters.kubernetes.checking import findings, require_within_reach
+from penstock.clusters.kubernetes.checking import findings, require_usable, require_within_reach
 from penstock.clusters.kubernetes.permissions import Permission, permitting
 from penstock.errors import Forbidden, InvalidInput, NotFound
 from penstock.lake.base import Lake
@@ -62,6 +64,18 @@ def test_an_account_that_is_not_there_comes_with_its_command() -> None:
 
 def test_nodes_that_may_not_be_looked_at_have_to_be_told_of() -> None:
     assert "capacity:" in bad(Server())["nodes"]
+
+
+class Empty(Server):
+    def get(self, path: str, **params: str) -> dict[str, Any]:
+        return {"items": []} if path == "/api/v1/nodes" else super().get(path, **params)
+
+
+def test_a_cluster_without_a_node_is_told_of_and_refuses_no_submission() -> None:
+    assert "declare capacity:" in bad(Empty())["nodes"]
+    require_usable(Empty(), TARGET)  # type: ignore[arg-type]
+    declared = replace(TARGET, capacity=Capacity(8, 1 << 35))
+    assert all(one.good for one in findings(Empty(), declared))  # type: ignore[arg-type]
 
 
 def test_commands_name_one_namespace_and_one_subject() -> None:

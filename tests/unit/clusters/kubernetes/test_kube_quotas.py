@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from penstock.clusters import machine
-from penstock.clusters.base import Capacity
+from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes import cluster, explanation, manifest, plan, quotas
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine import admission
+from penstock.engine import admission, fairness
 from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.processes import until
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
 from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, container, launch
+from tests.unit.engine.engine_making import START
 
 GIB = 1 << 30
 SMALL = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
@@ -107,6 +108,17 @@ def test_what_could_never_fit_is_refused_and_says_what_would() -> None:
         assert "--executors 3" in refused.fix
 
 
+def test_a_quota_that_was_lowered_makes_applications_wait_and_fails_none() -> None:
+    lowered = replace(quotas.within(NODES, [quota({"limits.cpu": "2"})], TARGET), elastic=True)
+    found = fairness.plan(fairness.Scene(START, lowered, [fairness.Waiter("one", "a", SMALL, START)]))
+    assert not found.refused
+    (place,) = found.places
+    assert place.reason is not None
+    assert place.reason.code == "quota_exceeded"
+    assert place.reason.message == "it needs 3 of the namespace's quota team (limits.cpu), which allows 2"
+    assert "describe resourcequota" in place.reason.fix
+
+
 def test_a_quota_for_some_pods_only_is_left_to_the_api_server() -> None:
     for scope in ({"scopes": ["BestEffort"]}, {"scopeSelector": {"matchExpressions": []}}):
         assert quotas.within(NODES, [quota({"cpu": "1", "memory": "1Gi"}, **scope)], TARGET) == NODES
@@ -146,6 +158,33 @@ def test_the_capacity_of_a_backend_is_what_nodes_and_quotas_both_allow(
     kubernetes.objects["/api/v1/namespaces/lake/resourcequotas/team"] = quota({"requests.memory": "4Gi"})
     assert backend.capacity().memory_bytes == 4 * GIB - (128 << 20), "a keeper's has no heap in it"
     assert backend.capacity().cores == 4
+
+
+def test_without_a_declared_maximum_no_application_is_refused_for_todays_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, kubernetes = KubernetesBackend(Home(tmp_path), TARGET), FakeKubernetes()
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    monkeypatch.setattr(backend, "_usable_at", float("inf"))
+    assert admission.too_large(SIZE, backend.capacity()) is None, "an autoscaler at zero"
+    backend.check(replace(launch().spec, size=SIZE))
+    waits = admission.waits_for(SIZE, backend.capacity())
+    assert waits is not None
+    assert "no node takes pods" in waits.message
+    assert machine.default_size(backend.capacity()).executor.cores == 1, "what asks for no size can wait, too"
+
+
+def test_a_declared_maximum_is_promised_before_the_nodes_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An autoscaler adds nodes for pods that wait for one, so the pods have to be made."""
+    target = replace(TARGET, capacity=Capacity(16, 64 * GIB), largest_node=Node(4, 16 * GIB))
+    backend, kubernetes = KubernetesBackend(Home(tmp_path), target), FakeKubernetes()
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    has = backend.capacity()
+    assert admission.room(SIZE, [], has) is None
+    assert admission.too_large(SIZE, has) is None
+    assert admission.too_large(replace(SIZE, executor=ProcessSize(8, GIB)), has) is not None
 
 
 def test_a_running_application_whose_executors_a_quota_refuses_says_so(

@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
+from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes.quantities import quantity
-from penstock.clusters.kubernetes.room import capacity_of, too_large
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.clusters.kubernetes.room import capacity_of, declared, today
+from penstock.clusters.kubernetes.target import Target
+from penstock.engine import admission
+from penstock.engine.application import ClusterSize, ProcessSize, Reason
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET
 
 GIB = 1 << 30
+
+
+def obstacle(size: ClusterSize, nodes: list[dict[str, Any]], target: Target = TARGET) -> Reason | None:
+    found = today(nodes, target).obstacle
+    assert found is not None
+    return found(size)
 
 
 def node(cpu: str, memory: str, *, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -54,28 +63,59 @@ def test_nodes_that_are_not_chosen_do_not_count() -> None:
     assert capacity_of([node("4", "16Gi", labels={"pool": "spark"})], target).cores == 2
 
 
-def test_a_pod_that_fits_on_no_node_is_refused_though_all_together_could_hold_it() -> None:
+def test_a_pod_that_fits_on_no_node_waits_for_one_though_all_together_could_hold_it() -> None:
     size = ClusterSize(ProcessSize(1, GIB), ProcessSize(8, 4 * GIB), 1)
-    problem = too_large(size, [node("4", "16Gi")] * 4, TARGET)
+    problem = obstacle(size, [node("4", "16Gi")] * 4)
     assert problem is not None
-    assert "executor" in problem.message
+    assert problem.code == "capacity"
+    assert problem.message == (
+        "it waits for a node of 8 cores and 4.4 GiB for the executor; the largest today has 4 and 16.0 GiB"
+    )
     assert "--executor-cores 4" in problem.fix
 
 
 def test_a_keeper_and_files_in_memory_need_room_on_the_node_too() -> None:
     size = ClusterSize(ProcessSize(4, GIB), ProcessSize(4, 4 * GIB), 1, scratch_memory_bytes=12 * GIB)
-    driver = too_large(size, [node("4", "16Gi")], TARGET)
+    driver = obstacle(size, [node("4", "16Gi")])
     assert driver is not None
-    assert "the driver: it needs 4.05 cores" in driver.message
+    assert "a node of 4.05 cores and 1.5 GiB for the driver" in driver.message
     assert "--driver-cores 3" in driver.fix
-    executor = too_large(replace(size, driver=ProcessSize(1, GIB)), [node("4", "16Gi")], TARGET)
+    executor = obstacle(replace(size, driver=ProcessSize(1, GIB)), [node("4", "16Gi")])
     assert executor is not None
     assert "--executor-memory 3686m" not in driver.fix
     fitting = replace(size, driver=ProcessSize(3, GIB), executor=ProcessSize(4, 3500 << 20))
-    assert too_large(fitting, [node("4", "16Gi")], TARGET) is None
+    assert obstacle(fitting, [node("4", "16Gi")]) is None
 
 
-def test_what_one_node_holds_is_no_problem_and_neither_is_not_knowing() -> None:
+def test_what_one_node_holds_is_no_problem() -> None:
     size = ClusterSize(ProcessSize(1, GIB), ProcessSize(4, 14 * GIB), 9)
-    assert too_large(size, [node("4", "16Gi")], TARGET) is None
-    assert too_large(size, [], TARGET) is None
+    assert obstacle(size, [node("4", "16Gi")]) is None
+
+
+def test_with_no_node_at_all_a_cluster_waits_for_the_first() -> None:
+    waits = obstacle(ClusterSize(ProcessSize(1, GIB), ProcessSize(4, 14 * GIB), 9), [])
+    assert waits is not None
+    assert waits.message == "it waits for a node of 1.05 cores and 1.5 GiB for the driver; no node takes pods"
+    assert "declare capacity:" in waits.fix
+
+
+def test_too_large_is_what_the_declared_maximum_cannot_hold() -> None:
+    target = replace(TARGET, capacity=Capacity(64, 256 * GIB), largest_node=Node(8, 32 * GIB))
+    most = declared(target)
+    assert most is not None
+    now = replace(today([node("2", "4Gi")], target), elastic=True, most=most)
+    fits = ClusterSize(ProcessSize(1, GIB), ProcessSize(8, 16 * GIB), 4)
+    assert admission.too_large(fits, now) is None
+    no_node = admission.too_large(replace(fits, executor=ProcessSize(16, 16 * GIB)), now)
+    assert no_node is not None
+    assert no_node.code == "too_large"
+    assert no_node.message == (
+        "no node can hold the executor: it needs 16 cores and 17.6 GiB with its overhead, "
+        "the largest declared has 8 and 32.0 GiB"
+    )
+    assert admission.too_large(replace(fits, executors=100), now) is not None
+    undeclared = replace(now, most=None)
+    assert admission.too_large(replace(fits, executors=100), undeclared) is None
+    waits = admission.waits_for(replace(fits, executor=ProcessSize(1, GIB), executors=100), undeclared)
+    assert waits is not None
+    assert waits.message == "it waits for nodes with 101 cores and 138.9 GiB in all; today's have 2 and 4.0 GiB"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli.cluster import _EXAMPLE
-from penstock.clusters.base import Capacity
+from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes.target import _READERS, CacheTier, Scratch, parse_target
 from penstock.errors import InvalidInput
 
@@ -23,6 +23,7 @@ def test_every_key_of_the_example_is_understood() -> None:
     assert set(_READERS) <= {line.split(":")[0].removeprefix("# ") for line in _EXAMPLE.splitlines()}
     assert target.priority_class == "batch"
     assert target.capacity == Capacity(64, 256 << 30)
+    assert target.largest_node == Node(16, 64 << 30)
 
 
 def test_sizes_are_read_in_spark_s_and_kubernetes_words() -> None:
@@ -50,6 +51,7 @@ def test_sizes_are_read_in_spark_s_and_kubernetes_words() -> None:
         ("tolerations: {key: a}", "list"),
         ("cpu_request: 0", "1.0"),
         ("overhead: -1", "0.10"),
+        ("largest_node: {cores: 4, memory: 16Gi}", "capacity:"),
         ("service_account: Not_A_Name", "lower-case"),
     ],
 )
