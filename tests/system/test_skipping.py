@@ -1,6 +1,6 @@
-"""Skipping and layout as users meet them, in two applications, and a third that is disturbed: an index is built, queries
-read fewer files, and it is dropped; queries are noted, and advice on a table's layout is asked for and followed; answers
-stay the same."""
+"""Skipping and layout as users meet them, in two applications, and a third that is disturbed: an index is built,
+queries read fewer files, and it is dropped; queries are noted, and advice on a table's layout is asked for and
+followed; answers stay the same."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ print("RESULT", json.dumps({"outcome": outcome, "added": added, "kept": kept, "a
 
 @pytest.fixture(scope="module")
 def queried(shared_home: Home) -> Answers:
-    """An application that makes the tables. It builds an index of one of them, queries by it, adds rows, and drops it; of
-    the other, queries are noted. It ends by a mistake."""
+    """An application that makes the tables. It builds an index of one of them, queries by it, adds rows, and drops it;
+    of the other, queries are noted. It ends by a mistake."""
     of_facts = [BUILD, LITERAL, JOIN, INSERT, LITERAL, REFRESH, LITERAL, OFF, LITERAL, ON, DROP, LITERAL]
     of_sales = [MAKE_SALES, SALES_OF_A_DAY, SALES_OF_A_WEEK, REWRITE_NOWHERE]
     return Command(shared_home).sql(";".join([MAKE, *of_facts, *of_sales]), fails=True)
@@ -124,11 +124,11 @@ def test_queries_of_an_indexed_table_skip_files_by_literals_and_joins(shared_hom
     assert (first, later[0]) == ([[200, 719900]], [[1000, 7499500]])
     (added,) = [files for (_, files, *_) in of(queried, REFRESH)]
     skipped = queried.skipping
-    # By the first index twice, by it when it was outdated, and by the fresh one: the queries without one are no scans of
-    # an indexed table.
+    # By the first index twice, by it when it was outdated, and by the fresh one: the queries without one are no scans
+    # of an indexed table.
     assert (skipped["scans"], skipped["files"]) == (4, 4 * FILES + 2 * added)
-    # A file holds ten days, give or take the sampling of their ranges: a week is in two files, perhaps three. Added ones
-    # have a day that is asked for.
+    # A file holds ten days, give or take the sampling of their ranges: a week is in two files, perhaps three. Added
+    # ones have a day that is asked for.
     assert skipped["files_skipped"] >= 4 * FILES - 12
     assert f"of {skipped['files']} files" in Command(shared_home).ok("show", queried.application.id)
 
