@@ -13,7 +13,8 @@ JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' -not -path '*/sr
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
-.PHONY: suites-beside pytest-beside test-chaos test-lab test-spark test-all test-repeat coverage browser stores lines check format lock wheel clean
+.PHONY: suites-beside pytest-beside
+.PHONY: test-chaos test-lab test-spark test-all test-repeat coverage browser stores lines check format lock wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

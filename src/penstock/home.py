@@ -217,22 +217,16 @@ def _opened(name: str, how: int, directory: int) -> int:
         raise
 
 
-def is_file_itself(path: Path) -> bool:
-    """Whether a file is there, and not a link to one: who made the link chose what it would be read for."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except FileNotFoundError:
-        return False
-
-
 def sizes_below(root: Path) -> dict[str, int]:
-    """The files in and below `root`, by their names from there, in order, with their bytes. Links are left out."""
+    """The files in and below `root`, by their names from there, in order, with their bytes. Links are left out: whoever
+    made one chose the file that would be read by it."""
     found = {}
     for path in sorted(root.rglob("*")):
         # What is being removed or renamed just now is there no more.
         with contextlib.suppress(FileNotFoundError):
-            if is_file_itself(path):
-                found[path.relative_to(root).as_posix()] = path.lstat().st_size
+            there = path.lstat()
+            if stat.S_ISREG(there.st_mode):
+                found[path.relative_to(root).as_posix()] = there.st_size
     return found
 
 

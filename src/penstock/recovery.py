@@ -37,7 +37,7 @@ Kinds = tuple[type[BaseException], ...]
 
 
 class Kind(Enum):
-    """What a failure says about another try."""
+    """How likely another try is to succeed."""
 
     SUPERSEDED = "superseded"
     """Another process does the work: there is nothing to try, and nothing to report."""
@@ -199,7 +199,7 @@ class Restarts:
         self._starts.pop(application_id, None)
 
     def due(self, orphans: Collection[str], at: float) -> list[str]:
-        """Those of `orphans`, applications that nobody supervises now, whose supervisor is to be started now."""
+        """Returns the `orphans`, applications that nobody supervises now, whose supervisor is to be started now."""
         for one, start in list(self._starts.items()):
             if one not in orphans:
                 if at - start.at >= _LONGEST_RESTART_SECONDS:

@@ -11,7 +11,7 @@ import base64
 import http.client
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,11 @@ OPEN = {"/health/live", "/health/ready"}
 ELSEWHERE = {"/v1/changes", "/v1/tables", "/v1/tables/{name}", "/v1/tables/{name}/preview"}
 """What is not asked as a tenant: a stream that does not end (`tests/unit/service/test_feed.py` looks at what it tells
 whom), and the catalog, which is every tenant's and would start a Java machine."""
+
+
+def filled(text: str, said: Mapping[str, str]) -> str:
+    """The text with what stands for each of its `{names}`."""
+    return re.sub(r"{(\w+)}", lambda found: said[found[1]], text)
 
 
 @dataclass(frozen=True)
@@ -216,7 +221,7 @@ def _body(path: str, scene: Scene) -> bytes:
     return json.dumps(found).encode()
 
 
-def _filled(path: str, scene: Scene) -> str:
+def _to_the_victims(path: str, scene: Scene) -> str:
     """The path with what is the victim's in each place."""
     victims = {
         "application_id": scene.application,
@@ -229,7 +234,7 @@ def _filled(path: str, scene: Scene) -> str:
         "path": "jobs/",
         "name": "driver.log" if "/logs/" in path else VICTIM,
     }
-    return re.sub(r"{(\w+)}", lambda found: victims[found[1]], path)
+    return filled(path, victims)
 
 
 def _names_a_victim(path: str, names: list[str]) -> bool:
@@ -249,7 +254,7 @@ def test_no_operation_gives_away_or_changes_what_is_another_tenants(
     for method, path, names, takes_body in OPERATIONS:
         if path in OPEN or (path in ELSEWHERE and who != STRANGER):
             continue
-        asked, body = _filled(path, scene), _body(path, scene) if takes_body else None
+        asked, body = _to_the_victims(path, scene), _body(path, scene) if takes_body else None
         with subtests.test(f"{method} {path}"):
             before = scene.state()
             status, text = scene.asks(method, asked, headers=scene.as_(who), body=body)
@@ -343,9 +348,7 @@ def test_nothing_a_stranger_says_of_himself_is_believed(scene: Scene, number: in
         "own_secret_for_victims_id": victims_id + own_secret,
         "basic": base64.b64encode(f"{token_id}:{secret_hash}".encode()).decode(),
     }
-    headers = {
-        name: re.sub(r"{(\w+)}", lambda found: said[found[1]], value) for name, value in STRANGERS[number].items()
-    }
+    headers = {name: filled(value, said) for name, value in STRANGERS[number].items()}
     before = scene.state()
     for method, path in (
         ("GET", f"/v1/applications/{scene.application}"),
@@ -424,7 +427,7 @@ def test_no_spelling_of_an_address_leads_to_what_is_another_tenants(scene: Scene
         "cut": scene.application[:-2],
         "lake": scene.lake,
     }
-    path = re.sub(r"{(\w+)}", lambda found: said[found[1]], spelling)
+    path = filled(spelling, said)
     before = scene.state()
     for method in ("GET", "HEAD", "POST", "DELETE"):
         status, text = scene.asks(method, path, headers=scene.as_(who), body=b"{}" if method == "POST" else None)
@@ -488,7 +491,7 @@ def test_no_question_is_answered_with_what_is_another_tenants(scene: Scene, ques
     of_victim = scene.asks("GET", "/v1/applications?limit=1", headers=scene.as_(VICTIM))[1]
     page = json.loads(of_victim[of_victim.index("{") :])["next"] or base64.urlsafe_b64encode(b"x").decode()
     said = {"canary": CANARY, "page": page, "lake": scene.lake, "digest": "0" * 64}
-    path = re.sub(r"{(\w+)}", lambda found: said[found[1]], question)
+    path = filled(question, said)
     status, text = scene.asks("GET", path, headers=scene.as_(who))
     assert status < 500 or LAKE_AWAY in text, text
     assert not scene.shown(text, asked=path), text

@@ -58,7 +58,7 @@ class SecretStore(Protocol):
     def remove(self, *names: str) -> None: ...
 
     def names(self, prefix: str, *, forgotten: bool = False) -> list[str]:
-        """Those that begin so and have a content; or, with `forgotten`, those that have none."""
+        """Returns the names that begin so and have a content; or, with `forgotten`, the ones that have none."""
 
 
 def secret_store(home: Home) -> SecretStore | None:

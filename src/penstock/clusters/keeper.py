@@ -272,7 +272,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def groups() -> Path | None:
-    """Where this machine shows its control groups of version 2."""
+    """Returns the directory of this machine's control groups of version 2; None where it has none."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
             fields, _, kind = line.partition(" - ")

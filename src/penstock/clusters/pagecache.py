@@ -81,8 +81,8 @@ def tiers(home: Home, memory_bytes: int) -> tuple[Tier, Tier]:
 def prepare(home: Home, found: Iterable[Tier]) -> list[Tier]:
     """Say whose the memory tier is, and remove those whose home is gone: nothing else would give their memory back.
 
-    Returns the tiers that can be used as told. Never raises: a tier that cannot be makes applications slower and no
-    more.
+    Returns the tiers, without memory where its place cannot be used. Never raises: a missing tier makes applications
+    slower and no more.
     """
     for other in _SHARED_MEMORY.glob(f"{_prefix()}*"):
         with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import LakeError, NotFound, PenstockError
-from penstock.home import Home, is_file_itself, open_below, stays_below
+from penstock.home import Home, open_below, sizes_below, stays_below
 from penstock.lake.base import Lake, ObjectStore
 
 PLACE = "artefacts"
@@ -192,7 +192,7 @@ def _set_aside(store: ObjectStore, application_id: str, within: str) -> None:
 
 
 def _files(directory: Path) -> Iterator[Path]:
-    return (path for path in sorted(directory.rglob("*")) if is_file_itself(path) and not path.name.endswith(".crc"))
+    return (directory / name for name in sizes_below(directory) if not name.endswith(".crc"))
 
 
 def _links(directory: str, names: Sequence[str]) -> set[str]:

@@ -41,8 +41,8 @@ class Waiter:
     not_before: datetime | None = None
     dispatched: bool = False
     """Whether a dispatcher starts it; the order does not depend on it."""
-    told: Reason | None = None
-    """What it is recorded to wait for."""
+    recorded: Reason | None = None
+    """Why it waits, as its record says."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class Plan:
     places: tuple[Place, ...]
     """All who wait, in the order in which they would start if nothing changed."""
     refused: Mapping[str, Reason]
-    """Those too large for all that there will ever be."""
+    """The applications that are too large for all that there will ever be."""
     beyond: Mapping[str, Reason] = field(default_factory=dict)
-    """Those among `places` that even all of today's capacity cannot hold, and what each needs."""
+    """The applications among `places` that even all of today's capacity cannot hold, and what each needs."""
 
     @property
     def start(self) -> str | None:

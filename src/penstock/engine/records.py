@@ -159,14 +159,14 @@ class Records:
                 return self._apply(connection, application_id, lifecycle.Refused(at, reason))[0]
             if plan.start in dispatched:
                 return self._apply(connection, plan.start, admit(plan.start))[0]
-            told = {one.id: one.told for one in scene.waiting}
+            recorded = {one.id: one.recorded for one in scene.waiting}
             seen: set[str] = set()
             for place in plan.places:
                 # The first of each instance, and those that no place helps; the others' reason is their place, which
-                # is told when asked.
+                # is answered when asked.
                 first = place.instance not in seen
                 seen.add(place.instance)
-                if not (first or place.id in plan.beyond) or place.reason in (None, told[place.id]):
+                if not (first or place.id in plan.beyond) or place.reason in (None, recorded[place.id]):
                     continue
                 if place.id in dispatched:
                     self._apply(connection, place.id, lifecycle.Queued(at, place.reason))

@@ -270,5 +270,5 @@ def _waiter(row: sa.Row[Any]) -> Waiter:
         row.priority,
         row.not_before,
         dispatched=row.dispatched,
-        told=Reason(**row.reason) if row.reason else None,
+        recorded=Reason(**row.reason) if row.reason else None,
     )

@@ -335,7 +335,7 @@ class Supervisor:
         return lifecycle.Launched(now())
 
     def _cost(self, application: Application, at: datetime) -> Cost | None:
-        """A price that cannot be told is no reason to lose the summary."""
+        """A price that cannot be computed is no reason to lose the summary."""
         try:
             return self._price(application, at)
         except Exception as error:

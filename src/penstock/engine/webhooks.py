@@ -80,15 +80,17 @@ def shown_secret(home: Home, instance: str) -> str:
 def _master_secret(home: Home) -> bytes:
     file = home.root / KEY_FILE
     store = secret_store(home)
-    if store and (shared := store.get(_SHARED_KEY)) and shared.content:
-        return base64.b64decode(shared.content["key"])
-    if store and not file.exists():
-        return base64.b64decode(store.put_first(_SHARED_KEY, {"key": _encoded(secrets.token_bytes(32))})["key"])
-    if not file.exists():
-        write_once(file, _PREFIX + _encoded(secrets.token_bytes(32)) + "\n")
-    found = _in_file(file)
-    # Receivers know it already, from before secrets were shared.
-    return base64.b64decode(store.put_first(_SHARED_KEY, {"key": _encoded(found)})["key"]) if store else found
+    if store is None:
+        if not file.exists():
+            write_once(file, _PREFIX + _encoded(secrets.token_bytes(32)) + "\n")
+        return _in_file(file)
+    shared = store.get(_SHARED_KEY)
+    content = shared.content if shared else None
+    if not content:
+        # From before secrets were shared receivers know the file's.
+        key = _in_file(file) if file.exists() else secrets.token_bytes(32)
+        content = store.put_first(_SHARED_KEY, {"key": _encoded(key)})
+    return base64.b64decode(content["key"])
 
 
 def _encoded(secret: bytes) -> str:

@@ -152,7 +152,7 @@ def volume_mib(free_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class Identity:
-    """What the parts of one server know each other by: a certificate in PEM, its own authority, and its private key."""
+    """The certificate, in PEM and its own authority, by which the parts of one server know each other, and its key."""
 
     certificate: str
     key: str

@@ -54,9 +54,7 @@ private[cache] object PrivateFiles {
 
   private def requireOwnLinks(directory: Path): Unit = {
     val me = Files.getAttribute(Self, "unix:uid")
-    Iterator
-      .iterate(directory)(_.getParent)
-      .takeWhile(_ != null)
+    (Iterator.single(directory) ++ parentsOf(directory))
       .filter(Files.isSymbolicLink)
       .filterNot(link =>
         (RootAndOutside + me).contains(Files.getAttribute(link, "unix:uid", LinkOption.NOFOLLOW_LINKS))
