@@ -215,12 +215,17 @@ def directories_set() -> dict[str, Any]:
     }
 
 
+def install_image_tools() -> None:
+    """Install what builds the image's base, unless it is there."""
+    subprocess.run([ROOT / "scripts" / "install_packages.sh", "mmdebstrap:mmdebstrap"], check=True)
+
+
 @contextmanager
 def started(cluster: Provider, directory: Path) -> Iterator[dict[str, str]]:
     """The environment of the command. The cluster is removed at the end."""
     began = time.monotonic()
     # Before anything else: who starts the cluster may install packages, too, and only one can at a time.
-    subprocess.run([ROOT / "scripts" / "install_packages.sh", "mmdebstrap:mmdebstrap"], check=True)
+    install_image_tools()
     try:
         with ThreadPoolExecutor(1) as background:
             image = background.submit(built_image)

@@ -20,11 +20,12 @@ def command(code: int, *names: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No cluster of the environment's, no tool on PATH, no image to build and no API server to prepare."""
+    """No cluster of the environment's, no tool on PATH or to be installed, no image to build, no API server."""
     for name in (with_kubernetes.CLUSTER, with_kubernetes.KUBECONFIG, with_kubernetes.UP, "CI", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(with_kubernetes.shutil, "which", lambda _: None)
     monkeypatch.setattr(with_kubernetes.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(with_kubernetes, "install_image_tools", lambda: None)
     monkeypatch.setattr(with_kubernetes, "built_image", lambda: tmp_path / "image.tar")
     monkeypatch.setattr(with_kubernetes, "find_access", str)
     monkeypatch.setattr(with_kubernetes, "Api", str)
