@@ -37,15 +37,18 @@ LONGEST_FIRST = ("kubernetes", "chaos", "stores", "lab", "system", "browser", "i
 """The order in which folders run: with several workers the last to end should have a short test in hand."""
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    path = item.path.relative_to(ROOT)
+    item.add_marker(getattr(pytest.mark, path.parts[0]))
+    # A module's tests share its servers, so one worker runs them all. pytest-xdist reads this mark before it would see
+    # one that `pytest_collection_modifyitems` of this file adds.
+    if item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(path.stem))
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        item.add_marker(pytest.mark.skip(reason=f"{PRIVILEGE}root"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        path = item.path.relative_to(ROOT)
-        item.add_marker(getattr(pytest.mark, path.parts[0]))
-        # A module's tests share its servers, so one worker runs them all.
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(path.stem))
-        if item.get_closest_marker("root") and os.geteuid() != 0:
-            item.add_marker(pytest.mark.skip(reason=f"{PRIVILEGE}root"))
     items.sort(key=lambda item: LONGEST_FIRST.index(item.path.relative_to(ROOT).parts[0]))
 
 

@@ -1,0 +1,16 @@
+"""What tests/conftest.py promises to all tests holds in the run that this test is part of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def test_one_worker_runs_all_tests_of_a_module(request: pytest.FixtureRequest) -> None:
+    """Else each worker starts the servers of a module, and makes its tables, for itself."""
+    marker = request.node.get_closest_marker("xdist_group")
+    assert marker is not None and marker.args == (Path(__file__).stem,)
+    # A worker tells the scheduler of a test's group in its name.
+    if request.config.getoption("loadgroup", False):
+        assert request.node.nodeid.endswith(f"@{Path(__file__).stem}")
