@@ -121,6 +121,17 @@ secrets = sa.Table(
 )
 """See `catalog/secretstore.py`."""
 
+passes = sa.Table(
+    "passes",
+    metadata,
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("root", sa.Text),
+    sa.Column("token_id", sa.Text),
+    sa.Column("token_hash", sa.Text),
+    sa.Column("ends_at", _moment),
+)
+"""See `service/sparkui.py`."""
+
 FUNCTIONS = frozenset(
     {"refuse_change_after_end", "refuse_change_of_audit", "refuse_emptying_of_audit", "refuse_loss_of_audit"}
 )

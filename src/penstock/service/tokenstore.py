@@ -1,8 +1,10 @@
-"""Where tokens are kept: a table beside the engine's records, so that every service on them knows the same ones."""
+"""Where tokens are kept, and the passes that were given for them: tables beside the engine's records, so that every
+service on them knows the same ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,12 +16,16 @@ from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound
 from penstock.service import tokens
 from penstock.service.access import Caller, Scope
+from penstock.service.sparkui import Pass
 from penstock.service.tokens import Token
 
 _USE_TOLD_EVERY = timedelta(minutes=1)
 _LONGEST_NAME = 100
+_MOST_PASSES = 1000
+"""Of one token."""
 _table = schema.tokens
 _BY_ID = _table.select().where(_table.c.id == sa.bindparam("id"))
+_passes = schema.passes
 
 
 class TokenStore:
@@ -90,6 +96,26 @@ class TokenStore:
             connection.execute(_table.delete().where(_table.c.id == token_id))
         return token
 
+    def add_pass(self, digest: str, added: Pass, *, at: datetime) -> None:
+        """Also forgets those that had ended by `at`, and those of the token that would end first where it has many."""
+        of_token = sa.select(_passes.c.digest).where(_passes.c.token_id == added.token_id)
+        too_many = of_token.order_by(_passes.c.ends_at.desc()).offset(_MOST_PASSES - 1)
+        with self._engine.begin() as connection:
+            connection.execute(_passes.delete().where(sa.or_(_passes.c.ends_at <= at, _passes.c.digest.in_(too_many))))
+            connection.execute(_passes.insert().values(digest=digest, **asdict(added)))
+
+    def take_pass(self, digest: str) -> Pass | None:
+        with self._engine.begin() as connection:
+            row = connection.execute(
+                _passes.delete().where(_passes.c.digest == digest).returning(*_passes.c)
+            ).one_or_none()
+        return _pass(row) if row is not None else None
+
+    def find_pass(self, digest: str) -> Pass | None:
+        with self._reading.connect() as connection:
+            row = connection.execute(_passes.select().where(_passes.c.digest == digest)).one_or_none()
+        return _pass(row) if row is not None else None
+
     def _find(self, token_id: str) -> Token | None:
         with self._reading.connect() as connection:
             row = connection.execute(_BY_ID, {"id": token_id}).one_or_none()
@@ -104,6 +130,10 @@ class TokenStore:
 def _token(row: sa.Row[Any]) -> Token:
     grants = {instance: Scope(scope) for instance, scope in row.grants.items()}
     return Token(row.id, row.name, grants, row.secret_hash, row.created_at, row.expires_at, row.last_used_at)
+
+
+def _pass(row: sa.Row[Any]) -> Pass:
+    return Pass(row.root, row.token_id, row.token_hash, row.ends_at)
 
 
 def _unknown(token_id: str) -> NotFound:

@@ -26,6 +26,7 @@ from penstock.service.access import Caller, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.guards import Limits
+from penstock.service.sparkui import Pass
 from penstock.service.tokens import Token
 from penstock.service.tokenstore import TokenStore
 
@@ -192,7 +193,7 @@ class FakeTokens:
 
     def __init__(self) -> None:
         self._tokens: dict[str, Token] = {}
-        self._secrets: dict[str, str] = {}
+        self.passes: dict[str, Pass] = {}
 
     def create(
         self, name: str, grants: Mapping[str, Scope], *, expires_at: datetime | None = None
@@ -224,6 +225,19 @@ class FakeTokens:
     def revoke(self, token_id: str) -> Token:
         self.get(token_id)
         return self._tokens.pop(token_id)
+
+    def change(self, token_id: str, **values: Any) -> None:
+        """As an administrator, or time, does."""
+        self._tokens[token_id] = replace(self.get(token_id), **values)
+
+    def add_pass(self, digest: str, added: Pass, *, at: datetime) -> None:
+        self.passes[digest] = added
+
+    def take_pass(self, digest: str) -> Pass | None:
+        return self.passes.pop(digest, None)
+
+    def find_pass(self, digest: str) -> Pass | None:
+        return self.passes.get(digest)
 
 
 class Stage:
