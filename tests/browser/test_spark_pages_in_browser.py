@@ -1,8 +1,12 @@
-"""A page of a malicious driver, opened through the service in a real browser: it has its own data, and nothing else."""
+"""A page of a malicious driver, opened through the service in a real browser: it has its own data, and nothing else.
+
+It is opened in the console's own tab, where somebody is signed in: a page of the console's origin has the token there.
+"""
 
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,14 +16,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
+import pytest
 import uvicorn
 
 from penstock.clusters.base import WebInterface
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.processes import free_ports
 from penstock.service.access import Scope
-from tests.support.browser import Browser
+from penstock.service.app import ByPort
+from penstock.service.sparkui import SparkOrigin
+from tests.support.browser import Browser, Page
 from tests.unit.service.fakes import Stage
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
@@ -31,7 +36,11 @@ const tried = (promise) => promise.then((found) => found.status ?? "done", () =>
 const attempts = {
   own: () => tried(fetch("api/v1/applications")),
   api: () => tried(fetch("/v1/self")),
-  neighbour: () => tried(fetch("/v1/applications/app-2/ui/")),
+  console_api: () => tried(fetch("CONSOLE/v1/self")),
+  console_page: () => tried(fetch("CONSOLE/", {mode: "no-cors"})),
+  neighbour: () => tried(fetch("/applications/app-2/ui/")),
+  token: async () => sessionStorage.getItem("penstock.token") ?? "refused",
+  last_token: async () => localStorage.getItem("penstock.last-token") ?? "refused",
   elsewhere: () => tried(fetch("OUT/fetched", {mode: "no-cors"})),
   told: async () => navigator.sendBeacon("OUT/beacon") ? "maybe" : "refused",
   window: async () => window.open("/") === null ? "refused" : "done",
@@ -52,11 +61,13 @@ class Handler(BaseHTTPRequestHandler):
 
     asked: list[str]
     elsewhere: str
+    console: list[str]
+    """Its address, once it is known."""
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
         page = self.path == "/"
-        body = PAGE.replace("OUT", self.elsewhere).encode() if page else b"[]"
+        body = PAGE.replace("OUT", self.elsewhere).replace("CONSOLE", "".join(self.console)).encode() if page else b"[]"
         self.send_response(200)
         self.send_header("Content-Type", "text/html" if page else "application/json")
         self.send_header("Content-Security-Policy", "default-src * 'unsafe-inline'")
@@ -72,9 +83,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(elsewhere: str = "") -> Iterator[tuple[int, list[str]]]:
+def answering(elsewhere: str = "", console: list[str] | None = None) -> Iterator[tuple[int, list[str]]]:
     asked: list[str] = []
-    handler = type("Answering", (Handler,), {"asked": asked, "elsewhere": elsewhere})
+    handler = type("Answering", (Handler,), {"asked": asked, "elsewhere": elsewhere, "console": console or []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -85,14 +96,18 @@ def answering(elsewhere: str = "") -> Iterator[tuple[int, list[str]]]:
 
 
 @contextmanager
-def serving(stage: Stage) -> Iterator[str]:
-    port = free_ports(1)[0]
-    server = uvicorn.Server(uvicorn.Config(stage.app, host="127.0.0.1", port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
+def serving(stage: Stage) -> Iterator[tuple[str, str]]:
+    """The console's origin, and that of Spark's pages."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    console, spark = (listener.getsockname()[1] for listener in listeners)
+    stage.service.spark_origin = SparkOrigin(spark)
+    config = uvicorn.Config(ByPort(stage.app, {spark: stage.spark_app}), log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": listeners}, daemon=True)
     thread.start()
     until(lambda: server.started)
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{console}", f"http://127.0.0.1:{spark}"
     finally:
         server.should_exit = True
         thread.join(10)
@@ -105,24 +120,45 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_malicious_page_gets_its_own_data_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
-    stage = Stage(tmp_path / "home")
-    with answering() as (outside, told), answering(f"http://127.0.0.1:{outside}") as (driver, asked):
-        for _ in range(2):
-            application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", SIZE, "a"))
-            stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
-            stage.engine.interfaces[application.id] = WebInterface("127.0.0.1", driver)
-        root = "/v1/applications/app-1/ui/"
-        with serving(stage) as url:
-            header = stage.client(Scope.ADMINISTER).headers["authorization"]
-            granted = httpx.post(f"{url}/v1/browser-access", json={"path": root}, headers={"Authorization": header})
-            name, _, value = granted.headers["set-cookie"].partition(";")[0].partition("=")
-            page = browser.open("about:blank")
-            page.call("Network.setCookie", name=name, value=value, url=url + root, path=root, httpOnly=True)
-            page.call("Page.navigate", url=url + root)
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path / "home")
+
+
+def running(stage: Stage, driver: int) -> str:
+    application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", SIZE, "a"))
+    stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
+    stage.engine.interfaces[application.id] = WebInterface("127.0.0.1", driver)
+    return application.id
+
+
+def signed_in(browser: Browser, stage: Stage, console: str) -> Page:
+    token = stage.client(Scope.ADMINISTER).headers["authorization"].removeprefix("Bearer ")
+    page = browser.open(f"{console}/#token={token}")
+    page.until("sessionStorage.getItem('penstock.token')")
+    page.until("document.querySelector('.link-state.on') !== null")
+    return page
+
+
+def test_a_malicious_page_gets_its_own_data_and_nothing_else(browser: Browser, stage: Stage) -> None:
+    known: list[str] = [""]
+    with answering() as (outside, told), answering(f"http://127.0.0.1:{outside}", known) as (driver, asked):
+        mine, _ = running(stage, driver), running(stage, driver)
+        with serving(stage) as (console, spark):
+            known[0] = console
+            page = signed_in(browser, stage, console)
+            # As the console does, but in its own tab: an opener, or a user who follows a link, has it there.
+            opened = f"import('./console/api.js').then((api) => api.post('v1/applications/{mine}/ui'))"
+            link = page.evaluate(f"{opened}.then(({{url}}) => url)")
+            assert link.startswith(f"{spark}/enter?ticket=")
+            page.evaluate(f"location.href = {json.dumps(link)}")
             page.until("window.results")
+            assert page.evaluate("location.href") == f"{spark}/applications/{mine}/ui/"
             results = json.loads(page.evaluate("JSON.stringify(results)"))
-            assert {cookie["name"] for cookie in page.call("Network.getCookies", urls=[url])["cookies"]} == set()
+            cookies = page.call("Network.getCookies", urls=[f"{console}/", f"{spark}/", f"{spark}/applications/app-2/"])
+            assert cookies["cookies"] == []
+            # The ticket is in no address that the page, or the browser's history, has.
+            assert "ticket" not in page.evaluate("document.referrer") + page.evaluate("document.URL")
             page.call("Network.clearBrowserCookies")
             page.close()
     assert "/api/v1/applications" in asked
@@ -131,3 +167,18 @@ def test_a_malicious_page_gets_its_own_data_and_nothing_else(browser: Browser, t
     assert results.pop("cookies") == ""
     assert results.pop("told") in ("maybe", "refused")  # a beacon does not say; that nothing was told is seen above
     assert set(results.values()) == {"refused"}, results
+
+
+def test_the_console_opens_sparks_pages_at_their_own_origin(browser: Browser, stage: Stage) -> None:
+    with answering() as (driver, asked), serving(stage) as (console, spark):
+        mine = running(stage, driver)
+        page = signed_in(browser, stage, console)
+        page.evaluate("window.opened = []; window.open = (...given) => window.opened.push(given)")
+        page.evaluate(f"location.hash = '/application/{mine}'")
+        page.until("document.querySelector('.head button') !== null")
+        page.press("u")
+        ((address, _, features),) = page.until("opened.length ? opened : null")
+        assert address.startswith(f"{spark}/enter?ticket=")
+        assert features == "noopener"
+        page.close()
+    assert asked == []

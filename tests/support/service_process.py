@@ -21,9 +21,20 @@ class Served:
     url: str
     token: str
     home: Home
+    spark_ui: str
+    """The origin of Spark's pages."""
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=120)
+
+    @contextlib.contextmanager
+    def looking(self, path: str) -> Iterator[httpx.Client]:
+        """A browser at the origin of Spark's pages, which the link that is asked for at `path` let in."""
+        with self.client() as service, httpx.Client(base_url=self.spark_ui, timeout=120) as browser:
+            link = service.post(path)
+            link.raise_for_status()
+            assert browser.get(link.json()["url"]).status_code == 303
+            yield browser
 
 
 @contextlib.contextmanager
@@ -32,9 +43,10 @@ def serving(home: Home) -> Iterator[Served]:
 
     It looks after what nobody else does: no longer there than the tests that want it, for others kill supervisors.
     """
-    port = free_ports(1)[0]
+    port, spark_ui_port = free_ports(2)
+    options = ["--port", str(port), "--spark-ui-port", str(spark_ui_port)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(port)],
+        [sys.executable, "-m", "penstock.cli.main", "serve", *options],
         env={**os.environ, "PENSTOCK_HOME": str(home.root)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -46,7 +58,12 @@ def serving(home: Home) -> Iterator[Served]:
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        yield Served(url, (home.root / "service" / "admin.token").read_text("utf-8").strip(), home)
+        yield Served(
+            url,
+            (home.root / "service" / "admin.token").read_text("utf-8").strip(),
+            home,
+            f"http://127.0.0.1:{spark_ui_port}",
+        )
     finally:
         process.terminate()
         process.wait(timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
@@ -50,18 +51,22 @@ def test_the_first_look_opens_the_pages_for_the_service_alone_and_the_history_fo
     served: Served, tmp_path: Path
 ) -> None:
     engine = Engine(served.home)
-    with Client(served.url, token=served.token) as client, served.client() as browser:
+    with Client(served.url, token=served.token) as client, contextlib.ExitStack() as opened:
         application = waiting(client, tmp_path / "waits.py")
-        root = client.get(f"/v1/applications/{application.id}")["ui"].rstrip("/")
+        root = f"/applications/{application.id}/ui"
         assert engine.observe(engine.get(application.id)).ui_url is None  # type: ignore[union-attr]
-        assert httpx.get(f"{served.url}{root}/jobs/").status_code == 401
+        assert httpx.get(f"{served.spark_ui}{root}/jobs/").status_code == 401
+        assert httpx.get(f"{served.url}{root}/jobs/").status_code == 404
 
+        browser = opened.enter_context(served.looking(client.get(f"/v1/applications/{application.id}")["ui"]))
         shown = browser.get(f"{root}/", follow_redirects=True)
         assert shown.url.path == f"{root}/jobs/"
         assert "before anybody looked" in shown.text
         assert {link for link in links(shown.text) if not link.startswith(root)} == set()
         until(lambda: browser.get(f"{root}/SQL/").status_code == 200)
         assert "before anybody looked" in browser.get(f"{root}/SQL/").text
+        assert not [link for link in links(shown.text) if "kill" in link]
+        assert browser.get(f"{root}/jobs/job/kill/?id=0").status_code == 403
 
         pages = engine.web_interface(engine.get(application.id))
         assert pages is not None
@@ -71,10 +76,15 @@ def test_the_first_look_opens_the_pages_for_the_service_alone_and_the_history_fo
 
         client.stop(application.id)
         until(lambda: client.application(application.id).state.final)
-        gone = browser.get(f"{root}/")
-        assert gone.status_code == 404
         assert pages.key.encode() not in b"".join(
             engine.artefact(application.id, name) for name in engine.artefacts(application.id)
         )
-        kept = gone.json()["fix"].partition(" ")[0]
-        assert "before anybody looked" in browser.get(kept, follow_redirects=True).text
+        past = browser.get(f"{root}/", follow_redirects=True)
+        assert "before anybody looked" in past.text
+        kept = f"/applications/{application.id}/past/"
+        assert {link for link in links(past.text) if not link.startswith(kept)} == set()
+        script = next(link for link in links(past.text) if ".js" in link)
+        assert "javascript" in browser.get(script).headers["content-type"]
+        ran = engine.get(application.id).spark_application_id
+        assert browser.get(f"{kept}api/v1/applications/{ran}/allexecutors").status_code == 200
+        assert browser.get(f"{kept}api/v1/applications").status_code == 404

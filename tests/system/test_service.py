@@ -94,10 +94,11 @@ def secured(records_home: Home, tmp_path: Path) -> Iterator[Secured]:
     names = ["-subj", "/CN=penstock", "-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run([*made, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     key.chmod(0o600)
-    port = free_ports(1)[0]
+    port, spark_ui_port = free_ports(2)
+    ports = ["--port", str(port), "--spark-ui-port", str(spark_ui_port)]
     files = ["--tls-cert", str(certificate), "--tls-key", str(key)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(port), *files],
+        [sys.executable, "-m", "penstock.cli.main", "serve", *ports, *files],
         env={**os.environ, "PENSTOCK_HOME": str(records_home.root)},
         stderr=subprocess.DEVNULL,
     )

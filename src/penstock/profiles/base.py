@@ -220,6 +220,12 @@ _RECORDS = (
         "docs/results.md, 'From submission to the first task'",
     ),
     Setting(
+        "spark.ui.killEnabled",
+        "false",
+        "The service passes nothing on to these pages that ends work: links that do would lead nowhere",
+        f"{SPARK_CONFIGURATION}, Spark UI",
+    ),
+    Setting(
         "spark.ui.port",
         "0",
         "Several clusters of one machine each find a free port",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock import __version__
 from penstock.service import console, description, problems
@@ -100,3 +101,18 @@ def create_app(
 
     app.add_middleware(Guard, limits=limits or Limits(), tell=tell, admit=auditor.admit)
     return app
+
+
+class ByPort:
+    """Several applications of one server: the port that a connection came to decides which answers, and no header does.
+
+    `main` has all other ports, and the server's start and end.
+    """
+
+    def __init__(self, main: ASGIApp, others: Mapping[int, ASGIApp]) -> None:
+        self._main = main
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _, port = scope.get("server") or ("", None)
+        await self._others.get(port or 0, self._main)(scope, receive, send)

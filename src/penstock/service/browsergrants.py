@@ -1,8 +1,8 @@
 """Pages that a browser opens by their address, where it sends no token: each is granted by itself, for an hour.
 
-A Spark UI, the history server and the lab's reports are whole pages of their own. The cookie that opens one is sent for
-that page's path alone, and is worth nothing anywhere else: cookies do not know ports, so one for the whole API would be
-shown to every other server on this machine that the same browser visits.
+The lab's reports are whole pages of their own. The cookie that opens one is sent for that page's path alone, and is
+worth nothing anywhere else: cookies do not know ports, so one for the whole API would be shown to every other server on
+this machine that the same browser visits.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ LASTS = timedelta(hours=1)
 COOKIE = "penstock_access_"
 
 _MOST_GRANTS = 10_000
-_PAGES = (
-    re.compile(r"/v1/applications/[A-Za-z0-9-]{1,64}/ui/"),
-    re.compile(r"/v1/spark-history/[A-Za-z0-9][A-Za-z0-9._-]{0,62}/"),
-    re.compile(r"/v1/lab/reports/[A-Za-z0-9][A-Za-z0-9._-]{0,200}"),
-)
+_PAGE = re.compile(r"/v1/lab/reports/[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 
 @dataclass(frozen=True)
@@ -61,11 +57,11 @@ class BrowserGrants:
         self._turn = threading.Lock()
 
     def grant(self, caller: Caller, path: str) -> Grant:
-        """For all below `path`. Raises `InvalidInput` where that is no such page."""
-        if not any(page.fullmatch(path) for page in _PAGES):
+        """For the page at `path`. Raises `InvalidInput` where that is no such page."""
+        if not _PAGE.fullmatch(path):
             raise InvalidInput(
                 f"Access to {path[:200]} cannot be granted to a browser",
-                why="only a Spark UI, the history server and a lab report are opened by their address",
+                why="only a lab report is opened by its address",
                 fix="send the token with the request instead",
             )
         secret_hash = self._token(caller.token_id).secret_hash
@@ -80,7 +76,7 @@ class BrowserGrants:
         """Who may open `path`, by the cookies that came with the request."""
         for name, secret in cookies.items():
             held = self._held.get(secret) if name.startswith(COOKIE) else None
-            if held is not None and _below(path, held.path) and (found := self._valid(held)) is not None:
+            if held is not None and path == held.path and (found := self._valid(held)) is not None:
                 return found
         return None
 
@@ -99,7 +95,3 @@ class BrowserGrants:
         self._held = {secret: held for secret, held in self._held.items() if held.ends_at > now}
         while len(self._held) >= _MOST_GRANTS:
             del self._held[next(iter(self._held))]
-
-
-def _below(path: str, root: str) -> bool:
-    return path == root or path.startswith(root if root.endswith("/") else root + "/")

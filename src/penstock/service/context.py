@@ -15,9 +15,11 @@ from penstock.home import Home
 from penstock.service.browsergrants import BrowserGrants
 from penstock.service.feed import Feed
 from penstock.service.happenings import Happenings
+from penstock.service.listening import PORT
 from penstock.service.metrics import Counts, Metrics
 from penstock.service.news import News
 from penstock.service.ourpaths import OurPaths
+from penstock.service.sparkui import SparkOrigin, SparkUi
 from penstock.service.tails import Tails
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Service:
     engine: Engine
     tokens: TokenStore
     retention: Retention = field(default_factory=Retention)
+    spark_origin: SparkOrigin = field(default_factory=lambda: SparkOrigin(PORT + 1))
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -41,6 +44,7 @@ class Service:
         self.feed = Feed(Happenings(self), closing=self.closing.is_set)
         self.paths = OurPaths(self.home)
         self.browser_grants = BrowserGrants(self.tokens.get, now)
+        self.spark_ui = SparkUi(self.tokens, now)
 
     def tell(self, application_id: str) -> None:
         """An application changed. Called on the event loop."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.errors import InvalidInput, MissingRequirement
@@ -14,6 +14,7 @@ from penstock.hosts import in_url
 PORT = 8440
 GRACE_SECONDS = 10
 _BACKLOG = 512
+_LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,21 @@ class Listening:
     @property
     def url(self) -> str:
         return f"{'https' if self.certificate else 'http'}://{in_url(self.host)}:{self.port}"
+
+
+def for_spark_pages(listening: Listening, port: int | None) -> Listening:
+    """Where Spark's pages are served beside the service: on the next port where none is given.
+
+    Raises `InvalidInput` where it would be the service's own, or none.
+    """
+    found = replace(listening, port=listening.port + 1 if port is None else port)
+    if found.port == listening.port or found.port > _LAST_PORT:
+        raise InvalidInput(
+            f"Spark's pages cannot be served on port {found.port}",
+            why="they run users' code and need an origin, and so a port, of their own",
+            fix="--spark-ui-port N for another",
+        )
+    return found
 
 
 def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:
@@ -67,8 +83,10 @@ def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:
         )
 
 
-def bound(listening: Listening) -> socket.socket:
-    """The listening socket. Raises `MissingRequirement` where the port is taken, or the address is none of ours."""
+def bound(listening: Listening, *, port_option: str = "--port") -> socket.socket:
+    """The listening socket. `port_option` is how the command names its port.
+
+    Raises `MissingRequirement` where the port is taken, or the address is none of ours."""
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     try:
         listener = socket.create_server((listening.host, listening.port), family=family, backlog=_BACKLOG)
@@ -77,7 +95,7 @@ def bound(listening: Listening) -> socket.socket:
         raise MissingRequirement(
             f"Port {listening.port} is taken" if taken else f"{listening.host} cannot be listened on",
             why=error.strerror or str(error),
-            fix=f"--port N for another; ss -ltnp 'sport = :{listening.port}' tells who has it"
+            fix=f"{port_option} N for another; ss -ltnp 'sport = :{listening.port}' tells who has it"
             if taken
             else "--host 127.0.0.1 for this machine only",
         ) from error

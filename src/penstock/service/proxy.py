@@ -1,8 +1,8 @@
-"""Showing the pages of a Spark web server on loopback as pages of this service: below a path, and locked in there.
+"""Showing the pages of a Spark web server on loopback below a path of another origin, and locked in there.
 
 Those pages come from a process that runs users' code. So nothing of the visitor's reaches it (no token, no cookie), and
-what it answers may use nothing of this service but its own path: the policy below sees to that in the visitor's
-browser, whatever the page's scripts try.
+what it answers may use nothing of the origin but its own path, since other applications' pages are there too: the
+policy below sees to that in the visitor's browser, whatever the page's scripts try.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Upstream:
 def content_policy(origin: str, prefix: str) -> str:
     """Scripts of the page reach this path and nothing else, open no window, and leave nothing behind.
 
-    The page keeps the service's origin: from an opaque one, Spark's scripts could not fetch their own data.
+    The page keeps the origin that Spark's pages have: from an opaque one, its scripts could not fetch their own data.
     """
     own = f"{origin}{prefix}/"
     return "; ".join(
@@ -104,9 +104,14 @@ def location(value: str, upstream: Upstream) -> str | None:
     return f"{path}?{target.query}" if target.query else path
 
 
+def segments(path: str) -> list[str]:
+    """The parts of a path as Spark's server takes them: decoded, and without what follows a semicolon in each."""
+    return [part.partition(";")[0] for part in unquote(path).replace("\\", "/").removeprefix("/").split("/")]
+
+
 def _climbs(path: str) -> bool:
     """Whether a browser or a server may take a part of the path for the directory above."""
-    return ".." in unquote(path).replace("\\", "/").split("/")
+    return ".." in segments(path)
 
 
 class Proxy:
@@ -116,9 +121,10 @@ class Proxy:
         # What the environment says of proxies is not for loopback.
         self._client = httpx.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, transport=transport)
 
-    async def show(self, request: Request, upstream: Upstream) -> StreamingResponse:
-        """The page the request asks for. Raises `InvalidInput`, or `ServiceError` where Spark does not answer."""
-        origin = origin_of(request.url.scheme, request.headers.get("host", ""))
+    async def show(self, request: Request, upstream: Upstream, *, origin: str) -> StreamingResponse:
+        """The page the request asks for. `origin` is this server's, as the visitor's browser sees it.
+
+        Raises `InvalidInput`, or `ServiceError` where Spark does not answer."""
         raw_path = request.scope.get("raw_path") or request.url.path.encode()
         address = httpx.URL(
             scheme="http",

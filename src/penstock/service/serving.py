@@ -13,6 +13,7 @@ from functools import partial
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from penstock.catalog.database import Database
 from penstock.engine import keylakes
@@ -28,12 +29,14 @@ from penstock.lake.registry import Lakes
 from penstock.recovery import keep_going
 from penstock.service import journal
 from penstock.service.access import EVERY_INSTANCE, Scope
-from penstock.service.app import create_app
+from penstock.service.app import ByPort, create_app
 from penstock.service.context import Service
 from penstock.service.dialects.kept import homes_of
 from penstock.service.firsttoken import first_token_file
-from penstock.service.listening import GRACE_SECONDS, Listening, bound, refuse_unsafe
+from penstock.service.listening import GRACE_SECONDS, Listening, bound, for_spark_pages, refuse_unsafe
 from penstock.service.patience import PatientProtocol
+from penstock.service.sparkpages import create_spark_app
+from penstock.service.sparkui import SparkOrigin, checked_url
 from penstock.service.tokenstore import TokenStore
 
 _MOST_CONNECTIONS = 1000
@@ -43,9 +46,23 @@ _HEAR_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
-def serve(home: Home, listening: Listening, *, log_level: str, retention: Retention | None = None) -> None:
-    """Until SIGTERM or SIGINT. Raises `InvalidInput` where it would be unsafe, before anything listens."""
+def serve(
+    home: Home,
+    listening: Listening,
+    *,
+    log_level: str,
+    retention: Retention | None = None,
+    spark_ui_port: int | None = None,
+    spark_ui_url: str | None = None,
+) -> None:
+    """Until SIGTERM or SIGINT. Raises `InvalidInput` where it would be unsafe, before anything listens.
+
+    Spark's pages are on a port of their own, with the service's host and certificate; `spark_ui_url` is the origin that
+    browsers find in front of it.
+    """
     kept = checked(retention or Retention())
+    pages = for_spark_pages(listening, spark_ui_port)
+    origin = SparkOrigin(pages.port, None if spark_ui_url is None else checked_url(spark_ui_url))
     database = Database(home)
     database.require_own_login()
     home.create()
@@ -53,13 +70,14 @@ def serve(home: Home, listening: Listening, *, log_level: str, retention: Retent
     refuse_unsafe(listening, has_tokens=bool(tokens.list()))
     made = _ensure_first_token(home, tokens)
     journal.open_journal(log_level)
-    service = Service(home, Engine(home), tokens, kept)
+    service = Service(home, Engine(home), tokens, kept, origin)
     # Before anything listens: a key that does not open what the database has is an administrator's to change.
     signing_secret(home, DEFAULT_INSTANCE)
     keylakes.adopt(Lakes(home), homes_of(service.engine.instances()))
-    beside = partial(_beside, webhooks=service.engine.webhooks())
+    spark_app = create_spark_app(service, journal=journal.request)
+    beside = partial(_beside, webhooks=service.engine.webhooks(), spark_app=spark_app)
     config = uvicorn.Config(
-        create_app(service, journal=journal.request, beside=beside),
+        ByPort(create_app(service, journal=journal.request, beside=beside), {pages.port: spark_app}),
         http=PatientProtocol,
         ws="none",
         log_config=None,
@@ -73,9 +91,9 @@ def serve(home: Home, listening: Listening, *, log_level: str, retention: Retent
         h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    listener = bound(listening)
+    listeners = [bound(listening), bound(pages, port_option="--spark-ui-port")]
     _tell(home, listening, made)
-    _Server(config, service.closing).run(sockets=[listener])
+    _Server(config, service.closing).run(sockets=listeners)
 
 
 class _Server(uvicorn.Server):
@@ -95,7 +113,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _beside(service: Service, webhooks: Webhooks) -> AsyncIterator[None]:
+async def _beside(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     housekeeping = Housekeeping(service.engine, service.retention)
     workers = [
@@ -108,7 +126,8 @@ async def _beside(service: Service, webhooks: Webhooks) -> AsyncIterator[None]:
         worker.start()
     journal.event("serving")
     try:
-        yield
+        async with spark_app.router.lifespan_context(spark_app):
+            yield
     finally:
         service.closing.set()
         for worker in workers:

@@ -81,7 +81,7 @@ class Application(BaseModel):
     exit_code: int | None = Field(description="The driver's.")
     summary: dict[str, Any] | None = Field(description="What it did in all, once it has ended.")
     progress: dict[str, Any] | None = Field(description="What it does now, while it runs.")
-    ui: str | None = Field(description="The path of Spark's own pages, while they are to be had.")
+    ui: str | None = Field(description="POST here answers a link to Spark's own pages, live. Null unless it runs.")
     spec: Specification
 
 

@@ -124,7 +124,12 @@ class HistoryServer(BaseModel):
     ended_at: datetime | None
     idle_ends_at: datetime | None = Field(description="When it ends unless somebody looks.")
     size: dict[str, int]
-    url: str = Field(description="The path of its pages.")
+    url: str = Field(description="POST here answers a link to its pages.")
+
+
+class PagesLink(BaseModel):
+    url: str = Field(description="At the origin of Spark's pages. Opens them once.")
+    expires_at: datetime = Field(description="Until when it can be followed.")
 
 
 class Run(BaseModel):

@@ -36,7 +36,7 @@ def application(service: Shown, found: Application) -> dict[str, Any]:
         "cost": cost(service, found),
         "priority": found.spec.priority,
         "progress": hidden(dict(seen.progress)) if seen is not None and seen.progress is not None else None,
-        "ui": f"/v1/applications/{found.id}/ui/" if found.can_be_watched else None,
+        "ui": f"/v1/applications/{found.id}/ui" if found.can_be_watched else None,
     }
 
 

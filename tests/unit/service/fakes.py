@@ -26,6 +26,7 @@ from penstock.service.access import Caller, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.guards import Limits
+from penstock.service.sparkpages import create_spark_app
 from penstock.service.sparkui import Pass
 from penstock.service.tokens import Token
 from penstock.service.tokenstore import TokenStore
@@ -248,6 +249,7 @@ class Stage:
         self.tokens = FakeTokens()
         self.service = Service(Home(root), cast(Engine, self.engine), cast(TokenStore, self.tokens))
         self.app = create_app(self.service, limits=limits)
+        self.spark_app = create_spark_app(self.service, limits=limits)
 
     def client(self, scope: Scope | None = Scope.ADMINISTER, *instances: str) -> TestClient:
         """Of somebody with that scope on those instances, on all where none is named; None is without a token."""
@@ -256,3 +258,16 @@ class Stage:
             _, text = self.tokens.create(f"the {scope.value}", dict.fromkeys(instances or ["*"], scope))
             headers["Authorization"] = f"Bearer {text}"
         return TestClient(self.app, headers=headers, raise_server_exceptions=False)
+
+    def browser(self) -> TestClient:
+        """Of the origin of Spark's pages, with no leave to see any."""
+        origin = f"http://testserver:{self.service.spark_origin.port}"
+        return TestClient(self.spark_app, origin, raise_server_exceptions=False)
+
+    def looking(self, path: str, scope: Scope = Scope.READ, *instances: str) -> TestClient:
+        """A browser that somebody with that scope opened the pages with that `path` asks for by POST in."""
+        link = self.client(scope, *instances).post(path)
+        assert link.status_code == 201, link.text
+        browser = self.browser()
+        assert browser.get(link.json()["url"], follow_redirects=False).status_code == 303
+        return browser

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput, MissingRequirement
-from penstock.service.listening import Listening, bound, refuse_unsafe
+from penstock.service.listening import Listening, bound, for_spark_pages, refuse_unsafe
 
 
 @pytest.fixture
@@ -68,3 +68,15 @@ def test_an_answer_in_pieces_does_not_wait_for_the_client_to_acknowledge_the_fir
 def test_an_address_of_somebody_else_cannot_be_listened_on(host: str) -> None:
     with pytest.raises(MissingRequirement, match="cannot be listened on"):
         bound(Listening(host))
+
+
+def test_sparks_pages_are_on_the_next_port_with_the_same_host_and_certificate(pem: tuple[Path, Path]) -> None:
+    service = Listening("10.0.0.1", 9000, *pem)
+    assert for_spark_pages(service, None) == Listening("10.0.0.1", 9001, *pem)
+    assert for_spark_pages(service, 80) == Listening("10.0.0.1", 80, *pem)
+
+
+@pytest.mark.parametrize(("port", "asked"), [(9000, 9000), (65535, None)])
+def test_sparks_pages_never_share_the_services_port(port: int, asked: int | None) -> None:
+    with pytest.raises(InvalidInput, match="cannot be served on port"):
+        for_spark_pages(Listening(port=port), asked)

@@ -178,7 +178,7 @@ def test_progress_and_the_live_interface_are_shown_while_it_runs(stage: Stage) -
     stage.engine.seen = Observation(Phase.RUNNING, ui_url="http://127.0.0.1:4040", progress={"tasks_done": 3})
     stage.engine.applications["app-1"] = replace(stage.engine.get("app-1"), state=State.RUNNING)
     shown = stage.client().get("/v1/applications/app-1").json()
-    assert (shown["progress"], shown["ui"]) == ({"tasks_done": 3}, "/v1/applications/app-1/ui/")
+    assert (shown["progress"], shown["ui"]) == ({"tasks_done": 3}, "/v1/applications/app-1/ui")
     assert "4040" not in str(shown)
     stage.engine.end("app-1")
     ended = stage.client().get("/v1/applications/app-1/metrics").json()

@@ -19,7 +19,8 @@ from penstock.service import problems
 from penstock.service.ourpaths import OurPaths
 from penstock.service.proxy import Proxy, Upstream, content_policy, location, origin_of, path_below
 
-PREFIX = "/v1/applications/app-1/ui"
+PREFIX = "/applications/app-1/ui"
+ORIGIN = "http://penstock.example:8441"
 SPARK = Upstream("127.0.0.1", 4040, PREFIX)
 
 
@@ -51,9 +52,9 @@ def showing(spark: Callable[[httpx.Request], httpx.Response]) -> TestClient:
 
     @app.get(PREFIX + "/{path:path}")
     async def page(request: Request) -> StreamingResponse:
-        return await proxy.show(request, SPARK)
+        return await proxy.show(request, SPARK, origin=ORIGIN)
 
-    return TestClient(app, base_url="http://penstock.example:8998")
+    return TestClient(app, base_url=ORIGIN)
 
 
 def test_spark_is_asked_for_its_own_path_and_told_where_it_is_shown() -> None:
@@ -76,19 +77,19 @@ def test_nothing_that_tells_who_looks_reaches_the_application() -> None:
         asked.append(request)
         return answered()
 
-    secret = {"Authorization": "Bearer t0ken", "Cookie": "penstock_access=t0ken", "X-Api-Key": "t0ken"}
+    secret = {"Authorization": "Bearer t0ken", "Cookie": "penstock_spark_1=t0ken", "X-Api-Key": "t0ken"}
     showing(spark).get(f"{PREFIX}/jobs/", headers=secret)
     assert "t0ken" not in repr(asked[0].headers.raw)
 
 
 def test_an_application_s_page_sets_no_cookie_and_no_policy_of_its_own() -> None:
     def spark(_: httpx.Request) -> httpx.Response:
-        own = {"set-cookie": "penstock_access=x", "content-security-policy": "default-src *", "x-other": "1"}
+        own = {"set-cookie": "penstock_spark_1=x", "content-security-policy": "default-src *", "x-other": "1"}
         return answered(headers={**own, "service-worker-allowed": "/"})
 
     headers = showing(spark).get(f"{PREFIX}/").headers
     assert not {"set-cookie", "x-other", "service-worker-allowed"} & set(headers)
-    assert headers["content-security-policy"] == content_policy("http://penstock.example:8998", PREFIX)
+    assert headers["content-security-policy"] == content_policy(ORIGIN, PREFIX)
 
 
 def test_a_page_s_scripts_reach_its_own_path_only() -> None:
@@ -134,7 +135,7 @@ def test_a_redirection_elsewhere_is_not_passed_on() -> None:
     assert "location" not in client.get(f"{PREFIX}/", follow_redirects=False).headers
 
 
-@pytest.mark.parametrize("path", ["/../../tokens", "/%2e%2e/x", "/a/..", "/..%5cx", "/..%2fx"])
+@pytest.mark.parametrize("path", ["/../../tokens", "/%2e%2e/x", "/a/..", "/..%5cx", "/..%2fx", "/..;a=b/x", "/%2e.;/x"])
 def test_no_path_climbs_out(path: str) -> None:
     with pytest.raises(InvalidInput):
         path_below(f"{PREFIX}{path}".encode(), PREFIX)
@@ -165,7 +166,7 @@ def test_a_visitor_who_leaves_half_way_leaves_no_connection_behind() -> None:
 
     async def left() -> None:
         proxy = Proxy(httpx.MockTransport(lambda _: httpx.Response(200, stream=body)))
-        shown = await proxy.show(request_for(f"{PREFIX}/"), SPARK)
+        shown = await proxy.show(request_for(f"{PREFIX}/"), SPARK, origin=ORIGIN)
         pieces = cast(AsyncGenerator[bytes, None], shown.body_iterator)
         assert await pieces.__anext__() == b"the first half"
         await pieces.aclose()

@@ -188,10 +188,16 @@ export async function* pieces(answer) {
 }
 
 /**
- * Opens an address that the browser itself must load (a Spark UI, a report), after asking for access to it, or to all
- * `below` a part of it. Without an opener: a page with one would get a copy of this tab's storage, and the token in it.
+ * Opens an address that the browser itself must load (a report), after asking for access to it. Without an opener: a page
+ * with one would get a copy of this tab's storage, and the token in it.
  */
-export async function openPage(path, below = path) {
-  await post("v1/browser-access", { path: `/${below}` });
+export async function openPage(path) {
+  await post("v1/browser-access", { path: `/${path}` });
   window.open(new URL(path, document.baseURI), "_blank", "noopener");
+}
+
+/** Opens Spark's own pages, which are of another origin: by a link that opens them once. */
+export async function openSparkPages(id) {
+  const { url } = await post(`v1/applications/${id}/ui`);
+  window.open(url, "_blank", "noopener");
 }

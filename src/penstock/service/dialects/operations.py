@@ -95,5 +95,5 @@ def stop(service: Service, application: Application) -> None:
 
 
 def ui_address(request: Request, application: Application) -> str:
-    """Where Spark's own pages of it are while it runs."""
-    return str(request.base_url.replace(path=f"/v1/applications/{application.id}/ui/"))
+    """Where a browser gets to Spark's own pages of it while it runs: the console asks for leave."""
+    return str(request.base_url.replace(path=f"/v1/applications/{application.id}/ui"))

@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1/browser-access", tags=["self"])
 
 
 class PageBody(BaseModel):
-    path: Annotated[str, Field(max_length=400, description="/v1/applications/ID/ui/, /v1/lab/reports/ID, …")]
+    path: Annotated[str, Field(max_length=400, description="/v1/lab/reports/ID")]
 
 
 @router.post("", status_code=204, summary="Let this browser open one page by its address")

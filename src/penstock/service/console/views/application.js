@@ -1,6 +1,6 @@
 // One application: what it does now, what it did, what it wrote, how it was asked for.
 
-import { get, openPage, post } from "../api.js";
+import { get, openSparkPages, post } from "../api.js";
 import { h, fill, every } from "../dom.js";
 import * as format from "../format.js";
 import { attempt, badge, button, confirm, figures, head, ticking, trouble } from "../parts.js";
@@ -53,14 +53,8 @@ export default async function application(view, { signal, keys, go, may, live },
     location.hash = `#/run?from=${item.id}`;
   };
   const running = () => !format.FINAL.has(item.state);
-  const pages = () => `v1/spark-history/${encodeURIComponent(item.spec.lake)}/`;
   const hasUi = () => (running() ? item.ui : item.spark_application_id);
-  const openUi = () =>
-    attempt(() =>
-      running()
-        ? openPage(`v1/applications/${item.id}/ui/`)
-        : openPage(`${pages()}history/${item.spark_application_id}/`, pages()),
-    );
+  const openUi = () => attempt(() => openSparkPages(item.id));
 
   function drawTop() {
     const can = may("submit");
