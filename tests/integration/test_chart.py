@@ -48,6 +48,16 @@ def test_helm_and_kubernetes_own_schemas_find_nothing_wrong(helm: Any, rendered:
         ({"gateways": {"addresses": ["10.0.0.1"]}}, "either as lake.endpoints"),
         ({"applications": {"scratch": {"medium": "tape"}}}, "medium"),
         ({"service": {"replicas": 0}}, "replicas"),
+        ({"service": {"sparkUiUrl": "https://spark.example.com/path"}}, "sparkUiUrl"),
+        ({"ingress": {"enabled": True, "host": "a.example.com"}}, "ingress.sparkUiHost is needed"),
+        (
+            {"ingress": {"enabled": True, "host": "a.example.com", "sparkUiHost": "a.example.com"}},
+            "could read the console's token",
+        ),
+        (
+            {"openshift": True, "route": {"host": "a.example.com", "sparkUiHost": "a.example.com"}},
+            "could read the console's token",
+        ),
         ({"machineConfig": {"enabled": True, "device": "/dev/sdb"}}, "set openshift=true"),
         ({"machineConfig": {"path": "/var/lib/pen-stock"}}, "machineConfig/path"),
         ({"monitoring": {"serviceMonitor": True}}, "monitoring.tokenSecret is needed"),
@@ -159,6 +169,42 @@ def test_each_command_that_prepares_the_service_is_one_that_penstock_has(rendere
     assert [words[:2] for words in commands] == [["lake", "add"], ["instance", "set"], ["token", "create"]]
     for words in commands:
         assert _understood(words)["name"]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (SMALL, None),
+        (FULL, "https://spark.example.com"),
+        (OPENSHIFT, "https://spark.apps.example.com"),
+        ({**SMALL, "service": {"sparkUiUrl": "https://spark.example.com:8441"}}, "https://spark.example.com:8441"),
+        ({**SMALL, "ingress": {"enabled": True, "host": "a.b", "sparkUiHost": "c.b"}}, "http://c.b"),
+    ],
+    ids=["small", "full", "openshift", "named", "without-tls"],
+)
+def test_sparks_pages_have_an_origin_of_their_own_and_the_service_knows_it(
+    rendered: Any, values: dict[str, Any], told: str | None
+) -> None:
+    found = rendered(values)
+    (container,) = found["Deployment", "penstock"]["spec"]["template"]["spec"]["containers"]
+    options = _understood(container["args"][1:])
+    assert (options["port"], options["spark_ui_port"], options["spark_ui_url"]) == (8440, 8441, told)
+    ports = {one["name"]: one["port"] for one in found["Service", "penstock"]["spec"]["ports"]}
+    assert ports == {"https": 8440, "spark-ui": 8441}
+    assert {one["name"]: one["containerPort"] for one in container["ports"]} == ports
+    (rule,) = found["NetworkPolicy", "penstock"]["spec"]["ingress"]
+    assert {one["port"] for one in rule["ports"]} == set(ports)
+
+
+def test_each_host_in_front_leads_to_one_port(rendered: Any) -> None:
+    rules = rendered(FULL)["Ingress", "penstock"]["spec"]["rules"]
+    leads = {one["host"]: one["http"]["paths"][0]["backend"]["service"]["port"]["name"] for one in rules}
+    assert leads == {"penstock.example.com": "https", "spark.example.com": "spark-ui"}
+    routes = [thing["spec"] for (kind, _), thing in rendered(OPENSHIFT).items() if kind == "Route"]
+    assert {one["host"]: one["port"]["targetPort"] for one in routes} == {
+        "penstock.apps.example.com": "https",
+        "spark.apps.example.com": "spark-ui",
+    }
 
 
 def test_hundred_gateways_and_more_are_behind_one_name(rendered: Any) -> None:

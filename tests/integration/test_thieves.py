@@ -8,6 +8,7 @@ that the request did not, where it is a success, or where anything of the victim
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.client
 import json
 import re
@@ -60,7 +61,9 @@ def filled(text: str, said: Mapping[str, str]) -> str:
 class Scene:
     address: str
     port: int
+    spark_ui_port: int
     application: str
+    thiefs_application: str
     lake: str
     tokens: dict[str, str]
     hashes: dict[str, str]
@@ -83,10 +86,16 @@ class Scene:
         return str(rows), (self.home.lake / "lakes.json").read_text(), (self.home.lake / "credentials").read_text()
 
     def asks(
-        self, method: str, path: str, *, headers: dict[str, str] | None = None, body: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: dict[str, str] | None = None,
+        body: bytes | None = None,
+        port: int | None = None,
     ) -> tuple[int, str]:
         """As it is written: a client library would put the address in order first."""
-        connection = http.client.HTTPConnection(self.address, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.address, port or self.port, timeout=20)
         try:
             connection.putrequest(method, path, skip_accept_encoding=True)
             for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
@@ -99,11 +108,30 @@ class Scene:
         finally:
             connection.close()
 
+    def looks(self, path: str, *, method: str = "GET", **headers: str) -> tuple[int, str]:
+        """At the origin of Spark's pages."""
+        return self.asks(method, path, headers=headers, port=self.spark_ui_port)
+
+    def ticket(self, who: str, application: str) -> str:
+        """As the console asks for one, for somebody who may."""
+        status, text = self.asks("POST", f"/v1/applications/{application}/ui", headers=self.as_(who))
+        assert status == 201, text
+        return re.search(r"ticket=([\w-]+)", text)[1]  # type: ignore[index]
+
+    def enter(self, ticket: str) -> dict[str, str]:
+        """The cookie that a ticket is exchanged for, as a browser sends it; nothing where there is none."""
+        _, text = self.looks(f"/enter?ticket={ticket}")
+        found = re.search(r"(?i)set-cookie: ([^;]+)", text)
+        return {"Cookie": found[1]} if found else {}
+
     def shown(self, text: str, *, asked: str) -> list[str]:
         return [secret for secret in self.secrets if secret in text and secret not in unquote(asked)]
 
     def as_(self, who: str) -> dict[str, str]:
-        return {} if who == STRANGER else {"Authorization": f"Bearer {self.tokens[who]}"}
+        return {} if who == STRANGER else self.with_token(self.tokens[who])
+
+    def with_token(self, token: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {token}"}
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +157,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
     # Where a service leaves it that makes the first token itself.
     (home.root / "service").mkdir(mode=0o700)
     write_atomically(home.root / "service" / "admin.token", made["administrator"][1])
+    thiefs = engine.enqueue(specification(home, 2, instance=THIEF, lake="sales"))
+    engine.request_stop(thiefs.id)
     application = _victims_application(engine, home, records, scoped)
     victims = made[VICTIM], made["administrator"]
     try:
@@ -137,7 +167,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
             yield Scene(
                 host,
                 int(port),
+                int(served.spark_ui.rpartition(":")[2]),
                 application,
+                thiefs.id,
                 scoped.name,
                 {who: text for who, (_, text) in made.items()},
                 {token.id: token.secret_hash for token, _ in victims},
@@ -216,7 +248,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 def _body(path: str, scene: Scene) -> bytes:
     if path == "/v1/browser-access":
-        return json.dumps({"path": f"/v1/applications/{scene.application}/ui/"}).encode()
+        return json.dumps({"path": f"/v1/applications/{scene.application}/ui"}).encode()
     found = next((body for end, body in BODIES.items() if path.endswith(end)), {"spark.app.note": "x"})
     return json.dumps(found).encode()
 
@@ -537,3 +569,133 @@ def test_nobody_submits_in_anothers_name_or_with_anothers_keys(scene: Scene, pat
     assert 400 <= status < 500, text
     assert not scene.shown(text, asked=json.dumps(asked)), text
     assert scene.state() == before
+
+
+def test_a_ticket_opens_the_pages_of_one_application_once(scene: Scene) -> None:
+    """What the thieves below are kept from."""
+    ticket = scene.ticket(VICTIM, scene.application)
+    cookie = scene.enter(ticket)
+    status, text = scene.looks(f"/applications/{scene.application}/", **cookie)
+    assert (status, f"/applications/{scene.application}/past/" in text) == (307, True)
+    assert scene.enter(ticket) == {}
+    assert scene.looks(f"/applications/{scene.application}/")[0] == 401
+
+
+LEADS_TO_PAGES = (
+    "/applications/{id}/",
+    "/applications/{id}/ui/",
+    "/applications/{id}/ui/jobs/",
+    "/applications/{id}/past/",
+    "/applications/{id}/past/history/{id}/jobs/",
+    "/applications/{id}",
+    "/applications/{cut}/",
+    "/applications/{own}/../{id}/",
+    "/applications/{own}/ui/../../{id}/ui/",
+    "/applications/{own}/ui/..%2f..%2f{id}/ui/",
+    "/applications/{own}%2f..%2f{id}/ui/",
+    "/applications/{own}/past/history/{id}/",
+    "/applications/{own}/past/history/..%2f{id}/",
+    "/applications/{own}/past/..;x/..;x/{id}/past/",
+    "/applications/{own}/past/api/v1/applications",
+    "/applications/{own}/past//history/{id}/",
+    "//applications/{id}/ui/",
+    "/Applications/{id}/ui/",
+    "/applications/{upper}/ui/",
+    "/lakes/sales/",
+    "/lakes/sales/history/{id}/jobs/",
+    "/lakes/{lake}/",
+    "/lakes/..%2fapplications%2f{id}/",
+)
+"""At the origin of Spark's pages: ways to what is another's."""
+
+
+def _passes_of_thieves(scene: Scene) -> dict[str, dict[str, str]]:
+    """What a thief may have: by what it is, the headers that he sends."""
+
+    def ends(ticket_or_cookie: str) -> None:
+        digests = [hashlib.sha256(f"{kind} {ticket_or_cookie}".encode()).hexdigest() for kind in ("ticket", "cookie")]
+        with scene.database.begin() as connection:
+            ended = "UPDATE passes SET ends_at = now() - interval '1 second' WHERE digest = ANY(:digests)"
+            assert connection.execute(sa.text(ended), {"digests": digests}).rowcount == 1
+
+    def victims() -> str:
+        return scene.ticket(VICTIM, scene.application)
+
+    tokens = TokenStore(scene.database)
+    own = scene.enter(scene.ticket(TENANT, scene.thiefs_application))
+    assert own
+    value = own["Cookie"].partition("=")[2]
+    cookie = scene.enter(victims())
+    name = cookie["Cookie"].partition("=")[0]
+    replayed, late, aside = victims(), victims(), victims()
+    scene.enter(replayed)
+    ends(late)
+    expired = scene.enter(victims())
+    ends(expired["Cookie"].partition("=")[2])
+    gone, text = tokens.create("leaves", {VICTIM: Scope.READ})
+    _, link = scene.asks("POST", f"/v1/applications/{scene.application}/ui", headers=scene.with_token(text))
+    revoked = scene.enter(re.search(r"ticket=([\w-]+)", link)[1])  # type: ignore[index]
+    _, link = scene.asks("POST", f"/v1/applications/{scene.application}/ui", headers=scene.with_token(text))
+    void = re.search(r"ticket=([\w-]+)", link)[1]  # type: ignore[index]
+    tokens.revoke(gone.id)
+    digest = hashlib.sha256(f"cookie {cookie['Cookie'].partition('=')[2]}".encode()).hexdigest()
+    return {
+        "nothing": {},
+        "his own cookie": own,
+        "his own cookie by the victim's name": {"Cookie": f"{name}={value}"},
+        "a ticket that was used": scene.enter(replayed),
+        "a ticket that is too old": scene.enter(late),
+        "a ticket of a token that was revoked": scene.enter(void),
+        "a ticket as a cookie": {"Cookie": f"{name}={aside}"},
+        "a cookie that has expired": expired,
+        "a cookie of a token that was revoked": revoked,
+        "the victim's cookie, from a page of another server": {**cookie, "Sec-Fetch-Site": "same-site"},
+        "the victim's cookie, cut": {"Cookie": cookie["Cookie"][:-1]},
+        "what the database keeps": {"Cookie": f"{name}={digest}"},
+        "his own token": scene.as_(TENANT),
+        "an administrator's token": scene.as_("administrator"),
+    }
+
+
+def test_nobody_gets_to_sparks_pages_of_another_tenant(scene: Scene, subtests: pytest.Subtests) -> None:
+    said = {
+        "id": scene.application,
+        "cut": scene.application[:-2],
+        "upper": scene.application.upper(),
+        "own": scene.thiefs_application,
+        "lake": scene.lake,
+    }
+    passes = _passes_of_thieves(scene)
+    assert len(passes) * len(LEADS_TO_PAGES) >= LEAST_ATTEMPTS
+    before = scene.state()
+    for what, headers in passes.items():
+        for spelling in LEADS_TO_PAGES:
+            path = filled(spelling, said)
+            with subtests.test(f"{what}: {spelling}"):
+                status, text = scene.looks(path, **headers)
+                # His own application's pages, and the same address with a slash behind it, are nothing to be kept from.
+                harmless = (scene.thiefs_application in text, spelling == "/applications/{id}")
+                assert 400 <= status < 500 or (status == 307 and any(harmless)), text
+                assert not scene.shown(text, asked=path), text
+    assert scene.state() == before
+
+
+def test_sparks_origin_has_no_operation_of_the_service(scene: Scene, subtests: pytest.Subtests) -> None:
+    cookie = scene.enter(scene.ticket(VICTIM, scene.application))
+    before = scene.state()
+    others = [("GET", path, [], False) for path in ("/", "/docs", "/openapi.json", "/console/main.js", "/metrics")]
+    for method, path, _, takes_body in [*OPERATIONS, *others]:
+        asked, body = _to_the_victims(path, scene), _body(path, scene) if takes_body else None
+        with subtests.test(f"{method} {path}"):
+            headers = {**scene.as_("administrator"), **cookie}
+            status, text = scene.asks(method, asked, headers=headers, body=body, port=scene.spark_ui_port)
+            assert status in (404, 405), text
+    assert scene.state() == before
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "GET"])
+def test_nothing_is_ended_from_sparks_pages(scene: Scene, method: str) -> None:
+    cookie = scene.enter(scene.ticket(VICTIM, scene.application))
+    for end in ("jobs/job/kill/?id=0", "stages/stage/%6bill/?id=0", "jobs/job/kill;x/?id=0", "jobs//job/KILL/?id=0"):
+        status, text = scene.looks(f"/applications/{scene.application}/ui/{end}", method=method, **cookie)
+        assert status == (403 if method == "GET" else 405), text

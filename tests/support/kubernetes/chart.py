@@ -16,7 +16,7 @@ OPENSHIFT = {
     **SMALL,
     **NODES,
     "openshift": True,
-    "route": {"host": "penstock.apps.example.com"},
+    "route": {"host": "penstock.apps.example.com", "sparkUiHost": "spark.apps.example.com"},
     "machineConfig": {"enabled": True, "device": "/dev/disk/by-id/nvme-x_1"},
     "monitoring": {"serviceMonitor": True, "tokenSecret": "prometheus"},
 }
@@ -46,7 +46,13 @@ FULL = {
     "instances": [{"name": "team-a", "weight": 2, "cores": 200, "memory": "64g", "running": 20, "waiting": 0}],
     "pageCache": NODES["pageCache"],
     "networkPolicy": {"serviceFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
-    "ingress": {"enabled": True, "host": "penstock.example.com", "className": "nginx", "tlsSecret": "front"},
+    "ingress": {
+        "enabled": True,
+        "host": "penstock.example.com",
+        "sparkUiHost": "spark.example.com",
+        "className": "nginx",
+        "tlsSecret": "front",
+    },
 }
 # Kinds of others than Kubernetes: only the cluster that has them can judge them.
 FOREIGN = {"Route", "MachineConfig", "ServiceMonitor"}

@@ -45,6 +45,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.tls.secret | default (printf "%s-tls" (include "penstock.name" .)) }}
 {{- end }}
 
+{{- /* By which browsers reach Spark's pages; empty: by the service's own name and their port. */ -}}
+{{- define "penstock.sparkUiUrl" -}}
+{{- $ingress := .Values.ingress -}}
+{{- $route := .Values.route -}}
+{{- if and $ingress.enabled (eq $ingress.host $ingress.sparkUiHost) -}}
+{{ fail "ingress.sparkUiHost must be another than ingress.host: on one host, Spark's pages could read the console's token." }}
+{{- else if and .Values.openshift $route.sparkUiHost (eq $route.host $route.sparkUiHost) -}}
+{{ fail "route.sparkUiHost must be another than route.host: on one host, Spark's pages could read the console's token." }}
+{{- else if .Values.service.sparkUiUrl -}}
+{{ .Values.service.sparkUiUrl }}
+{{- else if $ingress.enabled -}}
+{{ printf "%s://%s" ($ingress.tlsSecret | empty | ternary "http" "https") $ingress.sparkUiHost }}
+{{- else if and .Values.openshift $route.sparkUiHost -}}
+{{ printf "https://%s" $route.sparkUiHost }}
+{{- end -}}
+{{- end }}
+
 {{- define "penstock.gatewaysUrl" -}}
 {{- $g := .Values.gateways -}}
 {{- $port := eq $g.mode "headless" | ternary $g.port (eq $g.scheme "https" | ternary 443 80) -}}
