@@ -16,6 +16,7 @@ import pytest
 
 from penstock.catalog.database import Database
 from penstock.clusters import machine
+from penstock.engine import admission
 from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lab import runner
@@ -49,7 +50,7 @@ def lake_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 def measured(home: Home, suite: Objects) -> Run:
-    arms = [Arm("store", suite, machine.default_size(machine.capacity()))]
+    arms = [Arm("store", suite, admission.usual_size(machine.capacity()))]
     (run,) = runner.measure(lambda name: Bench.open(home, name), arms, Plan(), Silent())
     return run
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.exchange import Exchange
 from penstock.client.client import Client
-from penstock.clusters import machine
-from penstock.clusters.base import Capacity, Observation, Phase
+from penstock.clusters.base import Observation, Phase
 from penstock.engine import validation
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
 from penstock.errors import NotFound
@@ -46,7 +45,7 @@ class RemoteEngine:
         return self._warnings
 
     def usual_size(self) -> ClusterSize:
-        return machine.default_size(Capacity(**self._client.get("/v1/self")["capacity"]))
+        return ClusterSize.from_json(self._client.get("/v1/self")["usual_size"])
 
     def detach(self, application_id: str) -> None:
         """It is nobody's here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from penstock.clusters.base import ClusterBackend
+from penstock.clusters.base import Capacity, ClusterBackend
 from penstock.clusters.local import LocalBackend
 from penstock.home import Home
 
@@ -22,6 +22,14 @@ def cluster_file(home: Home) -> Path | None:
 
 def own_file(home: Home) -> Path:
     return home.root / "cluster.yaml"
+
+
+def capacity(home: Home) -> Capacity:
+    """All that the clusters of this home may have: of this machine, or of its Kubernetes, which is asked now.
+
+    Raises what `backend_of` does, and `ClusterError` where the cluster does not say.
+    """
+    return backend_of(home).capacity()
 
 
 def backend_of(home: Home) -> ClusterBackend:

@@ -1,4 +1,7 @@
-"""What this machine has: the cores and the memory this process may use, containers' limits included."""
+"""What this machine has: the cores and the memory this process may use, containers' limits included.
+
+What clusters may have is for their backend to say (`choice.capacity`): they need not be on this machine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from pathlib import Path, PurePosixPath
 
 from penstock.clusters import pagecache
 from penstock.clusters.base import Capacity
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
 from penstock.home import Home
 
@@ -38,20 +40,6 @@ def require_room(wanted: pagecache.Chosen) -> None:
             why=f"this machine has {_memory() >> 20} MiB, and applications need at least half of it",
             fix=f"penstock cache size --memory {most >> 20}m",
         )
-
-
-def default_size(available: Capacity) -> ClusterSize:
-    """What an application gets that asked for nothing: all cores in one executor, a quarter of the memory as its heap
-    (at most 8 GiB), an eighth for the driver (at most 4 GiB); each at least 512 MiB."""
-    return ClusterSize(
-        driver=ProcessSize(1, _heap(available.memory_bytes // 8, at_most=4 << 30)),
-        executor=ProcessSize(max(available.cores, 1), _heap(available.memory_bytes // 4, at_most=8 << 30)),
-        executors=1,
-    )
-
-
-def _heap(wanted: int, *, at_most: int) -> int:
-    return min(max(wanted, 512 << 20), at_most) >> 20 << 20
 
 
 def _cores() -> int:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from penstock.catalog.database import OWN_LOGIN_FIX, RECORDS, SHARED_LOGIN, Database
 from penstock.client.connection import CA_FILE_VARIABLE
-from penstock.clusters import jvm, machine
+from penstock.clusters import choice, jvm
 from penstock.doctor import findings
 from penstock.engine import schema
 from penstock.engine.application import State
@@ -53,7 +53,7 @@ class Examination:
         """One by one, as they are found; what cannot be looked at is a failed row, never an exception."""
         yield _row("Java", self._java)
         yield _row("jars", self._jars)
-        yield _row("room", lambda: findings.room(machine.capacity(self._home)))
+        yield _row("room", lambda: findings.room(choice.capacity(self._home)))
         yield _row("disk", self._disk)
         yield _row("open files", lambda: findings.open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
         yield _row("secrets", self._secrets)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from penstock.clusters import machine
 from penstock.clusters.base import Capacity
 from penstock.engine import admission
 from penstock.errors import PenstockError
@@ -43,11 +42,13 @@ def skipped(why: str) -> Judgement:
 
 def room(capacity: Capacity) -> Judgement:
     """Whether an application that asks for nothing fits, and how many at once."""
-    usual = machine.default_size(capacity)
+    usual = admission.usual_size(capacity)
     wanted = admission.promised(usual)
     seen = f"{capacity.cores} cores, {admission.gibibytes(capacity.memory_bytes)} for applications"
-    if refusal := admission.refuse(usual, capacity):
+    if refusal := admission.too_large(usual, capacity):
         return Judgement(Outcome.FAILED, seen, f"cannot start an application of the usual size: {refusal.message}")
+    if waits := admission.waits_for(usual, capacity):
+        return Judgement(Outcome.LIMITED, seen, f"queues an application of the usual size: {waits.message}")
     at_once = min(
         capacity.memory_bytes // wanted.memory_bytes,
         int(capacity.cores * admission.CORES_PER_CORE) // wanted.cores,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from penstock.clusters.base import Bound, Capacity
+from penstock.clusters.base import Bound, Capacity, Node
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, Reason
 from penstock.profiles.scratch import MEMORY as SCRATCH_MEMORY
 from penstock.profiles.scratch import budget_bytes
@@ -21,6 +21,11 @@ CAPACITY = "capacity"
 """The code of a reason to wait that no other application's end removes."""
 
 MORE_NODES = "add nodes, or ask for less; for an autoscaler that adds them, declare capacity: in the cluster's file"
+
+_FREE_SHARE = 0.9
+"""Of a node: the system's own pods have the rest."""
+_UNKNOWN_NODE = Node(cores=4, memory_bytes=16 << 30)
+"""What is expected of the nodes of a cluster that has none yet, where nobody has declared their size."""
 
 _LEAST_OVERHEAD = 384 << 20
 _OVERHEAD_SHARE = 0.10
@@ -67,6 +72,35 @@ def room(
             told = f"it needs {bound.shown(more)} of {bound.name}, {bound.shown(max(free, 0))} are free"
             return Reason("quota_exceeded", told, bound.fix)
     return None
+
+
+def usual_size(capacity: Capacity) -> ClusterSize:
+    """The cluster of an application that asks for no size: all cores in one executor, a quarter of the memory as its
+    heap (at most 8 GiB), an eighth as the driver's (at most 4 GiB); each at least 512 MiB.
+
+    Where there are several machines, the executor has the cores and the memory of one: a pod that is larger than every
+    node waits for ever.
+    """
+    one = of_one_machine(capacity)
+    return ClusterSize(
+        driver=ProcessSize(1, usual_heap(one.memory_bytes // 8, at_most=4 << 30)),
+        executor=ProcessSize(max(one.cores, 1), usual_heap(one.memory_bytes // 4, at_most=8 << 30)),
+        executors=1,
+    )
+
+
+def of_one_machine(capacity: Capacity) -> Capacity:
+    """The part of it that a single process can have: all of it, or what the largest node leaves."""
+    node = capacity.node or (_UNKNOWN_NODE if capacity.elastic else None)
+    if node is None:
+        return capacity
+    cores, memory = int(node.cores * _FREE_SHARE), int(node.memory_bytes * _FREE_SHARE)
+    return replace(capacity, cores=min(capacity.cores, cores), memory_bytes=min(capacity.memory_bytes, memory))
+
+
+def usual_heap(wanted: int, *, at_most: int) -> int:
+    """That many bytes in whole MiB, at least 512 of them."""
+    return min(max(wanted, _LEAST_HEAP), at_most) >> 20 << 20
 
 
 def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:

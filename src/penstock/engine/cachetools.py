@@ -16,7 +16,7 @@ from penstock.catalog.metastore import Metastore
 from penstock.clusters import jvm, machine, pagecache, trust
 from penstock.clusters.plan import BUILT_IN
 from penstock.clusters.properties import as_properties
-from penstock.engine import settings
+from penstock.engine import admission, settings
 from penstock.engine.application import Application, ApplicationSpec
 from penstock.engine.engine import Engine
 from penstock.engine.lakeuse import LakeUse
@@ -52,7 +52,7 @@ def warm(
     require_s3(found, "The page cache")
     places = [place for target in targets for place in _places(home, target)]
     spec = ApplicationSpec(
-        application=BUILT_IN, name="cache", size=machine.default_size(machine.capacity(home)), lake=found.name
+        application=BUILT_IN, name="cache", size=admission.usual_size(machine.capacity(home)), lake=found.name
     )
     all_settings = {**pagecache.settings(machine.page_cache(home)), **settings.resolved(spec, found).values()}
     hadoop = {

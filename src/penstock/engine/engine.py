@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock import recovery
 from penstock.catalog.database import SHARED_LOGIN
-from penstock.clusters import jvm, machine
+from penstock.clusters import jvm
 from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase, WebInterface
 from penstock.engine import admission, sessionways, validation
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
@@ -152,7 +152,7 @@ class Engine(Outputs):
 
     def usual_size(self) -> ClusterSize:
         """Of an application of which nobody says how large it is."""
-        return machine.default_size(self.capacity())
+        return admission.usual_size(self.capacity())
 
     def detach(self, application_id: str) -> None:
         """Have a process of its own look after the application; it outlives this one."""

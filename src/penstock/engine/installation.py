@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from penstock.catalog.database import Database
 from penstock.clusters import archives, jvm, machine, pagecache
 from penstock.clusters.plan import BUILT_IN
+from penstock.engine import admission
 from penstock.engine.application import ApplicationSpec, State
 from penstock.engine.engine import Engine
 from penstock.engine.history import History
@@ -44,7 +45,7 @@ class Installation:
         if archives.made(self._home):
             return False
         lake = self.lake_up()
-        size = machine.default_size(machine.capacity())
+        size = admission.usual_size(machine.capacity(self._home))
         spec = ApplicationSpec(application=BUILT_IN, size=size, name="training", lake=lake.name)
         launch = self._prepared().launch("training", spec)
         archives.make(

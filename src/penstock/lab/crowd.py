@@ -1,4 +1,4 @@
-"""Several clusters at once on one machine: what each may be given, and how all of them start together.
+"""Several clusters at once: what each may be given, and how all of them start together.
 
 Memory is shared out, never promised twice. Cores are shared out by the kernel: a crowd is measured to see what that
 does to each of its members, so its cores are promised as often as it takes. No other application is given that right.
@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from penstock.clusters import machine
 from penstock.clusters.base import Capacity
 from penstock.engine import admission
 from penstock.engine.application import ClusterSize, ProcessSize
@@ -28,14 +27,15 @@ def share(capacity: Capacity, count: int) -> ClusterSize:
     """The size of each of `count` equal clusters: one executor, and of its part of the memory a third as its heap, a
     sixth as the driver's; what is left is for overheads, the lake and the system's cache of files.
 
-    Each heap has at least 512 MiB, so a crowd too large for the machine gets clusters that do not fit.
+    Each heap has at least 512 MiB, so a crowd too large for what there is gets clusters that do not fit.
     """
-    part = capacity.memory_bytes // count
+    part, one = capacity.memory_bytes // count, admission.of_one_machine(capacity)
     small = ProcessSize(1, _LEAST_HEAP)
-    executor_cores = max(1, capacity.cores // count)
+    executor_cores = max(1, min(capacity.cores // count, one.cores))
+    memory = min(part, one.memory_bytes)
     size = ClusterSize(
-        driver=ProcessSize(1, _heap(part // 6, _MOST_DRIVER_HEAP)),
-        executor=ProcessSize(executor_cores, _heap(part // 3, _MOST_EXECUTOR_HEAP)),
+        driver=ProcessSize(1, admission.usual_heap(memory // 6, at_most=_MOST_DRIVER_HEAP)),
+        executor=ProcessSize(executor_cores, admission.usual_heap(memory // 3, at_most=_MOST_EXECUTOR_HEAP)),
         executors=1,
     )
     fits = admission.promised(size).memory_bytes <= part
@@ -61,16 +61,16 @@ def require_room(
     if count * admission.promised(smallest).memory_bytes <= capacity.memory_bytes:
         fixes.append("--driver-memory 512m --executor-memory 512m")
     raise InvalidInput(
-        f"{count} clusters do not fit on this machine at once",
+        f"{count} clusters do not fit at once",
         why=f"each needs {admission.gibibytes(each)} with overheads, and {admission.gibibytes(capacity.memory_bytes)} "
         f"can be promised: {fit} fit",
-        fix=", or ".join(fixes) or "a larger machine",
+        fix=", or ".join(fixes) or "more machines, or larger ones",
     )
 
 
 def crowded(session: Session, count: int) -> Session:
     """The session for `count` clusters of its size that are to run at once, however few the cores."""
-    needed = count * admission.promised(session.size).cores / machine.capacity().cores
+    needed = count * admission.promised(session.size).cores / session.bench.engine.capacity().cores
     return replace(session, cores_per_core=max(admission.CORES_PER_CORE, needed))
 
 
@@ -105,7 +105,3 @@ def at_once(session: Session, work: Sequence[Work]) -> None:
             raise
     if failures:
         raise failures[0]
-
-
-def _heap(wanted: int, most: int) -> int:
-    return min(max(wanted, _LEAST_HEAP), most) >> 20 << 20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from penstock.clusters import machine
 from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec
 from penstock.errors import InvalidInput, MissingRequirement
@@ -50,7 +49,7 @@ def require_room(bench: Bench, arm: Arm) -> None:
     """
     settings = {**arm.suite.meaning, **arm.settings}
     profile = arm.profile or arm.suite.profile
-    arm.suite.check_size(arm.size, machine.capacity())
+    arm.suite.check_size(arm.size, bench.engine.capacity())
     arm.suite.check_lake(bench.lake)
     bench.engine.checked(ApplicationSpec(BUILT_IN, arm.size, arm.name, profile=profile, settings=settings))
     scratchdevice.require(bench, settings)

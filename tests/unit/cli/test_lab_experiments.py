@@ -13,6 +13,7 @@ from penstock import yamlfile
 from penstock.cli import main
 from penstock.cli.lab.workloads import CommandWorkloads
 from penstock.clusters import machine
+from penstock.engine import admission
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 from penstock.lab import fio, labfile
@@ -61,7 +62,7 @@ def test_what_the_example_shows_as_comments_is_right_too() -> None:
     blocks = re.findall(r"(?:^# (?:[a-z]\w*:|  ).*\n)+", example, flags=re.MULTILINE)
     assert len(blocks) == 4
     arms, each, choices, several = (re.sub("^# ", "", block, flags=re.MULTILINE) for block in blocks)
-    usual = machine.default_size(machine.capacity())
+    usual = admission.usual_size(machine.capacity())
     for text in (f"workload: tpcds\n{arms}", f"workload: tpcds\n{each}{choices}", several):
         assert labfile.experiments(yamlfile.parse(text, "example"), CommandWorkloads(), lambda _: usual)
 
@@ -69,7 +70,7 @@ def test_what_the_example_shows_as_comments_is_right_too() -> None:
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: str(file.name))
 def test_every_example_beside_the_sources_can_be_measured(file: Path) -> None:
     entry = yamlfile.read(file, fix="")
-    assert labfile.experiments(entry, CommandWorkloads(), lambda _: machine.default_size(machine.capacity()))
+    assert labfile.experiments(entry, CommandWorkloads(), lambda _: admission.usual_size(machine.capacity()))
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:

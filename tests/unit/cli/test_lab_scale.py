@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lab import app, scale
+from penstock.cli.lab import app, options, scale
 from penstock.cli.lab.scale import cluster_sizes
-from penstock.clusters import machine
+from penstock.clusters import choice
 from penstock.clusters.base import Capacity
+from penstock.engine import admission
 from penstock.errors import ClusterError, InvalidInput
+from penstock.home import Home
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Description, Run
 
@@ -23,11 +25,16 @@ GIB = 1 << 30
 
 @pytest.fixture(autouse=True)
 def sixteen_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "capacity", lambda: Capacity(cores=16, memory_bytes=64 * GIB))
+    monkeypatch.setattr(choice, "capacity", lambda _: Capacity(cores=16, memory_bytes=64 * GIB))
 
 
 def sizes(cores: str, executor_cores: int | None = None, memory: str | None = None) -> list[tuple[int, int]]:
     return [(size.executors, size.executor.cores) for size in cluster_sizes(cores, executor_cores, memory, None)]
+
+
+def test_a_cluster_that_nobody_sized_fits_where_clusters_are_which_need_not_be_this_machine() -> None:
+    assert options.cluster_size() == admission.usual_size(choice.capacity(Home.default()))
+    assert options.cluster_size().executor.cores == 16
 
 
 def test_executors_are_as_large_as_divides_every_size() -> None:

@@ -32,6 +32,12 @@ def test_a_machine_too_small_for_the_usual_application_is_said_to_be() -> None:
     assert findings.room(Capacity(cores=1, memory_bytes=GIB // 2)).outcome is Outcome.FAILED
 
 
+def test_a_cluster_that_waits_for_its_first_node_is_no_failure() -> None:
+    found = findings.room(Capacity(cores=0, memory_bytes=0, elastic=True))
+    assert found.outcome is Outcome.LIMITED
+    assert "waits for nodes" in found.consequence
+
+
 @pytest.mark.parametrize(
     ("free", "outcome"), [(GIB, Outcome.FAILED), (5 * GIB, Outcome.LIMITED), (50 * GIB, Outcome.OK)]
 )

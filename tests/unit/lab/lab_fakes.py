@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from penstock.clusters.base import Capacity
 from penstock.engine.application import Application, ApplicationSpec, State
 from penstock.errors import NotFound
 from penstock.lake.base import ObjectInfo, ObjectStore
@@ -61,6 +62,9 @@ class PretendingEngine:
         self.cores_per_core: dict[str, float] = {}
         self.strays: list[Application] = []
         self._turn = threading.Lock()
+
+    def capacity(self) -> Capacity:
+        return Capacity(2, 16 << 30)
 
     def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
         return spec

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters.base import Capacity
 from penstock.engine.application import State
 from penstock.errors import InvalidInput
 from penstock.lab import analysis
@@ -24,8 +23,6 @@ GIB = 1 << 30
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("penstock.clusters.machine.capacity", lambda: Capacity(2, 16 * GIB))
-
     def only_sales(suite: Enrichment, session: Session) -> None:
         suite.sales.ensure(session)
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.base import Capacity
+from penstock.clusters.base import Capacity, Node
 from penstock.engine import admission
 from penstock.engine.application import State
 from penstock.errors import InvalidInput
@@ -28,13 +28,17 @@ GIB = 1 << 30
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("penstock.clusters.machine.capacity", lambda: Capacity(2, 16 * GIB))
     return World(tmp_path, monkeypatch)
 
 
 def is_user(name: str, *numbers: int) -> bool:
     """Of the three at once."""
     return any(f"3 users: user {number}," in name for number in numbers)
+
+
+def test_no_cluster_of_a_crowd_has_an_executor_larger_than_a_node() -> None:
+    pods = Capacity(64, 512 * GIB, node=Node(4, 16 * GIB), elastic=True)
+    assert crowd.share(pods, 2).executor.cores == 3
 
 
 some_queries = st.lists(st.sampled_from(queries.ALL), min_size=5, unique=True)

@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.lab import app
-from penstock.clusters.base import Capacity
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.errors import InvalidInput
 from penstock.home import Home
@@ -163,10 +162,7 @@ def test_a_failed_sort_is_a_failed_repetition(world: World) -> None:
     assert world.mains() == ["Generate", "Sort"]
 
 
-def test_concurrent_sorts_really_run_at_once_and_each_output_is_validated(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.clusters.machine.capacity", lambda: Capacity(2, 16 << 30))
+def test_concurrent_sorts_really_run_at_once_and_each_output_is_validated(world: World) -> None:
     world.sorting = threading.Barrier(3)
     run = world.measure(replace(SMALL, concurrent=3))
     assert run.outcome == "ok"

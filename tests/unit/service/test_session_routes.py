@@ -40,6 +40,11 @@ def test_a_session_is_queued_as_an_application_of_its_instance(stage: Stage) -> 
     assert stage.client(Scope.READ).get(f"/v1/applications/{session_id}").status_code == 200
 
 
+def test_a_session_that_asks_for_no_size_gets_what_an_application_would(stage: Stage) -> None:
+    """Its cluster may be pods: the service's own machine says nothing about it."""
+    assert stage.engine.get(started(stage)).spec.size == stage.engine.usual_size()
+
+
 def test_the_token_is_told_to_who_may_run_code_there_and_to_nobody_else(stage: Stage) -> None:
     session_id = started(stage)
     listens(stage, session_id)

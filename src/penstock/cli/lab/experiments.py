@@ -17,6 +17,7 @@ from penstock.cli.lab import measuring
 from penstock.cli.lab.app import app
 from penstock.cli.lab.show import end_as, show
 from penstock.errors import InvalidInput
+from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.lab.experiment import Arm, Experiment
@@ -61,10 +62,10 @@ def resume_command(
 def _read(file: Path) -> list[Experiment]:
     from penstock import yamlfile
     from penstock.cli.lab.workloads import CommandWorkloads
-    from penstock.clusters import machine
+    from penstock.clusters import choice
     from penstock.lab import labfile
 
-    capacity = machine.capacity()
+    capacity = choice.capacity(Home.default())
     return labfile.experiments(
         yamlfile.read(file, fix=_SEE_EXAMPLE), CommandWorkloads(), lambda suite: suite.default_size(capacity)
     )

@@ -12,6 +12,7 @@ from penstock.cli.lab.app import app
 from penstock.cli.lab.measuring import plan, run_arms
 from penstock.cli.lab.show import end_as, show
 from penstock.cli.lab.suites import described_by_files
+from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.lab.suites.gateways import Gateways
@@ -44,12 +45,12 @@ def gateways_command(
     The gateways are the lab's own, before the lake's first endpoint. Exit code 9 when a byte read is wrong or a task
     failed.
     """
-    from penstock.clusters import machine
+    from penstock.clusters import choice
     from penstock.lab.experiment import Arm
 
     def arm(name: str, gateways: int, *, kill: bool = False) -> Arm:
         suite = _suite(gateways=gateways, rate=rate, clients=clients, file_size=file_size, files=files, kill=kill)
-        default = suite.default_size(machine.capacity())
+        default = suite.default_size(choice.capacity(Home.default()))
         size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
         return Arm(name, suite, size, lake, profile, options.spark_settings(conf))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from penstock.errors import InvalidInput
+from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.engine.application import ClusterSize
@@ -56,11 +57,12 @@ def cluster_size(
     *,
     default: ClusterSize | None = None,
 ) -> ClusterSize:
-    """What was asked for; the rest as `default` has it, or as any application gets it on this machine."""
-    from penstock.clusters import machine
+    """What was asked for; the rest as `default` has it, or as any application gets it."""
+    from penstock.clusters import choice
+    from penstock.engine import admission
     from penstock.engine.application import ClusterSize, ProcessSize
 
-    default = default or machine.default_size(machine.capacity())
+    default = default or admission.usual_size(choice.capacity(Home.default()))
     driver, executor = default.driver.memory_bytes, default.executor.memory_bytes
     return ClusterSize(
         driver=ProcessSize(

@@ -14,6 +14,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.measuring import plan, run_arms
 from penstock.cli.lab.show import end_as, show_and_save
 from penstock.errors import InvalidInput
+from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.engine.application import ClusterSize
@@ -90,7 +91,7 @@ def cluster_sizes(
     cores: str, executor_cores: int | None, executor_memory: str | None, driver_memory: str | None
 ) -> list[ClusterSize]:
     """Smallest first. Raises `InvalidInput`, or `ClusterError` where the largest could never start here."""
-    from penstock.clusters import machine
+    from penstock.clusters import choice
     from penstock.engine import admission
     from penstock.engine.application import ProcessSize
     from penstock.errors import ClusterError
@@ -98,8 +99,8 @@ def cluster_sizes(
 
     wanted = _sizes(cores)
     each = executor_cores or _executor_cores(wanted)
-    capacity = machine.capacity()
-    default = machine.default_size(capacity)
+    capacity = choice.capacity(Home.default())
+    default = admission.usual_size(capacity)
     heap = max(512 << 20, default.executor.memory_bytes * each // default.executor.cores)
     if executor_memory:
         heap = options.size_bytes(executor_memory, "--executor-memory")
@@ -112,7 +113,7 @@ def cluster_sizes(
         raise InvalidInput(
             f"--cores {cores} cannot be had", why=str(error), fix="choose multiples, or another --executor-cores"
         ) from error
-    if too_large := admission.refuse(sizes[-1], capacity):
+    if too_large := admission.too_large(sizes[-1], capacity):
         raise ClusterError(
             f"A cluster of {wanted[-1]} executor cores does not fit here",
             why=too_large.message,

@@ -14,6 +14,7 @@ from penstock.cli.lab import options, scale
 from penstock.cli.lab.app import app
 from penstock.cli.lab.measuring import plan, run_arms
 from penstock.cli.lab.show import end_as, show
+from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.lab.suites.base import Suite
@@ -106,11 +107,11 @@ def _measure_and_show(
     executor_cores: options.ExecutorCores = None,
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
-    from penstock.clusters import machine
+    from penstock.clusters import choice
     from penstock.lab import launcher, roundtrip
     from penstock.lab.experiment import Arm
 
-    default = suite.default_size(machine.capacity())
+    default = suite.default_size(choice.capacity(Home.default()))
     size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
     own = roundtrip.added(options.spark_settings(conf), round_trip)
     ours = Arm("Penstock", suite, size, lake, profile, own)

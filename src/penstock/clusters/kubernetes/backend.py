@@ -88,11 +88,19 @@ class KubernetesBackend(ClusterBackend):
         with self._asking:
             if self._capacity is None or time.monotonic() - self._capacity[1] > _CAPACITY_SECONDS:
                 declared = room.declared(self._target)
-                has = declared or room.today(room.nodes(self.api), self._target)
+                has = self._with_node(declared) if declared else room.today(room.nodes(self.api), self._target)
                 found = quotas.of_namespace(self.api, self._target.namespace)
                 now = replace(quotas.within(has, found, self._target), elastic=True, most=declared)
                 self._capacity = now, time.monotonic()
             return self._capacity[0]
+
+    def _with_node(self, declared: Capacity) -> Capacity:
+        """With today's largest node where nobody has declared one; it need not be visible."""
+        if declared.node is not None:
+            return declared
+        with contextlib.suppress(ClusterError):
+            return replace(declared, node=room.today(room.nodes(self.api), self._target).node)
+        return declared
 
     def check(self, spec: ApplicationSpec) -> None:
         """That a pod can be made there holds for a while once it was seen: seeing it takes some forty requests."""

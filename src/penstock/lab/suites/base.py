@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.clusters import machine
 from penstock.clusters.base import Capacity
+from penstock.engine import admission
 from penstock.engine.application import ClusterSize
 from penstock.lake.base import Lake
 
@@ -50,7 +50,7 @@ class Suite(ABC):
 
     def default_size(self, capacity: Capacity) -> ClusterSize:
         """The cluster of each of its applications where the user asked for none."""
-        return machine.default_size(capacity)
+        return admission.usual_size(capacity)
 
     def check_size(self, size: ClusterSize, capacity: Capacity) -> None:  # noqa: ARG002 - one cluster the engine checks
         """Raise `InvalidInput` where clusters of that size cannot do it on what there is. Nothing was started yet."""

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from fastapi import Header, Request
 
-from penstock.clusters import machine
 from penstock.engine.application import Application
 from penstock.engine.instances import Instance
 from penstock.errors import InvalidInput, NotFound
@@ -65,7 +64,7 @@ def submit(service: Service, caller: Caller, instance_name: str, asked: Asked, k
     home = lake_of(service, has.home.lake if has.home else None)
     around = Surroundings(
         instance=instance_name,
-        usual=machine.default_size(service.engine.capacity()),
+        usual=service.engine.usual_size(),
         home=home,
         # No keys of another submission open a store for this one.
         lakes=[*Lakes(service.home).shared(), *([home] if home.scope else [])],

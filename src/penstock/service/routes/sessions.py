@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from penstock.clusters import machine
 from penstock.engine.sessions import Session, Sessions
 from penstock.errors import NotFound
 from penstock.service import shownplaces
@@ -24,7 +23,7 @@ def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: R
 
     It has an address once it listens; `GET …/{id}/address` has the token.
     """
-    wanted = body.wanted(machine.default_size(machine.capacity(service.home)))
+    wanted = body.wanted(service.engine.usual_size())
     accepted = submit(service, caller, wanted.specification())
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
     return _shown(service, Sessions(service.engine).get(accepted.id))

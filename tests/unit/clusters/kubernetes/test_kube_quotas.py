@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters import machine
 from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes import cluster, explanation, manifest, plan, quotas
 from penstock.clusters.kubernetes.backend import KubernetesBackend
@@ -86,10 +85,10 @@ def test_who_waits_for_a_quota_is_told_its_name_and_figures() -> None:
 
 def test_the_usual_size_fits_a_quota_that_has_room_for_any() -> None:
     least = quotas.within(NODES, [quota({"limits.cpu": "2.9", "pods": "9"})], TARGET)
-    assert admission.refuse(machine.default_size(least), least) is not None
+    assert admission.refuse(admission.usual_size(least), least) is not None
     for cores in ("3", "3.5", "4", "7", "8", "9.9"):
         has = quotas.within(NODES, [quota({"limits.cpu": cores, "requests.memory": "8Gi"})], TARGET)
-        assert admission.refuse(machine.default_size(has), has) is None
+        assert admission.refuse(admission.usual_size(has), has) is None
 
 
 def test_cores_are_counted_as_pods_ask_for_them() -> None:
@@ -171,7 +170,7 @@ def test_without_a_declared_maximum_no_application_is_refused_for_todays_nodes(
     waits = admission.waits_for(SIZE, backend.capacity())
     assert waits is not None
     assert "no node takes pods" in waits.message
-    assert machine.default_size(backend.capacity()).executor.cores == 1, "what asks for no size can wait, too"
+    assert admission.usual_size(backend.capacity()).executor.cores == 1, "what asks for no size can wait, too"
 
 
 def test_a_declared_maximum_is_promised_before_the_nodes_are_there(
@@ -185,6 +184,24 @@ def test_a_declared_maximum_is_promised_before_the_nodes_are_there(
     assert admission.room(SIZE, [], has) is None
     assert admission.too_large(SIZE, has) is None
     assert admission.too_large(replace(SIZE, executor=ProcessSize(8, GIB)), has) is not None
+
+
+def test_the_usual_size_fits_a_node_also_where_only_a_total_is_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor of all 64 cores would wait for its node for ever."""
+    target = replace(TARGET, capacity=Capacity(32, 256 * GIB))
+    backend, kubernetes = KubernetesBackend(Home(tmp_path), target), FakeKubernetes()
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    assert admission.usual_size(backend.capacity()).executor.cores == 3, "no node yet: a small one is expected"
+    kubernetes.objects["/api/v1/nodes/n"] = {
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"cpu": "7910m", "memory": "30Gi"}},
+    }
+    backend = KubernetesBackend(Home(tmp_path), target)
+    monkeypatch.setattr(backend, "_opened", kubernetes)
+    assert admission.usual_size(backend.capacity()).executor.cores == 7
+    assert backend.capacity().cores == 32, "the total is as declared"
 
 
 def test_a_running_application_whose_executors_a_quota_refuses_says_so(

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes.quantities import quantity
@@ -119,3 +121,22 @@ def test_too_large_is_what_the_declared_maximum_cannot_hold() -> None:
     waits = admission.waits_for(replace(fits, executor=ProcessSize(1, GIB), executors=100), undeclared)
     assert waits is not None
     assert waits.message == "it waits for nodes with 101 cores and 138.9 GiB in all; today's have 2 and 4.0 GiB"
+
+
+@given(
+    st.lists(st.tuples(st.integers(500, 64_000), st.integers(1 << 10, 256 << 10)), min_size=1, max_size=6),
+    st.sampled_from([1.0, 0.5]),
+)
+def test_the_usual_size_waits_for_no_larger_node_where_the_least_cluster_does_not(
+    nodes: list[tuple[int, int]], cpu_request: float
+) -> None:
+    target = replace(TARGET, cpu_request=cpu_request)
+    now = replace(today([node(f"{cpu}m", f"{memory}Mi") for cpu, memory in nodes], target), elastic=True)
+    least = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
+    if admission.waits_for(least, now) is None:
+        assert admission.waits_for(admission.usual_size(now), now) is None
+
+
+def test_the_usual_executor_has_the_cores_of_one_node_and_leaves_some_to_the_systems_pods() -> None:
+    now = replace(today([node("7910m", "30Gi")] * 10, TARGET), elastic=True)
+    assert admission.usual_size(now).executor == ProcessSize(7, int(27 * GIB / 4) >> 20 << 20)
