@@ -86,6 +86,13 @@ def test_none_is_lost_or_doubled_or_overtaken_while_the_engine_is_killed(home: H
     assert (result["broken"], result["kills"]) == ([], 2)
 
 
+def test_the_overhead_that_a_user_asks_for_is_what_the_queue_promises(home: Home, engine: PretendingEngine) -> None:
+    asked = specification(home, 1, settings={"spark.executor.memoryOverhead": "2g"})
+    recorded = engine.get(engine.enqueue(asked).id).spec
+    assert recorded.size.executor_bytes == SIZE.executor.memory_bytes + (2 << 30)
+    assert recorded.size.driver_overhead == SIZE.driver_overhead
+
+
 def test_what_waits_for_a_dispatcher_is_left_to_it_and_needs_no_process(home: Home, engine: PretendingEngine) -> None:
     application = engine.enqueue(specification(home, 1))
     assert list(engine.unsupervised()) == []

@@ -41,7 +41,8 @@ image: registry.example/penstock:1  # penstock image build makes one; push it wh
 # affinity: {}
 # priority_class: batch
 # cpu_request: 1.0                  # how much of each core is kept for a pod; the limit are whole cores
-# overhead: 0.10                    # of the heap, for what a JVM needs beside it; at least 384 MiB
+# overhead: 0.10                    # of the heap, for what a process needs beside it; left out: as Spark has it, 0.10,
+#                                   # and 0.40 for Python; at least 384 MiB; spark.*.memoryOverhead of users wins
 # scratch: {medium: disk, size: 20Gi}             # shuffle and spill of each pod: emptyDir; medium: memory counts
 #                                                 # as the pod's memory; path: /mnt/nvme is a directory of the nodes
 # page_cache:                                     # directories of the nodes that outlive pods (hostPath)

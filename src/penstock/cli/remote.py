@@ -36,7 +36,7 @@ class RemoteEngine:
         if spec.application.lower().endswith(".jar") and not spec.main_class and Path(spec.application).is_file():
             # What the manifest says is seen here; the service gets the jar as an address.
             spec = validation.checked(spec)
-        body = {name: value for name, value in spec.to_json().items() if name != "idempotency_key"}
+        body = {name: value for name, value in spec.asked_json().items() if name != "idempotency_key"}
         accepted, self._warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
         return accepted
 

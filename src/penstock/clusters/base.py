@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock.engine.application import ApplicationSpec, ClusterSize, Reason
 from penstock.lake.base import Lake
+from penstock.profiles import overhead
 
 Handle = Mapping[str, Any]
 
@@ -135,6 +136,10 @@ class ClusterBackend(abc.ABC):
 
     @abc.abstractmethod
     def capacity(self) -> Capacity: ...
+
+    def overhead_factor(self, spec: ApplicationSpec) -> float:  # noqa: ARG002 - pods tell Python from Java
+        """The part of each heap that its process needs beside it, where the user's settings name none."""
+        return overhead.FACTOR
 
     def check(self, spec: ApplicationSpec) -> None:  # noqa: B027 - a backend may know of nothing
         """Raise `PenstockError` where it is known already that no cluster could be had for it."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from penstock.clusters.base import Bound, Capacity, Node
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, Reason
+from penstock.profiles import overhead
 from penstock.profiles.scratch import MEMORY as SCRATCH_MEMORY
 from penstock.profiles.scratch import budget_bytes
 
@@ -27,26 +28,17 @@ _FREE_SHARE = 0.9
 _UNKNOWN_NODE = Node(cores=4, memory_bytes=16 << 30)
 """What is expected of the nodes of a cluster that has none yet, where nobody has declared their size."""
 
-_LEAST_OVERHEAD = 384 << 20
-_OVERHEAD_SHARE = 0.10
 _LEAST_HEAP = 512 << 20
 _STEP = 64 << 20
 _ROUNDING = 1e-6
 """Of sums of parts of cores."""
 
 
-def promised_memory(process: ProcessSize) -> int:
-    """Heap and what a JVM needs beside it (Spark's own rule: 10 %, at least 384 MiB), in bytes."""
-    return process.memory_bytes + max(_LEAST_OVERHEAD, int(process.memory_bytes * _OVERHEAD_SHARE))
-
-
 def promised(size: ClusterSize) -> Capacity:
     return Capacity(
         cores=size.driver.cores + size.executor_cores,
         # Files in memory are as much memory as heaps are.
-        memory_bytes=promised_memory(size.driver)
-        + size.executors * promised_memory(size.executor)
-        + size.scratch_memory_bytes,
+        memory_bytes=size.driver_bytes + size.executors * size.executor_bytes + size.scratch_memory_bytes,
     )
 
 
@@ -129,7 +121,10 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
         )
     smaller = _largest(size, capacity, cores)
     if smaller is None:
-        return Reason("too_large", problem, "; ".join(dict.fromkeys(bound.fix for bound in capacity.bounds)))
+        fixes = [*dict.fromkeys(bound.fix for bound in capacity.bounds)] or [
+            f"ask for less {' and '.join(overhead.FIXED)}"
+        ]
+        return Reason("too_large", problem, "; ".join(fixes))
     return Reason("too_large", problem, f"ask for less: {_options(size, smaller)}")
 
 
@@ -179,14 +174,16 @@ def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> ClusterSize |
         return in_part if _fits(in_part, capacity) else on_disk
     driver_cores = min(size.driver.cores, max(1, cores - 1))
     executor_cores = min(size.executor.cores, max(1, cores - driver_cores))
-    driver_memory = min(size.driver.memory_bytes, max(_heap(capacity.memory_bytes // 4), _LEAST_HEAP))
-    left = capacity.memory_bytes - promised_memory(ProcessSize(driver_cores, driver_memory))
-    by_memory = left // promised_memory(ProcessSize(executor_cores, _LEAST_HEAP))
-    executors = max(1, min(size.executors, (cores - driver_cores) // executor_cores, by_memory))
-    executor_memory = min(size.executor.memory_bytes, max(_heap(left // executors), _LEAST_HEAP))
-    smaller = ClusterSize(
-        ProcessSize(driver_cores, driver_memory), ProcessSize(executor_cores, executor_memory), executors
-    )
+    driver_heap = max(size.driver_overhead.largest_heap(capacity.memory_bytes // 4), _LEAST_HEAP)
+    driver = ProcessSize(driver_cores, min(size.driver.memory_bytes, driver_heap))
+    least = replace(on_disk, driver=driver, executor=ProcessSize(executor_cores, _LEAST_HEAP))
+    left = capacity.memory_bytes - least.driver_bytes
+    executors = max(1, min(size.executors, (cores - driver_cores) // executor_cores, left // least.executor_bytes))
+    executor_heap = max(size.executor_overhead.largest_heap(left // executors), _LEAST_HEAP)
+    executor = ProcessSize(executor_cores, min(size.executor.memory_bytes, executor_heap))
+    smaller = replace(least, executor=executor, executors=executors)
+    if promised(smaller).memory_bytes > capacity.memory_bytes:
+        return None
     return _within(capacity.bounds, smaller)
 
 
@@ -227,26 +224,25 @@ def _options(size: ClusterSize, smaller: ClusterSize) -> str:
     return " ".join([cluster, *scratch])
 
 
-def _heap(promise: int) -> int:
-    """The largest heap, in whole MiB, that a promise of so many bytes allows."""
-    heap = min(promise - _LEAST_OVERHEAD, int(promise / (1 + _OVERHEAD_SHARE)))
-    return max(heap >> 20, 1) << 20
-
-
 def gibibytes(count: float) -> str:
     return f"{count / (1 << 30):.1f} GiB"
 
 
-def with_scratch(spec: ApplicationSpec) -> ApplicationSpec:
-    """The size with the memory that profile and user give to scratch: it is promised as the heaps are."""
-    scratch = _scratch_bytes(spec.profile, spec.size, tuple(spec.settings.items()))
-    return replace(spec, size=replace(spec.size, scratch_memory_bytes=scratch))
+def with_all_memory(spec: ApplicationSpec, overhead_factor: float) -> ApplicationSpec:
+    """The size with the memory that profile and user give to scratch and to processes beside their heaps: it is
+    promised as the heaps are. `overhead_factor`: `ClusterBackend.overhead_factor`."""
+    settings = tuple(spec.settings.items())
+    return replace(spec, size=_all_memory(spec.profile, spec.size, settings, overhead_factor, spec.is_python))
 
 
 @lru_cache(maxsize=64)
-def _scratch_bytes(profile: str, size: ClusterSize, settings: tuple[tuple[str, str], ...]) -> int:
+def _all_memory(
+    profile: str, size: ClusterSize, settings: tuple[tuple[str, str], ...], overhead_factor: float, python: bool
+) -> ClusterSize:
     # Remembered: whoever submits a thousand submits the same a thousand times.
     from penstock.profiles.catalogue import layers_of
     from penstock.profiles.layers import resolve
 
-    return budget_bytes(resolve(layers_of(profile), size, dict(settings)).values())
+    final = resolve(layers_of(profile), size, dict(settings)).values()
+    with_overheads = overhead.with_overheads(size, final, factor=overhead_factor, python=python)
+    return replace(with_overheads, scratch_memory_bytes=budget_bytes(final))

@@ -43,12 +43,52 @@ class ProcessSize:
 
 
 @dataclass(frozen=True)
+class Overhead:
+    """The memory that a process needs beside its heap, by Spark's rule (`ResourceProfile.calculateOverHeadMemory`)."""
+
+    factor: float = 0.10
+    """Of the heap."""
+    least_bytes: int = 384 << 20
+    fixed_bytes: int | None = None
+    """In place of factor and least, where somebody has said it."""
+    more_bytes: int = 0
+    """On top in any case: off-heap memory, Python's own."""
+
+    def of(self, heap_bytes: int) -> int:
+        """In bytes. The share of the heap is in whole MiB, as Spark counts it."""
+        share = max(int(self.factor * (heap_bytes >> 20)) << 20, self.least_bytes)
+        return (share if self.fixed_bytes is None else self.fixed_bytes) + self.more_bytes
+
+    def largest_heap(self, room_bytes: int) -> int:
+        """The largest heap, in bytes of whole MiB, that fits with its overhead into `room_bytes`; at least 1 MiB."""
+        room = room_bytes - self.more_bytes
+        if self.fixed_bytes is not None:
+            heap = room - self.fixed_bytes
+        else:
+            heap = min(room - self.least_bytes, int(room / (1 + self.factor)))
+        return max(heap >> 20, 1) << 20
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Overhead:
+        """The inverse of `dataclasses.asdict`; unknown fields of a newer release are ignored."""
+        known = {f.name for f in fields(Overhead)}
+        return Overhead(**{name: item for name, item in value.items() if name in known})
+
+
+_USUAL_OVERHEAD = Overhead()
+
+
+@dataclass(frozen=True)
 class ClusterSize:
+    """`scratch_memory_bytes` and the overheads follow from profile and settings: a submission's check fills them in."""
+
     driver: ProcessSize
     executor: ProcessSize
     executors: int
     scratch_memory_bytes: int = 0
     """What shuffle and spill of all executors together may take in memory (`profiles/scratch.py`)."""
+    driver_overhead: Overhead = _USUAL_OVERHEAD
+    executor_overhead: Overhead = _USUAL_OVERHEAD
 
     @property
     def executor_cores(self) -> int:
@@ -60,14 +100,26 @@ class ClusterSize:
         """Its share, in bytes."""
         return self.scratch_memory_bytes // self.executors
 
+    @property
+    def driver_bytes(self) -> int:
+        """Of memory, heap and overhead."""
+        return self.driver.memory_bytes + self.driver_overhead.of(self.driver.memory_bytes)
+
+    @property
+    def executor_bytes(self) -> int:
+        """Of memory, heap and overhead of each, without its share of scratch."""
+        return self.executor.memory_bytes + self.executor_overhead.of(self.executor.memory_bytes)
+
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ClusterSize:
-        """The inverse of `dataclasses.asdict`."""
+        """The inverse of `dataclasses.asdict`; also of one of an earlier release."""
         return ClusterSize(
             ProcessSize(**value["driver"]),
             ProcessSize(**value["executor"]),
             value["executors"],
             value.get("scratch_memory_bytes", 0),
+            Overhead.from_json(value.get("driver_overhead") or {}),
+            Overhead.from_json(value.get("executor_overhead") or {}),
         )
 
 
@@ -104,6 +156,10 @@ class ApplicationSpec:
     retries: int = 0
     webhooks: tuple[str, ...] = ()
 
+    @property
+    def is_python(self) -> bool:
+        return self.application.lower().endswith(".py")
+
     def with_paths(self, changed: Callable[[str], str]) -> ApplicationSpec:
         """The same with each of its paths and addresses as `changed` has it."""
         return replace(
@@ -124,9 +180,15 @@ class ApplicationSpec:
             "environment": dict(self.environment),
         }
 
+    def asked_json(self) -> dict[str, Any]:
+        """As `to_json`, without the overheads, which a submission's check computes; as earlier releases write it."""
+        size = asdict(self.size)
+        del size["driver_overhead"], size["executor_overhead"]
+        return {**self.to_json(), "size": size}
+
     def fingerprint(self) -> str:
         """The same for two submissions that ask for the same."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.asked_json(), sort_keys=True).encode()).hexdigest()
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ApplicationSpec:

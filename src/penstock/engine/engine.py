@@ -92,7 +92,7 @@ class Engine(Outputs):
         """The same with what follows filled in; raises what `submit` would, and starts and records nothing."""
         spec = validation.checked(spec)
         refuse(self._problems(spec))
-        spec = admission.with_scratch(spec)
+        spec = admission.with_all_memory(spec, self._backend.overhead_factor(spec))
         jvm.find_java()
         if too_large := admission.too_large(spec.size, self._backend.capacity()):
             raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)

@@ -41,17 +41,14 @@ def checked(spec: ApplicationSpec) -> ApplicationSpec:
             _require_file(path, option)
     if spec.application == BUILT_IN:
         return spec
-    kind = spec.application.rpartition(".")[2].lower()
-    if kind not in ("py", "jar"):
+    if not spec.is_python and not spec.application.lower().endswith(".jar"):
         raise InvalidInput(
             f"“{spec.application}” cannot be run",
             why="an application is a Python file (.py) or a jar (.jar)",
             fix="give the path of one, on this machine or in the lake (s3a://BUCKET/…)",
         )
     _require_file(spec.application, "the application")
-    if kind == "py":
-        return _checked_python(spec)
-    return _checked_jar(spec)
+    return _checked_python(spec) if spec.is_python else _checked_jar(spec)
 
 
 def _with_absolute_paths(spec: ApplicationSpec) -> ApplicationSpec:

@@ -169,9 +169,8 @@ def one_process(size: ClusterSize) -> str:
 
 def separate_executors(size: ClusterSize) -> str:
     """The master of Spark's own cluster on one machine, with executors in processes of their own."""
-    # The overhead that Spark asks of a worker on top of an executor's heap.
-    memory = size.executor.memory_bytes // MIB + max(384, size.executor.memory_bytes // MIB // 10)
-    return f"local-cluster[{size.executors},{size.executor.cores},{memory}]"
+    # Spark asks a worker for the overhead on top of an executor's heap.
+    return f"local-cluster[{size.executors},{size.executor.cores},{size.executor_bytes // MIB}]"
 
 
 def _ours(jar: Path) -> bool:

@@ -6,11 +6,12 @@ finding say which settings it is about.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput
-from penstock.profiles import cache, javaoptions, values
+from penstock.profiles import cache, javaoptions, overhead, values
 from penstock.profiles.problems import Problem, error, warning
 from penstock.profiles.store import S3A
 
@@ -64,6 +65,14 @@ def _memory(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
             why="records, upload buffers and Spark's own tables live there; the usual end is an OutOfMemoryError",
             fix="give the executors more memory with --executor-memory, and keep 0.8",
         )
+    for key in overhead.FACTORS:
+        factor = values.number(settings.get(key, "1"))
+        if factor is not None and not 0 < factor < math.inf:
+            yield error(key, problem=f"{key}={settings[key]} is no part of a heap", fix=f"--conf {key}=0.4")
+    for key in (*overhead.FIXED, *overhead.LEAST):
+        size = values.size_in_bytes(settings.get(key, "0"), unit="m")
+        if size is not None and size < 0:
+            yield error(key, problem=f"{key}={settings[key]} is below zero", fix=f"--conf {key}=1g")
     off_heap = values.size_in_bytes(settings.get("spark.memory.offHeap.size", "0"))
     if _on(settings, "spark.memory.offHeap.enabled") and not off_heap:
         yield error(

@@ -77,7 +77,7 @@ _KUBERNETES_FIXES = (
     ),
     (r"(driver|executor)\.podTemplate|(.*\.)?(volumes|label|annotation|node\.selector)\.", _CLUSTER_FILE),
     (r"(executor\.)?(request|limit)\.cores", "use --executor-cores"),
-    (r"memoryOverheadFactor", "use --executor-memory; overhead: in the cluster's file is the administrator's"),
+    (r"memoryOverheadFactor", "use spark.driver.memoryOverheadFactor and spark.executor.memoryOverheadFactor"),
     (r"namespace|(driver\.|executor\.)?container\.image|authenticate\.", "leave it out: the cluster's file names it"),
 )
 

@@ -76,6 +76,9 @@ class SizeBody(_Body):
         default=None, description="Only shown: it follows from profile and settings, and is ignored here.", exclude=True
     )
 
+    driver_overhead: dict[str, Any] | None = Field(default=None, description="Only shown, likewise.", exclude=True)
+    executor_overhead: dict[str, Any] | None = Field(default=None, description="Only shown, likewise.", exclude=True)
+
     def over(self, usual: ClusterSize) -> ClusterSize:
         return ClusterSize(
             self.driver.over(usual.driver),

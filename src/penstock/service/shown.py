@@ -24,11 +24,22 @@ class ProcessSize(BaseModel):
     memory_bytes: int = Field(description="Heap, without the overhead.")
 
 
+class Overhead(BaseModel):
+    """The memory of a process beside its heap: `fixed_bytes`, else `factor` of the heap but at least `least_bytes`."""
+
+    factor: float
+    least_bytes: int
+    fixed_bytes: int | None
+    more_bytes: int = Field(description="On top in any case: off-heap memory, and that of Python.")
+
+
 class ClusterSize(BaseModel):
     driver: ProcessSize
     executor: ProcessSize
     executors: int
     scratch_memory_bytes: int = Field(description="What shuffle and spill may take in memory.")
+    driver_overhead: Overhead
+    executor_overhead: Overhead
 
 
 class Specification(BaseModel):

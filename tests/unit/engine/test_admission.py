@@ -10,15 +10,22 @@ from hypothesis import strategies as st
 
 from penstock.clusters.base import Bound, Capacity
 from penstock.engine import admission
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.engine.application import ClusterSize, Overhead, ProcessSize
 from tests.unit.engine.engine_making import GIB, size
 
+overheads = st.one_of(
+    st.just(Overhead()),
+    st.builds(Overhead, factor=st.floats(0.01, 0.9)),
+    st.builds(Overhead, fixed_bytes=st.integers(0, 512).map(lambda mib: mib << 20)),
+)
 sizes = st.builds(
     ClusterSize,
     st.builds(ProcessSize, st.integers(1, 16), st.integers(512, 64 << 10).map(lambda mib: mib << 20)),
     st.builds(ProcessSize, st.integers(1, 64), st.integers(512, 64 << 10).map(lambda mib: mib << 20)),
     st.integers(1, 40),
     st.one_of(st.just(0), st.integers(1, 64 << 10).map(lambda mib: mib << 20)),
+    overheads,
+    overheads,
 )
 bounds = st.one_of(
     st.integers(2, 50).map(lambda most: Bound("processes", most, lambda size: 1 + size.executors, "wait")),
@@ -59,7 +66,8 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
     if refusal is None:
         return
     if refusal.fix == "wait":
-        least = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)
+        small = ProcessSize(1, 512 << 20)
+        least = replace(wanted, driver=small, executor=small, executors=1, scratch_memory_bytes=0)
         assert admission.refuse(least, capacity) is not None
         return
     offered = dict(re.findall(r"--(\S+) (\d+)", refusal.fix))
@@ -68,11 +76,11 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
     memory = int(scratch[1]) << 20 if scratch else 0
     smaller = replace(wanted, scratch_memory_bytes=memory)
     if offered:
-        smaller = ClusterSize(
-            ProcessSize(int(offered["driver-cores"]), int(offered["driver-memory"]) << 20),
-            ProcessSize(int(offered["executor-cores"]), int(offered["executor-memory"]) << 20),
-            int(offered["executors"]),
-            memory,
+        smaller = replace(
+            smaller,
+            driver=ProcessSize(int(offered["driver-cores"]), int(offered["driver-memory"]) << 20),
+            executor=ProcessSize(int(offered["executor-cores"]), int(offered["executor-memory"]) << 20),
+            executors=int(offered["executors"]),
         )
     assert admission.room(smaller, [], capacity) is None
 
@@ -85,9 +93,18 @@ def test_where_a_bound_leaves_no_room_for_the_least_its_own_way_out_is_told() ->
     assert refused.message == "the cluster needs 2 of the team's pods, 1 are all"
 
 
-def test_the_overhead_of_a_small_jvm_is_not_forgotten() -> None:
-    assert admission.promised_memory(ProcessSize(1, GIB)) == GIB + (384 << 20)
-    assert admission.promised_memory(ProcessSize(1, 10 * GIB)) == 11 * GIB
+def test_an_overhead_that_fits_no_machine_is_named_where_no_heap_would_be_small_enough() -> None:
+    refused = admission.refuse(replace(size(), executor_overhead=Overhead(fixed_bytes=64 * GIB)), Capacity(8, 16 * GIB))
+    assert refused is not None
+    assert refused.fix == "ask for less spark.driver.memoryOverhead and spark.executor.memoryOverhead"
+
+
+@given(overheads, st.integers(1 << 30, 1 << 40))
+def test_the_largest_heap_leaves_room_for_its_overhead(overhead: Overhead, room: int) -> None:
+    heap = overhead.largest_heap(room)
+    assert heap + overhead.of(heap) <= room
+    larger = heap + (3 << 20)
+    assert larger + overhead.of(larger) > room
 
 
 def test_files_in_memory_are_promised_as_heaps_are() -> None:

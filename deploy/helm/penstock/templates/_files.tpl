@@ -7,7 +7,9 @@ pull_policy: {{ .Values.image.pullPolicy }}
 pull_secrets: {{ .Values.image.pullSecrets | toJson }}
 service_account: {{ include "penstock.name" . }}-driver
 executor_service_account: {{ include "penstock.name" . }}-executor
+{{- if not (kindIs "invalid" $a.overhead) }}
 overhead: {{ $a.overhead }}
+{{- end }}
 cpu_request: {{ $a.cpuRequest }}
 start_timeout_seconds: {{ $a.startTimeoutSeconds }}
 scratch:

@@ -38,6 +38,7 @@ from penstock.engine.application import ApplicationSpec
 from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
 from penstock.home import Home, open_below, write_json
 from penstock.processes import until
+from penstock.profiles import overhead
 
 _CONFLICT = 409
 _MOST_IN_A_SECRET = 900 << 10
@@ -101,6 +102,11 @@ class KubernetesBackend(ClusterBackend):
         with contextlib.suppress(ClusterError):
             return replace(declared, node=room.today(room.nodes(self.api), self._target).node)
         return declared
+
+    def overhead_factor(self, spec: ApplicationSpec) -> float:
+        if self._target.overhead is not None:
+            return self._target.overhead
+        return overhead.PYTHON_IN_PODS if spec.is_python else overhead.FACTOR
 
     def check(self, spec: ApplicationSpec) -> None:
         """That a pod can be made there holds for a while once it was seen: seeing it takes some forty requests."""

@@ -132,7 +132,7 @@ def _of_end(pod: Json, ended: Json, keeper: Json, code: int) -> Reason | None:
         return Reason(
             "out_of_memory",
             f"the driver's container used more memory than its limit{f' of {limit}' if limit else ''}",
-            "give it more: --driver-memory, or a larger overhead: in the cluster's file",
+            "give it more: --driver-memory, or --conf spark.driver.memoryOverhead=… for what is not on the heap",
         )
     if ended.get("reason") in _UNSTARTED or keeper.get("terminated", {}).get("exitCode"):
         message = str(ended.get("message") or "its containers ended at once")

@@ -15,7 +15,6 @@ from penstock.engine.application import ClusterSize, ProcessSize
 
 Json = dict[str, Any]
 
-_LEAST_OVERHEAD = 384 << 20
 _GRACE_SECONDS = 60
 """Of a driver pod that somebody deletes: to end Spark, and to bring its logs to the lake."""
 _WORK_BYTES = 10 << 30
@@ -36,15 +35,6 @@ def labels(target: Target, launch: Launch, role: str) -> dict[str, str]:
         places.INSTANCE_LABEL: launch.spec.instance.rstrip("._-"),
         places.ROLE_LABEL: role,
     }
-
-
-def beside_heap_bytes(size: ClusterSize, target: Target) -> int:
-    """Of an executor. Files in memory are counted as its own by the kernel that holds it to its limit."""
-    return _overhead_bytes(size.executor, target) + size.scratch_memory_of_executor
-
-
-def _overhead_bytes(process: ProcessSize, target: Target) -> int:
-    return max(_LEAST_OVERHEAD, int(process.memory_bytes * target.overhead))
 
 
 def driver_pod(target: Target, launch: Launch) -> Json:
@@ -189,16 +179,19 @@ def encoded(value: bytes) -> str:
 
 
 def driver_resources(size: ClusterSize, target: Target) -> Json:
-    return _resources(size.driver, _overhead_bytes(size.driver, target), target)
+    return _resources(size.driver, size.driver_bytes, target)
 
 
 def executor_resources(size: ClusterSize, target: Target) -> Json:
-    """As Spark makes them of its settings (`plan.py`)."""
-    return _resources(size.executor, beside_heap_bytes(size, target), target)
+    """As Spark makes them of its settings (`plan.py`).
+
+    Files in memory are counted as the executor's own by the kernel that holds it to its limit.
+    """
+    return _resources(size.executor, size.executor_bytes + size.scratch_memory_of_executor, target)
 
 
-def _resources(process: ProcessSize, beside_heap: int, target: Target) -> Json:
-    memory = str(process.memory_bytes + beside_heap)
+def _resources(process: ProcessSize, memory_bytes: int, target: Target) -> Json:
+    memory = str(memory_bytes)
     return {
         "requests": {"cpu": milli(process.cores * target.cpu_request), "memory": memory},
         "limits": {"cpu": str(process.cores), "memory": memory},

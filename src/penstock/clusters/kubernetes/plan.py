@@ -11,6 +11,7 @@ from penstock.clusters.kubernetes import localfiles, manifest, places
 from penstock.clusters.kubernetes.target import Target
 from penstock.clusters.plan import BUILT_IN
 from penstock.lake.base import Lake
+from penstock.profiles import overhead
 from penstock.profiles.cache import PREFIX as CACHE
 from penstock.profiles.scratch import MEMORY
 from penstock.profiles.secrets import REDACTION
@@ -48,6 +49,8 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
     What only the pod knows (its address, the API server's) it adds itself.
     """
     size = launch.spec.size
+    # Spark adds the heap and the off-heap memory itself.
+    beside = size.executor_bytes - size.executor.memory_bytes - overhead.off_heap_bytes(launch.settings)
     plugins = ["io.penstock.cluster.ObserverPlugin", "org.apache.spark.penstock.PagesPlugin"]
     scratch = {}
     if size.scratch_memory_bytes:
@@ -68,7 +71,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
         "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
         "spark.executor.cores": str(size.executor.cores),
         "spark.executor.memory": f"{size.executor.memory_bytes >> 20}m",
-        "spark.executor.memoryOverhead": f"{manifest.beside_heap_bytes(size, target) >> 20}m",
+        "spark.executor.memoryOverhead": f"{(beside + size.scratch_memory_of_executor) >> 20}m",
         **_executors(launch),
         "spark.penstock.directory": str(places.CLUSTER),
         "spark.penstock.executors": str(size.executors),

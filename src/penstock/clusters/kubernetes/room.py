@@ -66,9 +66,15 @@ def _obstacle(
     """Why none of the nodes of these `sizes` (cores, bytes; the largest first) can hold one of the pods, however empty
     it is. `declared`: they are the largest that there will ever be."""
     keeper = demands.of_keeper().requests
-    for name, process, asked, beside in (
-        ("driver", size.driver, demands.of_driver(size, target).requests, keeper),
-        ("executor", size.executor, demands.of_executor(size, target).requests, _files_in_memory(size)),
+    for name, process, overhead, asked, beside in (
+        ("driver", size.driver, size.driver_overhead, demands.of_driver(size, target).requests, keeper),
+        (
+            "executor",
+            size.executor,
+            size.executor_overhead,
+            demands.of_executor(size, target).requests,
+            {"cpu": 0.0, "memory": float(size.scratch_memory_of_executor)},
+        ),
     ):
         cores, memory = asked["cpu"], int(asked["memory"])
         if any(cores <= most and memory <= holds for most, holds in sizes):
@@ -77,7 +83,12 @@ def _obstacle(
         if not sizes:
             return Reason(CAPACITY, f"it waits for a node of {needs} for the {name}; no node takes pods", MORE_NODES)
         has, holds = sizes[0]
-        smaller = f"ask for less: {_fitting(name, process, has - beside['cpu'], holds - beside['memory'], target)}"
+        fitting = ProcessSize(
+            max(1, min(process.cores, int((has - beside["cpu"]) / target.cpu_request))),
+            min(process.memory_bytes, overhead.largest_heap(int(holds - beside["memory"]))),
+        )
+        heap = max(fitting.memory_bytes >> 20, 512)
+        smaller = f"ask for less: --{name}-cores {fitting.cores} --{name}-memory {heap}m"
         largest = f"has {has:g} and {gibibytes(holds)}"
         if declared:
             problem = f"no node can hold the {name}: it needs {needs} with its overhead, the largest declared {largest}"
@@ -85,16 +96,6 @@ def _obstacle(
         problem = f"it waits for a node of {needs} for the {name}; the largest today {largest}"
         return Reason(CAPACITY, problem, f"{smaller}; or {MORE_NODES}")
     return None
-
-
-def _files_in_memory(size: ClusterSize) -> Mapping[str, float]:
-    return {"cpu": 0.0, "memory": float(size.scratch_memory_of_executor)}
-
-
-def _fitting(name: str, process: ProcessSize, has: float, holds: float, target: Target) -> str:
-    cores = max(1, min(process.cores, int(has / target.cpu_request)))
-    heap = min(process.memory_bytes, int(min(holds - (384 << 20), holds / (1 + target.overhead))))
-    return f"--{name}-cores {cores} --{name}-memory {max(heap >> 20, 512)}m"
 
 
 def _allocatable(node: Json) -> tuple[float, int]:

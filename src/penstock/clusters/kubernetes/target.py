@@ -60,8 +60,9 @@ class Target:
     """By tier: `memory`, `disk`."""
     environment_from: tuple[str, ...] = ()
     """Secrets whose keys are environment variables of driver and executors."""
-    overhead: float = 0.10
-    """Of the heap, for what a JVM needs beside it; at least 384 MiB."""
+    overhead: float | None = None
+    """Of the heap, for what a process needs beside it, where the user's settings name none; at least 384 MiB. None: as
+    Spark has it, 0.10, and 0.40 for Python."""
     cpu_request: float = 1.0
     """How much of each core a pod asks to be kept for it; its limit are the whole cores."""
     start_timeout_seconds: float = 600.0

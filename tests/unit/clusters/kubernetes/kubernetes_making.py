@@ -38,5 +38,9 @@ def pod(**status: Any) -> dict[str, Any]:
     }
 
 
+def container_of(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(one for one in pod["spec"]["containers"] if one["name"] == name)
+
+
 def container(name: str, **state: Any) -> dict[str, Any]:
     return {"name": name, "state": state}

@@ -14,7 +14,7 @@ from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
 from penstock.engine import admission, fairness
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.engine.application import ClusterSize, Overhead, ProcessSize
 from penstock.home import Home
 from penstock.processes import until
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
@@ -61,11 +61,12 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [SMALL, SIZE, replace(SIZE, scratch_memory_bytes=6 * GIB)])
-@pytest.mark.parametrize("more", [{}, {"overhead": 0.5, "cpu_request": 0.3}])
+@pytest.mark.parametrize(("overhead", "cpu_request"), [(Overhead(), 1.0), (Overhead(factor=0.5), 0.3)])
 def test_as_many_applications_are_promised_room_as_their_pods_find(
-    name: str, size: ClusterSize, more: dict[str, Any]
+    name: str, size: ClusterSize, overhead: Overhead, cpu_request: float
 ) -> None:
-    target = replace(TARGET, **more)
+    target = replace(TARGET, cpu_request=cpu_request)
+    size = replace(size, driver_overhead=overhead, executor_overhead=overhead)
     each = asked(size, target, name)
     for number in (1, 2, 7):
         has = quotas.within(NODES, [quota({name: f"{round(each * number * 1000)}m"})], target)
