@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
-from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
+from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.catalog.secretstore import KEY_VARIABLE
 from penstock.engine import keylakes
@@ -31,27 +29,6 @@ SALES = Lake("sales", ("http://127.0.0.1:9",), "sales", "file:sales")
 OWN, KEYS = Credentials("own", "own-secret"), Credentials("submitted", "submitted-s3cret")
 
 
-def _text(url: DatabaseUrl) -> str:
-    return f"postgresql://{url.user}:{quote(url.password, safe='')}@{url.host}:{url.port}/"
-
-
-@pytest.fixture
-def database(records_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sa.Engine]:
-    """The server as an external one, and a key to seal what it is given."""
-    server = Database(records_home)
-    records, catalog = _text(server.url(RECORDS)), _text(server.url(METASTORE))
-    key = tmp_path / "key"
-    key.write_bytes(base64.b64encode(bytes(range(32))) + b"\n")
-    monkeypatch.setenv(VARIABLE, records)
-    monkeypatch.setenv(CATALOG_VARIABLE, catalog)
-    monkeypatch.setenv(KEY_VARIABLE, str(key))
-    engine = Database(Home(tmp_path / "looking")).engine()
-    yield engine
-    with engine.begin() as connection:
-        connection.execute(sa.text("DELETE FROM secrets"))
-    engine.dispose()
-
-
 def new_home(directory: Path) -> Home:
     """As the chart prepares one: the administrator's lake is there, and nothing else."""
     home = Home(directory)
@@ -61,7 +38,7 @@ def new_home(directory: Path) -> Home:
 
 
 @pytest.fixture
-def homes(database: sa.Engine, tmp_path: Path) -> tuple[Home, Home]:
+def homes(shared_records: sa.Engine, tmp_path: Path) -> tuple[Home, Home]:
     return new_home(tmp_path / "a"), new_home(tmp_path / "b")
 
 
@@ -86,11 +63,11 @@ def test_the_other_engine_launches_with_those_keys(homes: tuple[Home, Home], mon
 
 
 def test_the_database_holds_no_key_that_can_be_read_and_shows_applications_nothing(
-    database: sa.Engine, homes: tuple[Home, Home]
+    shared_records: sa.Engine, homes: tuple[Home, Home]
 ) -> None:
     made = Lakes(homes[0]).add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
     shown = shown_secret(homes[0], "team")
-    with database.connect() as connection:
+    with shared_records.connect() as connection:
         rows = str(connection.execute(sa.text("SELECT * FROM secrets")).all())
     assert made.name in rows
     assert not [secret for secret in (KEYS.access_key, KEYS.secret_key, shown) if f"'{secret}'" in rows]
@@ -101,7 +78,7 @@ def test_the_database_holds_no_key_that_can_be_read_and_shows_applications_nothi
 
 
 def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
-    database: sa.Engine, homes: tuple[Home, Home]
+    shared_records: sa.Engine, homes: tuple[Home, Home]
 ) -> None:
     first, second = homes
     made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "default"), KEYS)
@@ -116,7 +93,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
     assert Lakes(third).kept_in(made.name) == "sales"
     with pytest.raises(NotFound, match="any more"):
         Lakes(third).get(made.name)
-    with database.begin() as connection:
+    with shared_records.begin() as connection:
         sealed = connection.execute(sa.text("SELECT sealed FROM secrets WHERE name = :n"), {"n": f"lake:{made.name}"})
         assert sealed.scalar_one() is None
         connection.execute(sa.text("DELETE FROM applications WHERE id = :id"), {"id": application.id})

@@ -8,12 +8,14 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.engine import pendingartefacts
+from penstock.engine.pendingartefacts import PendingArtefacts
 from penstock.errors import LakeError, NotFound, PenstockError
 from penstock.home import Home, open_below, sizes_below, stays_below
 from penstock.lake.base import Lake, ObjectStore
@@ -81,35 +83,44 @@ def keep_artefacts(
     directory: Path,
     *,
     within: str = "",
+    pending: PendingArtefacts | None = None,
 ) -> dict[str, Any]:
     """Bring everything in `directory` to the lake; returns the application's summary, with where its artefacts are.
 
     `within` is where below the application's own they go (`of_attempt`).
 
-    A lake that stays out of reach costs nothing but the place: they are then kept in the state directory, and the
-    summary says why.
+    A lake that stays out of reach costs nothing but the place, and the summary says why. They are then kept in
+    `pending`, where there is one, for somebody to bring them to the lake later; what it has no room for, in the state
+    directory.
     """
     summary: dict[str, Any] = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     try:
         return {**summary, PLACE: _retried(lambda: _bring(open_lake, application_id, directory, within))}
     except PenstockError as error:
-        place = _place(home, application_id) / within
-        place.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
-        shutil.copytree(directory, place, ignore=_links, dirs_exist_ok=True)
-        return {**summary, PLACE: place.as_uri(), "artefacts_problem": str(error)}
+        files = {within + path.relative_to(directory).as_posix(): path for path in _files(directory)}
+        taken = pending.put(application_id, files) if pending else set()
+        place = _place(home, application_id)
+        for name in files.keys() - taken:
+            copy = place / name
+            copy.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
+            shutil.copyfile(files[name], copy, follow_symlinks=False)
+        kept_in = pendingartefacts.PLACE if taken == files.keys() else (place / within).as_uri()
+        return {**summary, PLACE: kept_in, "artefacts_problem": str(error)}
 
 
 @dataclass(frozen=True)
 class Archive:
     """Where to find the artefacts of one application that has ended, or of its earlier attempts.
 
-    Most are in the lake; of an attempt that could not reach it they are in the state directory.
+    Most are in the lake; of an attempt that could not reach it they are in the state directory, or in `pending`.
     """
 
     home: Home
     application_id: str
     summary: Mapping[str, Any]
     open_store: Callable[[], ObjectStore]
+    pending: PendingArtefacts | None = None
+    """None where only the state directory takes what a lake does not."""
 
     def load(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """The bytes [start, start + length), fewer where it ends before. Raises `NotFound`."""
@@ -119,9 +130,20 @@ class Archive:
                 file.seek(start)
                 return file.read(-1 if length is None else length)
         except OSError as error:
-            if not self._in_home:
-                return self._load_from_lake(name, start=start, length=length)
-            raise NotFound(f"{self.application_id} has no {name}", why=str(error.strerror)) from error
+            missing = NotFound(f"{self.application_id} has no {name}", why=str(error.strerror))
+        if self.pending is not None:
+            waiting = self.pending.load(self.application_id, name, start=start, length=length)
+            if waiting is not None:
+                return waiting
+        if not self._left_behind:
+            return self._load_from_lake(name, start=start, length=length)
+        if self.pending is None:
+            raise missing
+        # They may have come to the lake meanwhile.
+        try:
+            return self._load_from_lake(name, start=start, length=length)
+        except LakeError as error:
+            raise missing from error
 
     def pieces(self, name: str, *, start: int = 0) -> Iterator[bytes]:
         """The bytes from `start`, some MiB at a time: event logs may have gigabytes. Raises `NotFound`."""
@@ -134,11 +156,18 @@ class Archive:
     def sizes(self) -> dict[str, int]:
         """How many bytes each of them has, by name."""
         found = {path.relative_to(self._directory).as_posix(): path.stat().st_size for path in _files(self._directory)}
-        if not self._in_home:
-            store = self.open_store()
-            for root in (prefix(self.application_id), _event_logs(self.application_id)):
-                found |= {name_of(self.application_id, kept.key): kept.size for kept in store.list(root)}
+        if self.pending is not None:
+            found |= self.pending.sizes(self.application_id)
+        if not self._left_behind:
+            found |= self._sizes_in_lake()
+        elif self.pending is not None:
+            with contextlib.suppress(LakeError):
+                found |= self._sizes_in_lake()
         return dict(sorted(found.items()))
+
+    def _sizes_in_lake(self) -> dict[str, int]:
+        store, roots = self.open_store(), (prefix(self.application_id), _event_logs(self.application_id))
+        return {name_of(self.application_id, kept.key): kept.size for root in roots for kept in store.list(root)}
 
     def _load_from_lake(self, name: str, *, start: int, length: int | None) -> bytes:
         store, place = self.open_store(), key(self.application_id, name)
@@ -151,8 +180,9 @@ class Archive:
             return store.get(older, start=start, length=length)
 
     @property
-    def _in_home(self) -> bool:
-        return str(self.summary.get(PLACE, "")).startswith("file:")
+    def _left_behind(self) -> bool:
+        """Whether the lake did not take those of the last attempt."""
+        return str(self.summary.get(PLACE, "")).startswith(("file:", pendingartefacts.PLACE))
 
     @property
     def _directory(self) -> Path:
@@ -162,6 +192,21 @@ class Archive:
 def _place(home: Home, application_id: str) -> Path:
     """Where artefacts are that could not be brought to the lake."""
     return home.root / "artefacts" / application_id
+
+
+def bring_pending(pending: PendingArtefacts, application_id: str, lake: Lake, store: ObjectStore) -> None:
+    """Bring what is kept of the application to its lake, and forget it. Raises what the lake does."""
+    with tempfile.TemporaryDirectory(prefix="penstock-pending-") as directory:
+        file = Path(directory) / "artefact"
+        for name, size in pending.sizes(application_id).items():
+            with file.open("wb") as copy:
+                for start in range(0, size, PIECE_BYTES):
+                    copy.write(pending.load(application_id, name, start=start, length=PIECE_BYTES) or b"")
+                brought = copy.tell()
+            if brought != size:
+                return  # somebody else brought them at the same time
+            store.put(key(application_id, name), file)
+    pending.brought(application_id, f"{lake.root}/{prefix(application_id)}")
 
 
 def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str) -> str:
@@ -193,10 +238,6 @@ def _set_aside(store: ObjectStore, application_id: str, within: str) -> None:
 
 def _files(directory: Path) -> Iterator[Path]:
     return (directory / name for name in sizes_below(directory) if not name.endswith(".crc"))
-
-
-def _links(directory: str, names: Sequence[str]) -> set[str]:
-    return {name for name in names if Path(directory, name).is_symlink()}
 
 
 def _retried(work: Callable[[], str]) -> str:

@@ -15,19 +15,18 @@ from penstock.clusters import jvm
 from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase, WebInterface
 from penstock.engine import admission, sessionways, validation
 from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
-from penstock.engine.artefacts import keep_artefacts, of_attempt
+from penstock.engine.artefacts import of_attempt
 from penstock.engine.attendants import Attendants
 from penstock.engine.identifiers import new_id
 from penstock.engine.leasing import GiveUp, leasing
 from penstock.engine.lifecycle import will_retry
 from penstock.engine.outputs import WATCH_SECONDS, Outputs
-from penstock.engine.preparation import Preparation, check_reachable, lake_name, lake_of
+from penstock.engine.preparation import Preparation, check_reachable, lake_name
 from penstock.engine.rows import now
 from penstock.engine.supervisor import OnChange, Supervisor, over
 from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import ClusterError, InternalError, PenstockError, StateError
 from penstock.home import Home
-from penstock.lake.base import Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
@@ -132,11 +131,8 @@ class Engine(Outputs):
             return ready.launch(application.id, spec)
 
         def keep(application: Application, directory: Path) -> Mapping[str, Any]:
-            def open_lake() -> tuple[Lake, ObjectStore]:
-                return lake_of(self.home, application.spec.lake), self.store(application.spec.lake)
-
             within = of_attempt(application.attempt) if will_retry(application) else ""
-            return keep_artefacts(open_lake, self.home, application.id, directory, within=within)
+            return self.keep(application, directory, within=within)
 
         return Supervisor(
             self._records,

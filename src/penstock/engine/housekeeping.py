@@ -1,4 +1,5 @@
-"""Removes, now and then, what nobody needs any more: old rows of the records, uploads, lakes made for keys.
+"""Removes, now and then, what nobody needs any more: old rows of the records, uploads, lakes made for keys. Brings logs
+to the lake that was away when their applications ended.
 
 One thread of a service, beside the dispatcher: a store that is slow, or away, delays nobody. Whatever it does may be
 done by several services at once, and again.
@@ -26,6 +27,9 @@ _FIRST_SECONDS = 300.0
 
 _EVERY_SECONDS = 3600.0
 
+_PENDING_SECONDS = 60.0
+"""Between two looks for logs that wait for their lake: one query, of a table that is empty but after an outage."""
+
 _EVER = datetime.min.replace(tzinfo=timezone.utc)
 
 _log = logging.getLogger(__name__)
@@ -39,11 +43,22 @@ class Housekeeping:
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set."""
-        pause = _FIRST_SECONDS
-        while not stop.wait(pause):
-            pause = _EVERY_SECONDS
+        left = _FIRST_SECONDS
+        while not stop.wait(_PENDING_SECONDS):
+            _done_if_possible(self.bring_pending)
+            left -= _PENDING_SECONDS
+            if left > 0:
+                continue
+            left = _EVERY_SECONDS
             for work in (self.prune, self.sweep_uploads, self.sweep_lakes):
                 _done_if_possible(work)
+
+    def bring_pending(self) -> list[str]:
+        """Bring to their lakes the logs that these did not take; returns the applications whose logs are there now."""
+        brought = list(self._engine.bring_pending())
+        if brought:
+            _log.info("logs that waited for their lake are in it: %s", ", ".join(brought))
+        return brought
 
     def prune(self) -> Pruned:
         pruned = self._engine.prune(self._retention)

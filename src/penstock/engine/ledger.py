@@ -29,6 +29,7 @@ from penstock.engine.instances import Instance, Use
 from penstock.engine.listing import Listing
 from penstock.engine.outbox import Outbox
 from penstock.engine.paging import Page, Query
+from penstock.engine.pendingartefacts import PendingArtefacts
 from penstock.engine.records import Records
 from penstock.engine.retention import Pruned, Retention
 from penstock.engine.rows import now
@@ -55,6 +56,7 @@ class Opened:
     outbox: Outbox
     audit: AuditLog
     upkeep: Upkeep
+    pending: PendingArtefacts
 
     @staticmethod
     def over(engine: sa.Engine, owner: str) -> Opened:
@@ -65,6 +67,7 @@ class Opened:
             Outbox(engine, owner),
             AuditLog(engine, owner),
             Upkeep(engine, owner),
+            PendingArtefacts(engine, owner),
         )
 
 

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
+from penstock.catalog.secretstore import secret_store
 from penstock.clusters.base import ClusterBackend
 from penstock.engine.application import Application
-from penstock.engine.artefacts import Archive, checked_name, is_of_attempt, of_attempt
+from penstock.engine.artefacts import (
+    Archive,
+    bring_pending,
+    checked_name,
+    is_of_attempt,
+    keep_artefacts,
+    of_attempt,
+)
 from penstock.engine.ledger import Ledger
+from penstock.engine.pendingartefacts import PendingArtefacts
 from penstock.engine.preparation import lake_of
-from penstock.errors import NotFound
+from penstock.errors import NotFound, PenstockError
 from penstock.home import Home
 from penstock.lake.base import Credentials, Lake, ObjectStore
 from penstock.lake.registry import Lakes
 
 WATCH_SECONDS = 0.2
+
+_log = logging.getLogger(__name__)
 
 
 class Outputs(Ledger):
@@ -41,6 +55,38 @@ class Outputs(Ledger):
         if known not in self._stores:
             self._stores[known] = open_store(self.home, found)
         return self._stores[known]
+
+    def keep(self, application: Application, directory: Path, *, within: str = "") -> Mapping[str, Any]:
+        """See `artefacts.keep_artefacts`."""
+
+        def open_lake() -> tuple[Lake, ObjectStore]:
+            return lake_of(self.home, application.spec.lake), self.store(application.spec.lake)
+
+        return keep_artefacts(
+            open_lake, self.home, application.id, directory, within=within, pending=self._pending_artefacts
+        )
+
+    def bring_pending(self) -> Iterator[str]:
+        """Bring to their lakes what these did not take when applications ended; yields the ids of the applications.
+
+        A lake that still does not take it is left for the next time.
+        """
+        pending = self._pending_artefacts
+        if pending is None:
+            return
+        for application_id in pending.over():
+            name = Lakes(self.home).kept_in(self.get(application_id).spec.lake)
+            try:
+                bring_pending(pending, application_id, lake_of(self.home, name), self.store(name))
+            except PenstockError as error:
+                _log.info("the logs of %s, until the next time: %s", application_id, error)
+            else:
+                yield application_id
+
+    @property
+    def _pending_artefacts(self) -> PendingArtefacts | None:
+        """None where the state directory lasts, and is nobody else's."""
+        return self._opened.pending if secret_store(self.home) is not None else None
 
     def artefact(self, application_id: str, name: str) -> bytes:
         """`driver.log`, `driver.out`, `driver.err`, `executor-<n>.log`, `summary.json` or `events/…`, as it is now.
@@ -135,4 +181,4 @@ class Outputs(Ledger):
         def open_store() -> ObjectStore:
             return self.store(Lakes(self.home).kept_in(application.spec.lake))
 
-        return Archive(self.home, application.id, application.summary or {}, open_store)
+        return Archive(self.home, application.id, application.summary or {}, open_store, self._pending_artefacts)

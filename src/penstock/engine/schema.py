@@ -132,6 +132,16 @@ passes = sa.Table(
 )
 """See `service/sparkui.py`."""
 
+pending_artefacts = sa.Table(
+    "pending_artefacts",
+    metadata,
+    sa.Column("application_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("part", sa.Integer, primary_key=True),
+    sa.Column("engine", sa.Text),
+    sa.Column("content", sa.LargeBinary),
+)
+
 FUNCTIONS = frozenset(
     {"refuse_change_after_end", "refuse_change_of_audit", "refuse_emptying_of_audit", "refuse_loss_of_audit"}
 )

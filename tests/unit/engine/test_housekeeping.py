@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +12,7 @@ import pytest
 from penstock.engine import keylakes, uploads
 from penstock.engine.engine import Engine
 from penstock.engine.housekeeping import Housekeeping
-from penstock.engine.retention import Pruned, Retention
+from penstock.engine.retention import Retention
 from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
@@ -139,19 +139,26 @@ def test_a_users_own_lake_is_not_forgotten_for_its_name(engine: FakeEngine) -> N
 def test_work_that_fails_does_not_keep_the_rest_from_being_done(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = []
+    done: list[str] = []
 
-    class Once:
-        def wait(self, _: float) -> bool:
-            done.append("look")
-            return len(done) > 3
+    class FirstSixMinutes:
+        seconds = 0.0
 
-    def fails() -> Pruned:
-        done.append("prune")
-        raise ValueError
+        def wait(self, seconds: float) -> bool:
+            self.seconds += seconds
+            return self.seconds > 360
+
+    def fails(name: str) -> Callable[[], Any]:
+        def work() -> Any:
+            done.append(name)
+            raise ValueError
+
+        return work
 
     keeping = housekeeping(engine)
-    for name, work in (("prune", fails), ("sweep_uploads", lambda: done.append("uploads")), ("sweep_lakes", fails)):
-        monkeypatch.setattr(keeping, name, work)
-    keeping.run(cast(Any, Once()))
-    assert done == ["look", "prune", "uploads", "prune", "look"]
+    for name in ("prune", "sweep_lakes", "bring_pending"):
+        monkeypatch.setattr(keeping, name, fails(name))
+    monkeypatch.setattr(keeping, "sweep_uploads", lambda: done.append("sweep_uploads"))
+    keeping.run(cast(Any, FirstSixMinutes()))
+    looks = ["bring_pending"] * 5
+    assert done == [*looks, "prune", "sweep_uploads", "sweep_lakes", "bring_pending"], "logs need not wait an hour"

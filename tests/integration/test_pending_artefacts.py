@@ -1,0 +1,168 @@
+"""Logs kept while the store was away, on a real PostgreSQL: a service pod may end, and its state directory with it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from penstock.engine import artefacts, pendingartefacts, schema
+from penstock.engine.application import Application, State
+from penstock.engine.housekeeping import Housekeeping
+from penstock.engine.retention import Retention
+from penstock.errors import LakeError, NotFound
+from penstock.home import Home
+from penstock.lake.base import Lake, ObjectInfo, ObjectStore
+from penstock.lake.registry import Lakes
+from tests.support.fake_engine import PretendingEngine, specification
+from tests.unit.lab.lab_fakes import MemoryStore
+
+LAKE = Lake("sales", ("http://127.0.0.1:9",), "sales", "environment")
+
+
+class Store(MemoryStore):
+    away = True
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        self._answer()
+        return super().list(prefix)
+
+    def put(self, key: str, content: bytes | Path) -> None:
+        self._answer()
+        super().put(key, content)
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self._answer()
+        return super().get(key, start=start, length=length)
+
+    def _answer(self) -> None:
+        if self.away:
+            raise LakeError("The store does not answer")
+
+
+class Service(PretendingEngine):
+    """A service pod, whose state directory is new, on a store that may be away."""
+
+    def __init__(self, home: Home, store: Store) -> None:
+        shutil.rmtree(home.root, ignore_errors=True)
+        home.create()
+        Lakes(home).add(LAKE)
+        super().__init__(home)
+        self._store = store
+
+    def store(self, lake: str | None) -> ObjectStore:
+        assert lake == LAKE.name
+        return self._store
+
+
+@pytest.fixture
+def home(shared_records: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    monkeypatch.setattr(artefacts, "_PAUSE_SECONDS", 0.0)
+    yield Home(tmp_path / "home")
+    with shared_records.begin() as connection:
+        connection.execute(sa.text("DELETE FROM pending_artefacts"))
+
+
+def left(directory: Path) -> Path:
+    """What a cluster left behind."""
+    (directory / "events").mkdir(parents=True)
+    (directory / "summary.json").write_text('{"tasks_done": 3}')
+    (directory / "driver.log").write_bytes(b"line\n")
+    (directory / "driver.out").touch()
+    (directory / "events" / "spark-1").write_bytes(bytes(range(256)) * 5000)  # more than a part
+    return directory
+
+
+def ended(engine: PretendingEngine, directory: Path, *, attempt: int | None = None) -> Application:
+    """An application of the records that is over, and whose logs somebody tried to bring to its lake."""
+    application = engine.enqueue(specification(engine.home, 1, lake=LAKE.name))
+    engine.request_stop(application.id)
+    within = artefacts.of_attempt(attempt) if attempt else ""
+    summary = engine.keep(application, directory, within=within)
+    with engine._opened.database.begin() as connection:
+        table = schema.applications
+        connection.execute(sa.update(table).where(table.c.id == application.id).values(summary=dict(summary)))
+    return engine.get(application.id)
+
+
+def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_is_back(
+    home: Home, tmp_path: Path
+) -> None:
+    store = Store()
+    application = ended(Service(home, store), left(tmp_path / "left"))
+    assert application.state is State.STOPPED
+    assert application.summary is not None
+    assert application.summary["artefacts"] == pendingartefacts.PLACE
+    assert "does not answer" in application.summary["artefacts_problem"]
+
+    another = Service(home, store)  # the first one's directory is gone
+    assert another.artefact(application.id, "driver.log") == b"line\n"
+    assert another.artefact(application.id, "driver.out") == b""
+    assert another.piece(application.id, "events/spark-1", (1 << 20) - 2, 4) == b"\xfe\xff\x00\x01"
+    assert another.artefacts(application.id)["events/spark-1"] == 1280000
+    with pytest.raises(NotFound):
+        another.artefact(application.id, "executor-9.log")
+    housekeeping = Housekeeping(another, Retention())
+    assert housekeeping.bring_pending() == []
+
+    store.away = False
+    assert housekeeping.bring_pending() == [application.id]
+    assert store.objects[artefacts.key(application.id, "driver.log")] == b"line\n"
+    assert len(store.objects[artefacts.key(application.id, "events/spark-1")]) == 1280000
+    assert another._opened.pending.sizes(application.id) == {}
+    assert another.artefact(application.id, "driver.log") == b"line\n"
+    summary = another.get(application.id).summary
+    assert summary == {"tasks_done": 3, "artefacts": f"{LAKE.root}/{artefacts.prefix(application.id)}"}
+    assert housekeeping.bring_pending() == []
+
+
+def test_the_database_takes_no_more_than_its_bounds_and_the_rest_stays_in_the_state_directory(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pendingartefacts, "MOST_OF_APPLICATION", 1000)
+    store = Store()
+    engine = Service(home, store)
+    application = ended(engine, left(tmp_path / "left"))
+    assert set(engine._opened.pending.sizes(application.id)) == {"driver.log", "driver.out", "summary.json"}
+    assert len(engine.artefact(application.id, "events/spark-1")) == 1280000
+    assert engine.artefact(application.id, "driver.log") == b"line\n"
+    store.away = False
+    Housekeeping(engine, Retention()).bring_pending()
+    assert engine.artefact(application.id, "driver.log") == b"line\n"
+    assert len(engine.artefact(application.id, "events/spark-1")) == 1280000
+    assert set(engine.artefacts(application.id)) == {"driver.log", "driver.out", "summary.json", "events/spark-1"}
+
+
+def test_an_attempt_s_log_goes_where_that_attempt_s_logs_are(home: Home, tmp_path: Path) -> None:
+    store = Store()
+    engine = Service(home, store)
+    application = ended(engine, left(tmp_path / "left"), attempt=1)
+    assert engine.artefact(application.id, "attempts/1/driver.log") == b"line\n"
+    store.away = False
+    assert Housekeeping(engine, Retention()).bring_pending() == [application.id]
+    assert store.objects[artefacts.key(application.id, "attempts/1/driver.log")] == b"line\n"
+
+
+def test_what_is_kept_again_replaces_what_was_kept_before(home: Home, tmp_path: Path) -> None:
+    """A supervisor that was killed after it kept them, and before it could say so."""
+    engine = Service(home, Store())
+    directory = left(tmp_path / "left")
+    application = ended(engine, directory)
+    (directory / "driver.log").write_bytes(b"a longer line\n")
+    engine.keep(application, directory)
+    assert engine.artefact(application.id, "driver.log") == b"a longer line\n"
+
+
+def test_a_state_directory_that_lasts_keeps_them_itself(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PENSTOCK_SECRETS_KEY_FILE")
+    engine = Service(home, Store())
+    application = ended(engine, left(tmp_path / "left"))
+    assert application.summary is not None
+    assert application.summary["artefacts"].startswith("file://")
+    assert engine.artefact(application.id, "driver.log") == b"line\n"
+    assert engine._opened.pending.sizes(application.id) == {}
