@@ -124,7 +124,7 @@ class Conflict(PenstockError):
 
 
 class QuotaExceeded(PenstockError):
-    """An instance has as much as it may have; the same may be possible later."""
+    """An instance, or who asks, has as much as it may have; the same may be possible later."""
 
     exit_code = 14
     code = "quota_exceeded"

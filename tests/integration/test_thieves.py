@@ -8,10 +8,12 @@ that the request did not, where it is a success, or where anything of the victim
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import json
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +35,11 @@ from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.tokenstore import TokenStore
+from penstock.service.underway import Bounds
 from tests.support.database_template import DatabaseTemplate
 from tests.support.fake_engine import PretendingEngine, specification
 from tests.support.service_process import serving
+from tests.support.waiting import within
 
 VICTIM, THIEF = "victims", "thieves"
 CANARY = "canary-7f3a9c"
@@ -699,3 +703,19 @@ def test_nothing_is_ended_from_sparks_pages(scene: Scene, method: str) -> None:
     for end in ("jobs/job/kill/?id=0", "stages/stage/%6bill/?id=0", "jobs/job/kill;x/?id=0", "jobs//job/KILL/?id=0"):
         status, text = scene.looks(f"/applications/{scene.application}/ui/{end}", method=method, **cookie)
         assert status == (403 if method == "GET" else 405), text
+
+
+def test_a_stranger_takes_no_connection_that_others_need(scene: Scene) -> None:
+    """He keeps the service waiting for bodies, with tokens that he made up; a token that is known is answered."""
+    status, _ = scene.asks("GET", "/v1/self", headers=scene.as_(TENANT))
+    assert status == 200
+    with contextlib.ExitStack() as held:
+        for number in range(Bounds().per_address):
+            waits = held.enter_context(socket.create_connection((scene.address, scene.port), timeout=20))
+            head = f"POST /v1/applications HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer penstock_{number}_x\r\n"
+            waits.sendall(f"{head}Content-Length: 10\r\nContent-Type: application/json\r\n\r\n".encode())
+        within(lambda: scene.asks("GET", "/health/live")[0] == 429)
+        status, text = scene.asks("GET", "/health/live", headers={"Authorization": "Bearer penstock_65_x"})
+        assert (status, "from your address" in text, "retry-after: " in text.lower()) == (429, True, True)
+        assert scene.asks("GET", "/v1/self", headers=scene.as_(TENANT))[0] == 200
+    within(lambda: scene.asks("GET", "/health/live")[0] == 200)

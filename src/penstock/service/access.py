@@ -75,11 +75,11 @@ def authenticated(request: Request) -> Caller:
     Nothing is trusted because of where it comes from: every account of a machine can reach its loopback addresses,
     and so can any web page in a browser on it.
     """
-    service = request.app.state.service
-    if (text := presented(request.headers.get("authorization", ""))) is not None:
-        caller: Caller = service.tokens.authenticate(text)
-    else:
-        caller = _by_grant(request)
+    # What `Guard` found by the token; nothing where none was sent.
+    identity = getattr(request.state, "identity", None)
+    if isinstance(identity, Exception):
+        raise identity
+    caller: Caller = identity or _by_grant(request)
     request.state.caller = caller
     return caller
 
@@ -104,6 +104,7 @@ def _by_grant(request: Request) -> Caller:
     if _is_own(request):
         found: Caller | None = grants.caller(request.url.path, request.cookies)
         if found is not None:
+            request.state.slot.belongs_to(found.token_id)
             return found
     raise Unauthenticated(
         "This needs a token",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from anyio import to_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -76,6 +77,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = service.bounds.threads
         try:
             if beside is None:
                 yield
@@ -99,7 +101,14 @@ def create_app(
         auditor.add(seen)
         journal(seen)
 
-    app.add_middleware(Guard, limits=limits or Limits(), tell=tell, admit=auditor.admit)
+    app.add_middleware(
+        Guard,
+        limits=limits or Limits(),
+        tell=tell,
+        admit=auditor.admit,
+        under_way=service.under_way,
+        identify=service.tokens.authenticate,
+    )
     return app
 
 

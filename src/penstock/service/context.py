@@ -21,6 +21,7 @@ from penstock.service.news import News
 from penstock.service.ourpaths import OurPaths
 from penstock.service.sparkui import SparkOrigin, SparkUi
 from penstock.service.tails import Tails
+from penstock.service.underway import Bounds, UnderWay
 
 if TYPE_CHECKING:
     from penstock.service.tokenstore import TokenStore
@@ -35,6 +36,7 @@ class Service:
     tokens: TokenStore
     retention: Retention = field(default_factory=Retention)
     spark_origin: SparkOrigin = field(default_factory=lambda: SparkOrigin(PORT + 1))
+    bounds: Bounds = field(default_factory=Bounds)
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -44,6 +46,7 @@ class Service:
         self.feed = Feed(Happenings(self), closing=self.closing.is_set)
         self.paths = OurPaths(self.home)
         self.browser_grants = BrowserGrants(self.tokens.get, now)
+        self.under_way = UnderWay(self.bounds)
         self.spark_ui = SparkUi(self.tokens, now)
 
     def tell(self, application_id: str) -> None:

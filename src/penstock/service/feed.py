@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -123,7 +123,7 @@ class Feed:
         for listener in self._listeners:
             listener.let_go()
 
-    async def listen(self, instances: Instances) -> AsyncIterator[bytes]:
+    async def listen(self, instances: Instances) -> AsyncGenerator[bytes, None]:
         """Server-sent events `application`, `progress` and `queue`, until the service lets go."""
         listener = _Listener(instances)
         if (queue := self._queues.get(instances)) is not None:

@@ -14,15 +14,21 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.errors import InvalidInput, PenstockError, ServiceError
+from penstock.errors import InvalidInput, PenstockError, QuotaExceeded, ServiceError
+from penstock.service.access import Caller, presented
 from penstock.service.journal import Seen
 from penstock.service.problems import defect, problem
+from penstock.service.underway import Bounds, Slot, UnderWay
 
 UPLOADS = "/v1/files/"
 """Below it bodies are streamed, and bounded by the route."""
 
+_HEALTH = "/health/"
+"""Answered without asking the database, also where a token is sent along."""
+_IDENTIFIED_AT_ONCE = 40
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 _HEADERS = (
@@ -57,7 +63,9 @@ def note(*, application_id: str) -> None:
 
 
 class Guard:
-    """`admit` is given a request's method, and raises a `ServiceError` where nothing may be asked in this way now."""
+    """`admit` is given a request's method, and raises a `ServiceError` where nothing may be asked in this way now.
+    `identify` tells whose a token is, and raises what the route is to tell; it may block. Without it none is looked at.
+    """
 
     def __init__(
         self,
@@ -66,11 +74,17 @@ class Guard:
         limits: Limits,
         tell: Callable[[Seen], None],
         admit: Callable[[str], None] = lambda _: None,
+        under_way: UnderWay | None = None,
+        identify: Callable[[str], Caller] | None = None,
     ) -> None:
         self._app = app
         self._limits = limits
         self._tell = tell
         self._admit = admit
+        self._under_way = under_way or UnderWay(Bounds())
+        self._identify = identify
+        # Of their own: what is slow must not keep everybody else from being known.
+        self._threads = CapacityLimiter(_IDENTIFIED_AT_ONCE)
         self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,8 +125,10 @@ class Guard:
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         body = bytearray()
+        slot: Slot | None = None
         try:
             try:
+                slot = scope["state"]["slot"] = await self._slot(scope)
                 require_plain_address(scope)
                 self._require_admission(scope)
                 if not scope["path"].startswith(UPLOADS):
@@ -127,6 +143,31 @@ class Guard:
         finally:
             # Not before: the route still has it.
             self._held_bytes -= len(body)
+            if slot is not None:
+                slot.end()
+
+    async def _slot(self, scope: Scope) -> Slot:
+        caller = await self._identified(scope)
+        try:
+            return self._under_way.begin((scope.get("client") or ("",))[0], caller.token_id if caller else None)
+        except QuotaExceeded as error:
+            raise _Refused(429, error) from None
+
+    async def _identified(self, scope: Scope) -> Caller | None:
+        """Who asks, by the token: before the body is waited for, so that no stranger makes others wait with him.
+
+        What is wrong with a token, or with finding it, is for the route to tell, where it needs one.
+        """
+        text = presented(dict(scope["headers"]).get(b"authorization", b"").decode("latin-1"))
+        if text is None or self._identify is None or scope["path"].startswith(_HEALTH):
+            return None
+        try:
+            found = await to_thread.run_sync(self._identify, text, limiter=self._threads)
+        except Exception as error:
+            scope["state"]["identity"] = error
+            return None
+        scope["state"]["identity"] = found
+        return found
 
     def _require_admission(self, scope: Scope) -> None:
         try:

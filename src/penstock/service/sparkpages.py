@@ -52,7 +52,7 @@ def create_spark_app(
         service.metrics.count(seen)
         journal(seen)
 
-    app.add_middleware(Guard, limits=limits or Limits(), tell=tell)
+    app.add_middleware(Guard, limits=limits or Limits(), tell=tell, under_way=service.under_way)
     return app
 
 
@@ -146,6 +146,7 @@ def _caller(service: Service, request: Request, root: str) -> Caller:
     if site not in ("none", "same-origin") and not arrives:
         raise Unauthenticated("Another page asked for this", why="only Spark's own pages may", fix="open it by itself")
     caller = service.spark_ui.caller(root, request.cookies)
+    request.state.slot.belongs_to(caller.token_id)
     request.state.caller = caller
     return caller
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
@@ -51,13 +51,13 @@ class Tails:
         """How many logs are looked at now."""
         return len(self._tails)
 
-    async def read(self, key: Key, start: int = 0) -> AsyncIterator[bytes]:
+    async def read(self, key: Key, start: int = 0) -> AsyncGenerator[bytes, None]:
         """From byte `start` to the end of what is there now."""
         while piece := await self._piece(key, start):
             yield piece
             start += len(piece)
 
-    async def follow(self, key: Key, start: int = 0) -> AsyncIterator[bytes]:
+    async def follow(self, key: Key, start: int = 0) -> AsyncGenerator[bytes, None]:
         """From byte `start` until the application, or its attempt, has ended.
 
         Raises `ServiceError` where the service does before: the end of an answer must not pass for that of the log.

@@ -30,6 +30,7 @@ from penstock.service.sparkpages import create_spark_app
 from penstock.service.sparkui import Pass
 from penstock.service.tokens import Token
 from penstock.service.tokenstore import TokenStore
+from penstock.service.underway import Bounds
 
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
@@ -244,10 +245,11 @@ class FakeTokens:
 class Stage:
     """A service over fakes, and clients of it."""
 
-    def __init__(self, root: Path, *, limits: Limits | None = None) -> None:
+    def __init__(self, root: Path, *, limits: Limits | None = None, bounds: Bounds | None = None) -> None:
         self.engine = FakeEngine(Home(root))
         self.tokens = FakeTokens()
-        self.service = Service(Home(root), cast(Engine, self.engine), cast(TokenStore, self.tokens))
+        engine, tokens = cast(Engine, self.engine), cast(TokenStore, self.tokens)
+        self.service = Service(Home(root), engine, tokens, bounds=bounds or Bounds())
         self.app = create_app(self.service, limits=limits)
         self.spark_app = create_spark_app(self.service, limits=limits)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from anyio import to_thread
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
 from penstock.service.access import Reader
 from penstock.service.context import ServiceOf
+from penstock.service.underway import while_valid
 
 router = APIRouter(prefix="/v1/changes", tags=["applications"])
 
@@ -20,8 +22,9 @@ router = APIRouter(prefix="/v1/changes", tags=["applications"])
 async def changes(service: ServiceOf, caller: Reader) -> StreamingResponse:
     """Server-sent events: `application`, as it is listed, whenever one changes; `progress` of those that run, with
     their `id`; `queue`, as `/v1/queue` begins. The service ends the stream now and then: list anew, and come back."""
+    token = await to_thread.run_sync(service.tokens.get, caller.token_id)
     return StreamingResponse(
-        service.feed.listen(caller.instances),
+        while_valid(service.feed.listen(caller.instances), token, service.tokens.get),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )

@@ -71,7 +71,10 @@ async def upload(
     await to_thread.run_sync(require_lake, service, caller, lake)
     directory = service.home.root / "service"
     directory.mkdir(mode=0o700, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=directory, prefix="upload-") as file:
+    with (
+        service.under_way.uploading(caller.token_id),
+        tempfile.NamedTemporaryFile(dir=directory, prefix="upload-") as file,
+    ):
         hashed, size = hashlib.sha256(), 0
         async for piece in _steadily(request.stream()):
             size += len(piece)

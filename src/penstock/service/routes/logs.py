@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
-from time import monotonic
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -13,7 +12,6 @@ from fastapi.responses import StreamingResponse
 
 from penstock.engine.application import Application
 from penstock.engine.artefacts import checked_name, is_of_attempt, of_attempt
-from penstock.engine.rows import now
 from penstock.errors import NotFound
 from penstock.service import shownplaces
 from penstock.service.access import Reader
@@ -21,7 +19,7 @@ from penstock.service.context import Service, ServiceOf
 from penstock.service.lastlines import MOST_LINES, last_lines
 from penstock.service.submission import visible
 from penstock.service.tails import PIECE_BYTES
-from penstock.service.tokens import Token, holds, not_valid
+from penstock.service.underway import while_valid
 
 router = APIRouter(prefix="/v1/applications/{application_id}/logs", tags=["logs"])
 
@@ -32,7 +30,6 @@ ATTEMPT_HEADER = "Penstock-Log-Attempt"
 """Whose log it is. Each attempt's begins anew."""
 
 _SCAN_BYTES = 1 << 20
-_LOOK_AT_TOKEN_SECONDS = 5.0
 
 
 @router.get("", summary="Its logs, and how long they are", responses={200: {"model": shownplaces.Logs}})
@@ -88,28 +85,6 @@ async def read(
     if of is not None:
         headers[ATTEMPT_HEADER] = str(of)
     return StreamingResponse(content(), media_type="text/plain; charset=utf-8", headers=headers)
-
-
-async def while_valid(
-    pieces: AsyncIterator[bytes], token: Token, current: Callable[[str], Token]
-) -> AsyncIterator[bytes]:
-    """The pieces, until one comes some seconds after the token was revoked, replaced or has expired: then
-    `Unauthenticated`."""
-    looked = monotonic()
-    async for piece in pieces:
-        if monotonic() - looked >= _LOOK_AT_TOKEN_SECONDS:
-            await to_thread.run_sync(_require_valid, token, current)
-            looked = monotonic()
-        yield piece
-
-
-def _require_valid(token: Token, current: Callable[[str], Token]) -> None:
-    try:
-        found = current(token.id)
-    except NotFound:
-        raise not_valid() from None
-    if not holds(found, token.secret_hash, at=now()):
-        raise not_valid()
 
 
 def _size(service: Service, application: Application, name: str, attempt: int | None) -> int:
