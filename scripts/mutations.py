@@ -281,6 +281,14 @@ MUTATIONS = (
         "skipping:io.penstock.skipping.plan.SkippingSuite",
     ),
     Mutation(
+        "skipping-hang",
+        "a run for keys is taken for the query itself and waits for the scan that waits for it",
+        f"{SKIPPING}/plan/SkippingColumnarRule.scala",
+        "skipFiles(SecondRun(plan))",
+        "skipFiles(plan)",
+        "skipping:io.penstock.skipping.plan.WaitingScansSuite",
+    ),
+    Mutation(
         "skipping-bound",
         "a filter with <= leaves out the bound itself",
         f"{SKIPPING}/filter/StaticFilters.scala",

@@ -27,7 +27,7 @@ class MoveKeysToScans(skipFiles: SkipFiles) extends Rule[SparkPlan] with Predica
   private def isDynamic(condition: Expression): Boolean = condition.isInstanceOf[DynamicPruning]
 
   private def keys(condition: Expression): Option[InSubqueryExec] = condition match {
-    case DynamicPruningExpression(in: InSubqueryExec) if isComplete(in.plan) => Some(SecondRun.asSubquery(in))
+    case DynamicPruningExpression(in: InSubqueryExec) if isComplete(in.plan) => Some(in)
     case _ => None
   }
 

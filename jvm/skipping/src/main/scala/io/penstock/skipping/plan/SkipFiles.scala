@@ -60,10 +60,9 @@ class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) ex
       Option.when(settings.verify)(new SkippedPaths)
     )
     val reasons = new SkippingReasons(skippable, filters).of(usable.map(_._2))
-    val pruned = scan.copy(partitionFilters = scan.partitionFilters.map(SecondRun.inFilter))
     val told = SkippedFiles(
       scan.dataFilters.filter(_.exists(_.isInstanceOf[ScalarSubquery])),
-      partitionFilters(pruned),
+      partitionFilters(scan),
       SkippedFilesExec(skipping, reasons),
       skipping
     )
@@ -71,7 +70,7 @@ class SkipFiles(find: HadoopFsRelation => Option[TableIndex], ready: Boolean) ex
       SkippingKeys(key.child, key.plan, key.exprId, column, settings.maxKeys, conf.broadcastTimeout, skipping)
     }
     SkipFiles.announced(
-      pruned.copy(
+      scan.copy(
         relation = relation.copy(location = new SkippingFileIndex(relation.location, skipping))(relation.sparkSession),
         dataFilters = scan.dataFilters ++ (told +: bringing)
       )

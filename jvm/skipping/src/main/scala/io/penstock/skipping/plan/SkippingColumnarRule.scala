@@ -10,5 +10,5 @@ import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 class SkippingColumnarRule(skipFiles: SkipFiles) extends ColumnarRule {
   private val moveKeys = new MoveKeysToScans(skipFiles)
 
-  override def preColumnarTransitions: Rule[SparkPlan] = plan => VerifySkipping(moveKeys(skipFiles(plan)))
+  override def preColumnarTransitions: Rule[SparkPlan] = plan => VerifySkipping(moveKeys(skipFiles(SecondRun(plan))))
 }

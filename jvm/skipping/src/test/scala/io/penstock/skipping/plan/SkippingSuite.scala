@@ -182,24 +182,6 @@ class SkippingSuite extends AnyFunSuite with IndexedTables {
     }
   }
 
-  test("so is one that partitions are pruned by") {
-    withSettings(
-      "spark.sql.adaptive.enabled" -> true,
-      "spark.sql.autoBroadcastJoinThreshold" -> -1,
-      "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly" -> false,
-      "spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio" -> 100
-    ) {
-      val plan = run("SELECT v FROM parts JOIN dim ON p = d_k WHERE d_name = 'name-3'")
-      val runs = scans(plan)
-        .filter(isOf(_, "parts"))
-        .flatMap(_.partitionFilters)
-        .flatMap(_.collect { case InSubqueryExec(_, SubqueryExec(_, adaptive: AdaptiveSparkPlanExec, _), _, _, _, _) =>
-          adaptive
-        })
-      assert(runs.nonEmpty && runs.forall(_.isSubquery))
-    }
-  }
-
   test("a plan can be told of while one of its scans waits for its keys, and so holds its lock") {
     withSettings("spark.sql.adaptive.enabled" -> false) {
       val join = "SELECT v FROM fact JOIN dim ON f_k = d_k WHERE d_name = 'name-3'"
