@@ -73,6 +73,22 @@ MUTATIONS = (
         "tests/unit/engine/test_fairness.py",
     ),
     Mutation(
+        "spark-ui-one-application",
+        "leave to see one application's pages opens another's",
+        "src/penstock/service/sparkui.py",
+        "found is not None and found.root == root and",
+        "found is not None and",
+        "tests/unit/service/test_spark_ui.py",
+    ),
+    Mutation(
+        "spark-ui-once",
+        "a link to Spark's pages opens them again and again",
+        "src/penstock/service/sparkui.py",
+        'taken = self._store.take_pass(_digest("ticket", ticket))',
+        'taken = self._store.find_pass(_digest("ticket", ticket))',
+        "tests/unit/service/test_spark_ui.py",
+    ),
+    Mutation(
         "token-expiry",
         "a token is valid at the moment at which it expires",
         "src/penstock/service/tokens.py",

@@ -15,6 +15,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,16 @@ import sqlalchemy as sa
 from penstock.catalog.database import Database
 from penstock.engine import keylakes
 from penstock.engine.instances import Instance
+from penstock.engine.rows import now
 from penstock.engine.webhooks import shown_secret
+from penstock.errors import Unauthenticated
 from penstock.home import Home, write_atomically
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
+from penstock.service.sparkui import Cookie, SparkUi
 from penstock.service.tokenstore import TokenStore
 from penstock.service.underway import Bounds
 from tests.support.database_template import DatabaseTemplate
@@ -583,6 +587,23 @@ def test_a_ticket_opens_the_pages_of_one_application_once(scene: Scene) -> None:
     assert (status, f"/applications/{scene.application}/past/" in text) == (307, True)
     assert scene.enter(ticket) == {}
     assert scene.looks(f"/applications/{scene.application}/")[0] == 401
+
+
+def test_a_ticket_is_good_once_whichever_replica_of_the_service_is_asked(scene: Scene) -> None:
+    ticket = scene.ticket(VICTIM, scene.application)
+    replicas = [SparkUi(TokenStore(scene.database), now) for _ in range(8)]
+
+    def cookie(replica: SparkUi) -> Cookie | None:
+        try:
+            return replica.cookie(ticket)
+        except Unauthenticated:
+            return None
+
+    with ThreadPoolExecutor(len(replicas)) as at_once:
+        (given,) = filter(None, at_once.map(cookie, replicas))
+    assert scene.enter(ticket) == {}
+    # The service that answers knows the cookie of the one that gave it.
+    assert scene.looks(given.root, Cookie=f"{given.name}={given.secret}")[0] == 307
 
 
 LEADS_TO_PAGES = (
