@@ -1,4 +1,4 @@
-"""What tests/conftest.py promises to all tests holds in the run that this test is part of."""
+"""The run that this test is part of keeps what tests/conftest.py promises to all tests."""
 
 from __future__ import annotations
 

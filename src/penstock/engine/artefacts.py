@@ -131,7 +131,8 @@ class Archive:
                 return file.read(-1 if length is None else length)
         except OSError as error:
             missing = NotFound(f"{self.application_id} has no {name}", why=str(error.strerror))
-        if self.pending is not None:
+        # What an ended application left in the lake is read often, and need not be looked for in the database first.
+        if self.pending is not None and (self._left_behind or is_of_attempt(name)):
             waiting = self.pending.load(self.application_id, name, start=start, length=length)
             if waiting is not None:
                 return waiting

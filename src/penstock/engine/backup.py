@@ -3,8 +3,8 @@
 A zip archive of `manifest.json` and, for each table, PostgreSQL's own text form of its rows. It is read back into the
 schema it was written from and then migrated, so an older release's archive is as good as one of today. It holds no
 secret that can be read: tokens' hashes, and the secrets that services share as they are in the database, sealed. The
-key that opens them is in neither. Clusters, tables and logs are not in it, but for
-logs that wait for their lake: they are in the lake.
+key that opens them is in neither. Clusters, tables and logs are in the lake and not in the archive, but for logs that
+wait for their lake.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from dataclasses import replace
 from penstock.engine.application import ClusterSize, Overhead
 from penstock.profiles import values
 
-FACTOR = 0.10
-"""Of the heap, where neither the user nor the cluster's file says another."""
+FACTOR = Overhead.factor
+"""The part of the heap where neither the user nor the cluster's file says another."""
 
 PYTHON_IN_PODS = 0.40
 """The same for a Python application whose pods Kubernetes holds to their memory: Python's is beside the heap."""
@@ -40,7 +40,7 @@ def with_overheads(size: ClusterSize, settings: Mapping[str, str], *, factor: fl
 
 
 def off_heap_bytes(settings: Mapping[str, str]) -> int:
-    """What Spark itself adds to an executor's pod."""
+    """The bytes that Spark itself adds to an executor's pod."""
     if not values.flag(settings.get("spark.memory.offHeap.enabled", "")):
         return 0
     return _whole_mebibytes(values.size_in_bytes(settings.get("spark.memory.offHeap.size", "0")))

@@ -36,10 +36,12 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class _Held:
-    path: str
+class Pass:
+    """Leave to open a page, or all pages below one, with the rights of the token while it has that secret."""
+
+    root: str
     token_id: str
-    secret_hash: str
+    token_hash: str
     ends_at: datetime
 
 
@@ -53,7 +55,7 @@ class BrowserGrants:
     def __init__(self, token: Callable[[str], Token], clock: Callable[[], datetime]) -> None:
         self._token = token
         self._clock = clock
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Pass] = {}
         self._turn = threading.Lock()
 
     def grant(self, caller: Caller, path: str) -> Grant:
@@ -69,29 +71,35 @@ class BrowserGrants:
         now = self._clock()
         with self._turn:
             self._forget(now)
-            self._held[secret] = _Held(path, caller.token_id, secret_hash, now + LASTS)
-        return Grant(COOKIE + hashlib.sha256(path.encode()).hexdigest()[:12], secret, path)
+            self._held[secret] = Pass(path, caller.token_id, secret_hash, now + LASTS)
+        return Grant(cookie_name(path), secret, path)
 
     def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
         """Who may open `path`, by the cookies that came with the request."""
         for name, secret in cookies.items():
             held = self._held.get(secret) if name.startswith(COOKIE) else None
-            if held is not None and path == held.path and (found := self._valid(held)) is not None:
+            if held is not None and path == held.root and (found := caller_of(held, self._token, at=self._clock())):
                 return found
         return None
-
-    def _valid(self, held: _Held) -> Caller | None:
-        now = self._clock()
-        try:
-            token = self._token(held.token_id)
-        except NotFound:
-            return None
-        if held.ends_at <= now or not holds(token, held.secret_hash, at=now):
-            return None
-        return Caller(token.id, token.name, token.grants)
 
     def _forget(self, now: datetime) -> None:
         """What has ended; and the oldest, where there are too many."""
         self._held = {secret: held for secret, held in self._held.items() if held.ends_at > now}
         while len(self._held) >= _MOST_GRANTS:
             del self._held[next(iter(self._held))]
+
+
+def caller_of(held: Pass, current: Callable[[str], Token], *, at: datetime) -> Caller | None:
+    """The caller whose token the pass was given for; None once either has ended. `current` finds a token by its id, or
+    raises `NotFound`."""
+    try:
+        token = current(held.token_id)
+    except NotFound:
+        return None
+    if held.ends_at <= at or not holds(token, held.token_hash, at=at):
+        return None
+    return Caller(token.id, token.name, token.grants)
+
+
+def cookie_name(path: str, prefix: str = COOKIE) -> str:
+    return prefix + hashlib.sha256(path.encode()).hexdigest()[:12]

@@ -16,25 +16,17 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from penstock.errors import InvalidInput, NotFound, ServiceError, Unauthenticated
+from penstock.errors import InvalidInput, ServiceError, Unauthenticated
+from penstock.service import browsergrants
 from penstock.service.access import Caller
+from penstock.service.browsergrants import Pass, caller_of
 from penstock.service.proxy import origin_of
-from penstock.service.tokens import Token, holds
+from penstock.service.tokens import Token
 
 TICKET_LASTS = timedelta(minutes=1)
 COOKIE_LASTS = timedelta(hours=1)
 COOKIE = "penstock_spark_"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What a ticket or a cookie opens: all below `root`, with the rights of the token while it has that secret."""
-
-    root: str
-    token_id: str
-    token_hash: str
-    ends_at: datetime
 
 
 class Store(Protocol):
@@ -112,14 +104,7 @@ class SparkUi:
         return secret
 
     def _caller(self, found: Pass) -> Caller | None:
-        now = self._clock()
-        try:
-            token = self._store.get(found.token_id)
-        except NotFound:
-            return None
-        if found.ends_at <= now or not holds(token, found.token_hash, at=now):
-            return None
-        return Caller(token.id, token.name, token.grants)
+        return caller_of(found, self._store.get, at=self._clock())
 
 
 @dataclass(frozen=True)
@@ -168,7 +153,7 @@ def lake_root(lake: str) -> str:
 
 
 def cookie_name(root: str) -> str:
-    return COOKIE + hashlib.sha256(root.encode()).hexdigest()[:12]
+    return browsergrants.cookie_name(root, COOKIE)
 
 
 def _digest(kind: str, secret: str) -> str:

@@ -16,7 +16,7 @@ from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound
 from penstock.service import tokens
 from penstock.service.access import Caller, Scope
-from penstock.service.sparkui import Pass
+from penstock.service.browsergrants import Pass
 from penstock.service.tokens import Token
 
 _USE_TOLD_EVERY = timedelta(minutes=1)

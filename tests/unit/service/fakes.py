@@ -24,10 +24,10 @@ from penstock.home import Home
 from penstock.service import tokens
 from penstock.service.access import Caller, Scope
 from penstock.service.app import create_app
+from penstock.service.browsergrants import Pass
 from penstock.service.context import Service
 from penstock.service.guards import Limits
 from penstock.service.sparkpages import create_spark_app
-from penstock.service.sparkui import Pass
 from penstock.service.tokens import Token
 from penstock.service.tokenstore import TokenStore
 from penstock.service.underway import Bounds

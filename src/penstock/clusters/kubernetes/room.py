@@ -12,7 +12,7 @@ from penstock.clusters.kubernetes.api import Api
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
 from penstock.engine.admission import CAPACITY, CORES_PER_CORE, MORE_NODES, gibibytes
-from penstock.engine.application import ClusterSize, ProcessSize, Reason
+from penstock.engine.application import ClusterSize, Reason
 from penstock.errors import ClusterError, Forbidden
 
 Json = Mapping[str, Any]
@@ -83,12 +83,9 @@ def _obstacle(
         if not sizes:
             return Reason(CAPACITY, f"it waits for a node of {needs} for the {name}; no node takes pods", MORE_NODES)
         has, holds = sizes[0]
-        fitting = ProcessSize(
-            max(1, min(process.cores, int((has - beside["cpu"]) / target.cpu_request))),
-            min(process.memory_bytes, overhead.largest_heap(int(holds - beside["memory"]))),
-        )
-        heap = max(fitting.memory_bytes >> 20, 512)
-        smaller = f"ask for less: --{name}-cores {fitting.cores} --{name}-memory {heap}m"
+        fit = max(1, min(process.cores, int((has - beside["cpu"]) / target.cpu_request)))
+        heap = min(process.memory_bytes, overhead.largest_heap(int(holds - beside["memory"])))
+        smaller = f"ask for less: --{name}-cores {fit} --{name}-memory {max(heap >> 20, 512)}m"
         largest = f"has {has:g} and {gibibytes(holds)}"
         if declared:
             problem = f"no node can hold the {name}: it needs {needs} with its overhead, the largest declared {largest}"
