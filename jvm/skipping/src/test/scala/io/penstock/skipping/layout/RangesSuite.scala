@@ -32,13 +32,32 @@ class RangesSuite extends AnyFunSuite with Properties {
   test("single keys touch their own ranges and no others") {
     forAll(columns, Gen.choose(1, 9), Gen.choose(0, 3)) { (values, count, asked) =>
       val ranges = ColumnSample.of(values.map(Some(_))).ranges(count)
-      // Neighbouring numbers become one interval: every second one has none.
+      // Neighbours become one interval: every second number has none, nor have texts of which none ends in a zero byte.
       val few = values
-        .filter { case Value.Integral(number) => number % 2 == 0; case _ => true }
+        .filter {
+          case Value.Integral(number) => number % 2 == 0
+          case Value.Bytes(bytes) => !bytes.lastOption.contains(0.toByte)
+          case _ => true
+        }
         .take(asked)
       val touched = ranges.touched(keys(few))
       assert(touched.stream.toArray.toSet == few.map(ranges.of).toSet)
     }
+  }
+
+  test("neighbours touch no other range that holds a value") {
+    forAll(columns, Gen.choose(1, 9), Gen.choose(0, 3)) { (values, count, asked) =>
+      assertTouched(values, count, values.take(asked))
+    }
+    // The cuts are "", "\u0000" and "\u0000" again: the keys are one interval, in which the third range is empty.
+    val least = Seq(Value.Bytes(Array(0)), Value.Bytes(Array()))
+    assertTouched(least, 4, least)
+  }
+
+  private def assertTouched(values: Seq[Value], count: Int, asked: Seq[Value]): Unit = {
+    val ranges = ColumnSample.of(values.map(Some(_))).ranges(count)
+    val empty = (1 until ranges.cuts.size).filter(i => Value.ordering.equiv(ranges.cuts(i - 1), ranges.cuts(i)))
+    assert(ranges.touched(keys(asked)).stream.toArray.toSet -- empty == asked.map(ranges.of).toSet)
   }
 
   test("ranges follow one another: the greater value is never in an earlier range") {
