@@ -22,7 +22,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -36,11 +35,10 @@ import httpx
 
 from benchmarks.service import endings
 from benchmarks.service.endings import Change, Ending, Program, Shown
-from benchmarks.service.first_task import environment
-from benchmarks.service.queue_under_kill import quantile, token_of_its_own
+from benchmarks.service.queue_under_kill import quantile
 from benchmarks.service.reporting import progress, spread, told
+from benchmarks.service.served import Killer, Service, token_of_its_own
 from benchmarks.service.submitting import Submitters
-from benchmarks.service.wait import until_ready
 from penstock import Client
 from penstock.catalog.database import Database
 from penstock.clusters.choice import VARIABLE
@@ -50,7 +48,6 @@ from penstock.engine.installation import Installation
 from penstock.home import Home
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import Lakes
-from penstock.processes import free_ports
 from tests.support import quick_java
 from tests.support.reachable_services import LAKE, lake_and_database
 
@@ -191,70 +188,6 @@ class Follower:
             self.ended += 1
 
 
-class Service:
-    """`penstock serve`, which is started again whenever it was killed."""
-
-    def __init__(self, home: Home, ports: Sequence[int]) -> None:
-        self._home = home
-        self._options = ["--port", str(ports[0]), "--spark-ui-port", str(ports[1]), "--log-level", "warning"]
-        self._process = self._started()
-
-    def kill(self) -> bool:
-        self._process.kill()
-        self._process.wait()
-        self._process = self._started()
-        return True
-
-    def end(self) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "penstock.cli.main", "serve", *self._options]
-        with (self._home.root / "service.log").open("ab") as log:
-            return subprocess.Popen(command, env=environment(self._home), stderr=log)
-
-
-class Killer:
-    """A thread that kills the victims in turn, at random moments, while there is work. Each victim is a way to kill one
-    of its kind: False where there is none at the moment, and it is tried again later."""
-
-    def __init__(
-        self,
-        victims: Mapping[str, Callable[[], bool]],
-        *,
-        times: int,
-        seconds: tuple[float, float],
-        chance: random.Random,
-    ) -> None:
-        order = [name for _ in range(times) for name in victims][:times]
-        chance.shuffle(order)
-        self._victims, self._order = victims, order
-        self._seconds, self._chance = seconds, chance
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.killed: list[tuple[str, float]] = []
-
-    def __enter__(self) -> Killer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        waiting = list(self._order)
-        while waiting and not self._over.wait(self._chance.uniform(*self._seconds)):
-            name = waiting[0]
-            while not self._victims[name]():
-                if self._over.wait(0.2):
-                    return
-            del waiting[0]
-            self.killed.append((name, time.time()))
-            progress(f"killed: {name} ({len(self.killed)} of {len(self._order)})")
-
-
 def a_supervisor(home: Home, chance: random.Random) -> bool:
     found = supervisors(home)
     return bool(found) and _killed(chance.choice(found))
@@ -328,8 +261,6 @@ def recorded(engine: Engine, id_: str, seen: Ending) -> Ending:
 
 def run(home: Home, given: argparse.Namespace, victims: Mapping[str, Callable[[], bool]]) -> dict[str, Any]:
     """`victims` are those beside the service."""
-    ports = free_ports(2)
-    url = f"http://127.0.0.1:{ports[0]}"
     names = [f"load-{number}" for number in range(given.submissions)]
     ways = {name: endings.way_of(number) for number, name in enumerate(names)}
     engine, token = Engine(home), token_of_its_own(home)
@@ -337,11 +268,9 @@ def run(home: Home, given: argparse.Namespace, victims: Mapping[str, Callable[[]
     program.write_text(PROGRAM)
     chance = random.Random(given.seed)
     with contextlib.closing(Witness(given.host)) as witness, contextlib.ExitStack() as ending:
-        service = Service(home, ports)
-        ending.callback(service.end)
-        until_ready(url)
-        address = Client(url, token=token).upload(program)
-        follower = ending.enter_context(Follower(url, token, ways))
+        service = ending.enter_context(Service(home))
+        address = Client(service.url, token=token).upload(program)
+        follower = ending.enter_context(Follower(service.url, token, ways))
         killer = ending.enter_context(
             Killer(
                 {"service": service.kill, **victims},
@@ -352,7 +281,7 @@ def run(home: Home, given: argparse.Namespace, victims: Mapping[str, Callable[[]
         )
         began, started = time.monotonic(), time.time()
         bodies = [body(name, way, address, witness.address) for name, way in ways.items()]
-        ids = [first.id for first, _ in Submitters(ports[0], token, at_once=_AT_ONCE).submit(bodies)]
+        ids = [first.id for first, _ in Submitters(service.port, token, at_once=_AT_ONCE).submit(bodies)]
         progress(f"{given.submissions} are submitted in {time.monotonic() - began:.0f} s")
         wait_for_all(follower, given.submissions)
         took = time.monotonic() - began

@@ -1,4 +1,4 @@
-"""A whole service at work, to be killed: `python -m benchmarks.service.engine_process HOME PORT`."""
+"""A whole service at work, to be killed: `python -m benchmarks.service.engine_process HOME PORT SPARK_UI_PORT`."""
 
 from __future__ import annotations
 
@@ -12,4 +12,5 @@ from tests.support.fake_engine import PretendingEngine
 
 if __name__ == "__main__":
     serving.Engine = PretendingEngine  # type: ignore[misc]
-    serving.serve(Home(Path(sys.argv[1])), Listening(port=int(sys.argv[2])), log_level="warning")
+    port, spark_ui_port = int(sys.argv[2]), int(sys.argv[3])
+    serving.serve(Home(Path(sys.argv[1])), Listening(port=port), log_level="warning", spark_ui_port=spark_ui_port)

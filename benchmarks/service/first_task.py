@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.service.reporting import progress, spread, told
-from benchmarks.service.wait import until_ready
+from benchmarks.service.served import Service, environment
 from penstock.engine.application import Application
 from penstock.engine.engine import Engine
 from penstock.home import Home
-from penstock.processes import free_ports
 
 PROGRAM = """
 from pyspark.sql import SparkSession
@@ -34,23 +31,6 @@ print(spark.range(1000).selectExpr("sum(id)").collect())
 spark.stop()
 """
 _SMALL = ("--driver-memory", "512m", "--executor-memory", "512m", "--executor-cores", "2")
-
-
-@contextmanager
-def serving(home: Home) -> Iterator[str]:
-    (port,) = free_ports(1)
-    command = [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(port), "--log-level", "warning"]
-    with subprocess.Popen(command, env=environment(home), stderr=subprocess.DEVNULL) as service:
-        url = f"http://127.0.0.1:{port}"
-        try:
-            until_ready(url)
-            yield url
-        finally:
-            service.terminate()
-
-
-def environment(home: Home, server: str | None = None) -> dict[str, str]:
-    return {**os.environ, "PENSTOCK_HOME": str(home.root), **({"PENSTOCK_SERVER": server} if server else {})}
 
 
 def started(engine: Engine, program: Path, *, server: str | None) -> dict[str, float]:
@@ -78,9 +58,9 @@ def run(home: Home, rounds: int) -> Mapping[str, Any]:
     program = home.root / "first_task.py"
     program.write_text(PROGRAM)
     runs: dict[str, list[dict[str, float]]] = {"command line": [], "service": []}
-    with serving(home) as url, (home.root / "first_task.jsonl").open("a", encoding="utf-8") as raw:
+    with Service(home) as service, (home.root / "first_task.jsonl").open("a", encoding="utf-8") as raw:
         for turn in range(rounds + 1):
-            for arm, server in (("command line", None), ("service", url)):
+            for arm, server in (("command line", None), ("service", service.url)):
                 found = started(engine, program, server=server)
                 raw.write(json.dumps({"arm": arm, "turn": turn, "at": time.time(), **found}) + "\n")
                 raw.flush()

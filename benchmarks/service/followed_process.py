@@ -1,4 +1,7 @@
-"""A service whose application writes a log at a set rate: `python -m benchmarks.service.followed_process HOME PORT`."""
+"""A service whose application writes a log at a set rate.
+
+python -m benchmarks.service.followed_process HOME PORT SPARK_UI_PORT
+"""
 
 from __future__ import annotations
 
@@ -46,4 +49,5 @@ class Followed(PretendingEngine):
 
 if __name__ == "__main__":
     serving.Engine = Followed  # type: ignore[misc]
-    serving.serve(Home(Path(sys.argv[1])), Listening(port=int(sys.argv[2])), log_level="warning")
+    port, spark_ui_port = int(sys.argv[2]), int(sys.argv[3])
+    serving.serve(Home(Path(sys.argv[1])), Listening(port=port), log_level="warning", spark_ui_port=spark_ui_port)

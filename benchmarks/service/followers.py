@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,9 @@ import httpx
 
 from benchmarks.service.followed_process import BYTES_PER_SECOND, LENGTH, SECONDS, Followed, content
 from benchmarks.service.reporting import progress, told
-from benchmarks.service.wait import until_ready
+from benchmarks.service.served import Service
 from penstock.client.connection import connect
 from penstock.home import Home
-from penstock.processes import free_ports
 from tests.support.fake_engine import specification
 
 _MOST_MEMORY = 300_000_000
@@ -36,21 +33,15 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--slow", type=int, default=20, help="so many of them read slower than it grows")
     chosen = parser.parse_args()
-    home, (port,) = Home(chosen.home.absolute()), free_ports(1)
+    home = Home(chosen.home.absolute())
     home.create()
     os.environ["PENSTOCK_HOME"] = str(home.root)
-    with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.service.followed_process", str(home.root), str(port)]
-    ) as service:
-        try:
-            result = _measured(home, f"http://127.0.0.1:{port}", service.pid, chosen.clients, chosen.slow)
-        finally:
-            service.terminate()
+    with Service(home, instead="benchmarks.service.followed_process") as service:
+        result = _measured(home, service.url, service.pid, chosen.clients, chosen.slow)
     return told(home, "followers", result)
 
 
 def _measured(home: Home, address: str, pid: int, clients: int, slow: int) -> dict[str, Any]:
-    until_ready(address)
     idle = _memory(pid, "VmRSS")
     connection = connect(address)
     spec = specification(home, 0)

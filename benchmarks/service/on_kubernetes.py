@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.service.first_task import PROGRAM, environment, serving, started, summary
-from benchmarks.service.queue_under_kill import token_of_its_own
+from benchmarks.service.first_task import PROGRAM, started, summary
 from benchmarks.service.reporting import progress, spread, told
+from benchmarks.service.served import Service, environment, token_of_its_own
 from penstock import Client
 from penstock.clusters.choice import VARIABLE
 from penstock.clusters.kubernetes import demands, places
@@ -73,8 +73,8 @@ def queue(home: Home, api: Api, target: Target, count: int, patience: float) -> 
     program.write_text(_SAYS)
     pods = f"/api/v1/namespaces/{target.namespace}/pods"
     most, began = 0, time.monotonic()
-    with quota_of(api, target, _AT_ONCE), serving(home) as url:
-        client = Client(url, token=token_of_its_own(home))
+    with quota_of(api, target, _AT_ONCE), Service(home) as service:
+        client = Client(service.url, token=token_of_its_own(home))
         others = {it.id for it in client.applications()}
         ids = [
             client.submit(

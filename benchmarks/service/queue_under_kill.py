@@ -12,10 +12,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -24,19 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.service.reporting import missed, progress, spread, told
+from benchmarks.service.served import Killer, Service, token_of_its_own
 from benchmarks.service.submitting import Submitters
-from benchmarks.service.wait import until_ready
-from penstock.catalog.database import Database
 from penstock.engine.application import Application, State
 from penstock.engine.engine import Engine
 from penstock.engine.instances import Instance, Quota
 from penstock.home import Home
-from penstock.processes import free_ports
-from penstock.service.access import EVERY_INSTANCE, Scope
-from penstock.service.tokenstore import TokenStore
 from tests.support.fake_engine import PretendingEngine, launches
 
-ROOT = Path(__file__).parents[2]
 _AT_ONCE = 4
 _STEP = 100
 _PATIENCE_SECONDS = 60.0
@@ -44,41 +35,6 @@ _LEAST_PER_SECOND, _MOST_P99_MS = 50.0, 200.0
 _TENTH = 10
 _AT_THE_SAME_TIME = timedelta(milliseconds=250)
 """Two submissions so near to each other have no order: each takes a while to be recorded."""
-
-
-class Killed:
-    """An engine that is killed at random moments and started again at once."""
-
-    def __init__(self, home: Home, port: int, *, seconds: tuple[float, float]) -> None:
-        self._home = home
-        self._port = port
-        self._seconds = seconds
-        self._process = self._started()
-        self.kills = 0
-
-    def kill_at_random(self, times: int, over: threading.Event) -> None:
-        chance = random.Random(times)
-        while self.kills < times and not over.wait(chance.uniform(*self._seconds)):
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            self.kills += 1
-            progress(f"killed {self.kills} of {times} times")
-            self._process = self._started()
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "benchmarks.service.engine_process", str(self._home.root), str(self._port)]
-        with (self._home.root / "service.log").open("ab") as log:
-            return subprocess.Popen(command, cwd=ROOT, stderr=log)
-
-
-def token_of_its_own(home: Home) -> str:
-    """Not the first one, which is made only where there is none: others may use the same records."""
-    _, text = TokenStore(Database(home).engine()).create("load", {EVERY_INSTANCE: Scope.SUBMIT})
-    return text
 
 
 def wait_for_all(engine: Engine, instance: str, count: int) -> None:
@@ -136,25 +92,16 @@ def run(home: Home, *, submissions: int, kills: int, seconds: tuple[float, float
     home.create()
     engine = PretendingEngine(home)
     instance = engine.put_instance(Instance("one-slot", quota=Quota(running=1))).name
-    (port,) = free_ports(1)
-    killed, over = Killed(home, port, seconds=seconds), threading.Event()
-    submitters = Submitters(port, token_of_its_own(home), at_once=_AT_ONCE)
     bodies = [{"application": "s3a://lake/a.py", "name": f"load-{n}", "instance": instance} for n in range(submissions)]
-    killer = threading.Thread(target=killed.kill_at_random, args=[kills, over])
-    try:
-        until_ready(f"http://127.0.0.1:{port}")
+    with Service(home, instead="benchmarks.service.engine_process") as service:
+        submitters = Submitters(service.port, token_of_its_own(home), at_once=_AT_ONCE)
         began = time.perf_counter()
-        killer.start()
-        answers = submitters.submit(bodies)
-        submitted = time.perf_counter() - began
-        progress(f"{submissions} are submitted, {submissions / submitted:.1f} a second")
-        wait_for_all(engine, instance, submissions)
-        drained = time.perf_counter() - began
-    finally:
-        over.set()
-        if killer.ident is not None:
-            killer.join()
-        killed.end()
+        with Killer({"service": service.kill}, times=kills, seconds=seconds, chance=random.Random(kills)) as killer:
+            answers = submitters.submit(bodies)
+            submitted = time.perf_counter() - began
+            progress(f"{submissions} are submitted, {submissions / submitted:.1f} a second")
+            wait_for_all(engine, instance, submissions)
+            drained = time.perf_counter() - began
     found = [one for one in engine.list() if one.spec.instance == instance]
     answered = [one.answered for pair in answers for one in pair]
     found_broken = broken(found, launches(home), submissions)
@@ -163,7 +110,7 @@ def run(home: Home, *, submissions: int, kills: int, seconds: tuple[float, float
     milliseconds = [seconds * 1000 for seconds in answered]
     result = {
         "submissions": submissions,
-        "kills": killed.kills,
+        "kills": len(killer.killed),
         "submissions_per_second": round(submissions / submitted, 1),
         "submissions_per_second_by_tenths": spread(rates([second.at for _, second in answers], began), 1),
         "requests_per_second": round(len(answered) / submitted, 1),
