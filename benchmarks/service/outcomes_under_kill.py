@@ -46,6 +46,7 @@ from penstock.clusters.choice import VARIABLE
 from penstock.engine.application import State
 from penstock.engine.engine import Engine
 from penstock.engine.installation import Installation
+from penstock.engine.instances import Instance, Quota
 from penstock.home import Home
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import Lakes
@@ -69,6 +70,7 @@ report("ended")
 sys.exit({outcomes.EXIT_CODE} if kind == "fails" else 0)
 """
 _SIZE = {"driver": {"cores": 1, "memory": "512m"}, "executor": {"cores": 1, "memory": "512m"}, "executors": 1}
+_QUEUE = "load"
 _RETRIES = 10
 _TIME_LIMIT_SECONDS = 30.0
 _SUBMITTERS = 4
@@ -253,6 +255,7 @@ def run(home: Home, given: argparse.Namespace, victims: Victims) -> dict[str, An
     """Submit, kill and judge. `victims` are those beside the service itself."""
     kinds = {f"load-{number}": outcomes.kind_of(number) for number in range(given.submissions)}
     engine, token = Engine(home), token_of_its_own(home)
+    engine.put_instance(Instance(_QUEUE, quota=Quota(running=given.running)))
     program = home.root / "load.py"
     program.write_text(PROGRAM)
     with contextlib.ExitStack() as stack:
@@ -296,6 +299,7 @@ def submission(name: str, kind: str, program: str, observer: str) -> dict[str, A
     return {
         "application": program,
         "name": name,
+        "instance": _QUEUE,
         "size": _SIZE,
         "arguments": [name, kind.replace(" ", "-"), observer],
         "retries": _RETRIES,
@@ -372,6 +376,7 @@ def main() -> int:
     options.add_argument("home", type=Path)
     options.add_argument("--submissions", type=int, default=1000)
     options.add_argument("--kills", type=int, default=20)
+    options.add_argument("--running", type=int, default=4, help="applications at once, where there is room for them")
     options.add_argument("--seed", default="1", help="decides about the order and the moments of the kills")
     options.add_argument("--seconds-between-kills", type=float, nargs=2, default=(40, 180), metavar=("LEAST", "MOST"))
     options.add_argument("--cluster", type=Path, help="a cluster file: the applications run on Kubernetes")
