@@ -130,7 +130,7 @@ passes = sa.Table(
     sa.Column("token_hash", sa.Text),
     sa.Column("ends_at", _moment),
 )
-"""See `service/sparkui.py`."""
+"""See `service/browsergrants.py` and `service/sparkui.py`."""
 
 pending_artefacts = sa.Table(
     "pending_artefacts",

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from penstock.errors import InvalidInput, NotFound
 from penstock.service.access import Caller
@@ -22,7 +22,6 @@ from penstock.service.tokens import Token, holds
 LASTS = timedelta(hours=1)
 COOKIE = "penstock_access_"
 
-_MOST_GRANTS = 10_000
 _PAGE = re.compile(r"/v1/lab/reports/[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 
@@ -45,18 +44,30 @@ class Pass:
     ends_at: datetime
 
 
+class PassStore(Protocol):
+    """Where tokens and passes are kept. Passes are found by a digest: whoever reads the store can open nothing."""
+
+    def get(self, token_id: str) -> Token:
+        """Raises `NotFound`."""
+
+    def add_pass(self, digest: str, added: Pass, *, at: datetime) -> None:
+        """Keep it, and forget those that had ended by `at`."""
+
+    def take_pass(self, digest: str) -> Pass | None:
+        """Forget it and return it: of several who ask, one gets it."""
+
+    def find_pass(self, digest: str) -> Pass | None: ...
+
+
 class BrowserGrants:
-    """Kept by this process alone: after a restart a page is simply opened again. `token` finds one by its id, or raises
-    `NotFound`.
+    """Any number of services that share `store` know each other's grants.
 
     A grant ends with the token it was asked for with: by expiry, revocation and rotation alike.
     """
 
-    def __init__(self, token: Callable[[str], Token], clock: Callable[[], datetime]) -> None:
-        self._token = token
+    def __init__(self, store: PassStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
         self._clock = clock
-        self._held: dict[str, Pass] = {}
-        self._turn = threading.Lock()
 
     def grant(self, caller: Caller, path: str) -> Grant:
         """For the page at `path`. Raises `InvalidInput` where that is no such page."""
@@ -66,27 +77,18 @@ class BrowserGrants:
                 why="only a lab report is opened by its address",
                 fix="send the token with the request instead",
             )
-        secret_hash = self._token(caller.token_id).secret_hash
-        secret = secrets.token_urlsafe(32)
-        now = self._clock()
-        with self._turn:
-            self._forget(now)
-            self._held[secret] = Pass(path, caller.token_id, secret_hash, now + LASTS)
+        secret, at = secrets.token_urlsafe(32), self._clock()
+        added = Pass(path, caller.token_id, self._store.get(caller.token_id).secret_hash, at + LASTS)
+        self._store.add_pass(digest("page", secret), added, at=at)
         return Grant(cookie_name(path), secret, path)
 
     def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
         """Who may open `path`, by the cookies that came with the request."""
-        for name, secret in cookies.items():
-            held = self._held.get(secret) if name.startswith(COOKIE) else None
-            if held is not None and path == held.root and (found := caller_of(held, self._token, at=self._clock())):
-                return found
-        return None
-
-    def _forget(self, now: datetime) -> None:
-        """What has ended; and the oldest, where there are too many."""
-        self._held = {secret: held for secret, held in self._held.items() if held.ends_at > now}
-        while len(self._held) >= _MOST_GRANTS:
-            del self._held[next(iter(self._held))]
+        secret = cookies.get(cookie_name(path))
+        found = None if secret is None else self._store.find_pass(digest("page", secret))
+        if found is None or found.root != path:
+            return None
+        return caller_of(found, self._store.get, at=self._clock())
 
 
 def caller_of(held: Pass, current: Callable[[str], Token], *, at: datetime) -> Caller | None:
@@ -103,3 +105,8 @@ def caller_of(held: Pass, current: Callable[[str], Token], *, at: datetime) -> C
 
 def cookie_name(path: str, prefix: str = COOKIE) -> str:
     return prefix + hashlib.sha256(path.encode()).hexdigest()[:12]
+
+
+def digest(kind: str, secret: str) -> str:
+    """What a pass is kept under. With its kind: one for a page is no ticket, and a ticket is no cookie."""
+    return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()

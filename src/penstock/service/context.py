@@ -45,7 +45,7 @@ class Service:
         self.metrics = Metrics(self._counts)
         self.feed = Feed(Happenings(self), closing=self.closing.is_set)
         self.paths = OurPaths(self.home)
-        self.browser_grants = BrowserGrants(self.tokens.get, now)
+        self.browser_grants = BrowserGrants(self.tokens, now)
         self.under_way = UnderWay(self.bounds)
         self.spark_ui = SparkUi(self.tokens, now)
 

@@ -8,40 +8,22 @@ pages' origin, which would not know what to do with one.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
 from penstock.service import browsergrants
 from penstock.service.access import Caller
-from penstock.service.browsergrants import Pass, caller_of
+from penstock.service.browsergrants import Pass, PassStore, caller_of, digest
 from penstock.service.proxy import origin_of
-from penstock.service.tokens import Token
 
 TICKET_LASTS = timedelta(minutes=1)
 COOKIE_LASTS = timedelta(hours=1)
 COOKIE = "penstock_spark_"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-class Store(Protocol):
-    """Where tokens and passes are kept. Passes are found by a digest: whoever reads the store can open nothing."""
-
-    def get(self, token_id: str) -> Token:
-        """Raises `NotFound`."""
-
-    def add_pass(self, digest: str, added: Pass, *, at: datetime) -> None:
-        """Keep it, and forget those that had ended by `at`."""
-
-    def take_pass(self, digest: str) -> Pass | None:
-        """Forget it and return it: of several who ask, one gets it."""
-
-    def find_pass(self, digest: str) -> Pass | None: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +44,7 @@ class Cookie:
 class SparkUi:
     """Any number of services that share `store` know each other's tickets and cookies."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: PassStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
@@ -73,7 +55,7 @@ class SparkUi:
 
     def cookie(self, ticket: str) -> Cookie:
         """In exchange for a ticket, which is void then. Raises `Unauthenticated`."""
-        taken = self._store.take_pass(_digest("ticket", ticket))
+        taken = self._store.take_pass(digest("ticket", ticket))
         if taken is None or self._caller(taken) is None:
             raise Unauthenticated(
                 "This link opens nothing any more",
@@ -89,7 +71,7 @@ class SparkUi:
         The rights are those that the token has now: what it may see is looked at for each page.
         """
         secret = cookies.get(cookie_name(root), "")
-        found = self._store.find_pass(_digest("cookie", secret))
+        found = self._store.find_pass(digest("cookie", secret))
         if found is not None and found.root == root and (caller := self._caller(found)) is not None:
             return caller
         raise Unauthenticated(
@@ -100,7 +82,7 @@ class SparkUi:
 
     def _add(self, kind: str, added: Pass) -> str:
         secret = secrets.token_urlsafe(32)
-        self._store.add_pass(_digest(kind, secret), added, at=self._clock())
+        self._store.add_pass(digest(kind, secret), added, at=self._clock())
         return secret
 
     def _caller(self, found: Pass) -> Caller | None:
@@ -154,11 +136,6 @@ def lake_root(lake: str) -> str:
 
 def cookie_name(root: str) -> str:
     return browsergrants.cookie_name(root, COOKIE)
-
-
-def _digest(kind: str, secret: str) -> str:
-    # With its kind: a ticket is no cookie, nor the other way round.
-    return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()
 
 
 def _without_port(host: str) -> str:

@@ -7,40 +7,46 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from penstock.errors import InvalidInput, NotFound
+from penstock.errors import InvalidInput, Unauthenticated
 from penstock.service.access import Caller, Scope
-from penstock.service.browsergrants import LASTS, BrowserGrants, Grant
-from penstock.service.tokens import Token
+from penstock.service.browsergrants import LASTS, BrowserGrants, Grant, cookie_name
+from penstock.service.sparkui import SparkUi
+from tests.unit.service.fakes import FakeTokens
 
 START = datetime(2026, 11, 21, tzinfo=timezone.utc)
-ADA = Caller("a1", "ada", {"*": Scope.READ})
 REPORT = "/v1/lab/reports/20261121-1"
 
 
 class World:
     def __init__(self) -> None:
         self.now = START
-        self.token: Token | None = Token("a1", "ada", {"*": Scope.READ}, "hash", START)
-        self.grants = BrowserGrants(self._find, lambda: self.now)
+        self.tokens = FakeTokens()
+        made, _ = self.tokens.create("ada", {"*": Scope.READ})
+        self.ada = Caller(made.id, made.name, made.grants)
+        self.grants = self.service()
 
-    def _find(self, token_id: str) -> Token:
-        if self.token is None or token_id != self.token.id:
-            raise NotFound("There is no such token")
-        return self.token
+    def service(self) -> BrowserGrants:
+        """One of the services on the same store."""
+        return BrowserGrants(self.tokens, lambda: self.now)
+
+    def granted(self) -> Grant:
+        return self.grants.grant(self.ada, REPORT)
 
     def opens(self, path: str, granted: Grant) -> bool:
-        return self.grants.caller(path, {"other": "x", granted.cookie: granted.secret}) == ADA
+        return self.grants.caller(path, {"other": "x", granted.cookie: granted.secret}) == self.ada
 
 
 def test_a_grant_opens_its_page() -> None:
     world = World()
-    assert world.opens(REPORT, world.grants.grant(ADA, REPORT))
+    assert world.opens(REPORT, world.granted())
 
 
 @pytest.mark.parametrize("path", [REPORT + "2", REPORT[:-1], REPORT + "/x", "/v1/lab/reports", "/v1/tokens", "/"])
 def test_a_grant_opens_nothing_else(path: str) -> None:
     world = World()
-    assert not world.opens(path, world.grants.grant(ADA, REPORT))
+    granted = world.granted()
+    assert not world.opens(path, granted)
+    assert not world.opens(path, replace(granted, cookie=cookie_name(path)))
 
 
 @pytest.mark.parametrize(
@@ -58,20 +64,21 @@ def test_a_grant_opens_nothing_else(path: str) -> None:
     ],
 )
 def test_only_pages_can_be_granted(path: str) -> None:
+    world = World()
     with pytest.raises(InvalidInput, match="cannot be granted"):
-        World().grants.grant(ADA, path)
+        world.grants.grant(world.ada, path)
 
 
 def test_a_wrong_secret_opens_nothing() -> None:
     world = World()
-    granted = world.grants.grant(ADA, REPORT)
+    granted = world.granted()
     assert not world.opens(REPORT, replace(granted, secret=granted.secret[:-1]))
     assert world.grants.caller(REPORT, {"session": granted.secret}) is None
 
 
 def test_a_grant_ends_by_itself() -> None:
     world = World()
-    granted = world.grants.grant(ADA, REPORT)
+    granted = world.granted()
     world.now = START + LASTS
     assert not world.opens(REPORT, granted)
 
@@ -79,22 +86,41 @@ def test_a_grant_ends_by_itself() -> None:
 @pytest.mark.parametrize("what", ["revoked", "rotated", "expired"])
 def test_a_grant_ends_with_its_token(what: str) -> None:
     world = World()
-    granted = world.grants.grant(ADA, REPORT)
-    assert world.token is not None
+    granted = world.granted()
+    if what == "revoked":
+        world.tokens.revoke(world.ada.token_id)
+    elif what == "rotated":
+        world.tokens.rotate(world.ada.token_id)
+    else:
+        world.tokens.change(world.ada.token_id, expires_at=START)
     world.now = START + timedelta(minutes=1)
-    world.token = {
-        "revoked": None,
-        "rotated": replace(world.token, secret_hash="another"),
-        "expired": replace(world.token, expires_at=START),
-    }[what]
     assert not world.opens(REPORT, granted)
 
 
 def test_rights_are_those_the_token_has_now() -> None:
     world = World()
-    granted = world.grants.grant(ADA, REPORT)
-    assert world.token is not None
-    world.token = replace(world.token, grants={"science": Scope.READ})
+    granted = world.granted()
+    world.tokens.change(world.ada.token_id, grants={"science": Scope.READ})
     found = world.grants.caller(REPORT, {granted.cookie: granted.secret})
     assert found is not None
     assert not found.sees("default")
+
+
+def test_each_service_on_the_store_knows_what_another_has_granted() -> None:
+    world = World()
+    granted = world.granted()
+    assert world.service().caller(REPORT, {granted.cookie: granted.secret}) == world.ada
+
+
+def test_what_is_kept_opens_nothing() -> None:
+    world = World()
+    granted = world.granted()
+    assert granted.secret not in repr(world.tokens.passes)
+    for kept in world.tokens.passes:
+        assert not world.opens(REPORT, replace(granted, secret=kept))
+
+
+def test_a_grant_is_no_ticket_to_sparks_pages() -> None:
+    world = World()
+    with pytest.raises(Unauthenticated):
+        SparkUi(world.tokens, lambda: world.now).cookie(world.granted().secret)
