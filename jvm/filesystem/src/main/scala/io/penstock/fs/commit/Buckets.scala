@@ -30,7 +30,7 @@ final private[commit] class Parallel(threads: Int) {
 
   /** In order. The first failure is thrown once all have ended, so that nothing goes on behind the caller's back. */
   def map[A, B](items: Seq[A])(work: A => B): Vector[B] =
-    if (items.sizeIs <= 1) items.iterator.map(work).toVector
+    if (items.sizeIs <= 1 || threads == 1) inTurn(items)(work)
     else {
       val pool: ExecutorService = Executors.newFixedThreadPool(
         math.min(threads, items.size),
@@ -50,6 +50,15 @@ final private[commit] class Parallel(threads: Int) {
           .toVector
       } finally pool.shutdown()
     }
+
+  /** In this thread; as in `map`, a failure leaves out none of the others. */
+  private def inTurn[A, B](items: Seq[A])(work: A => B): Vector[B] = {
+    val results = items.iterator.map(item =>
+      try Right(work(item))
+      catch { case failure: Throwable => Left(failure) }
+    )
+    results.toVector.map(_.fold(throw _, identity))
+  }
 
   def filter[A](items: Seq[A])(predicate: A => Boolean): Vector[A] =
     map(items)(item => (item, predicate(item))).collect { case (item, true) => item }

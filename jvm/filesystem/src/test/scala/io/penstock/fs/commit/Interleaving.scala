@@ -1,5 +1,7 @@
 package io.penstock.fs.commit
 
+import java.util.concurrent.{ExecutorService, Executors, Semaphore}
+
 import scala.util.Random
 
 /**
@@ -24,17 +26,23 @@ final class Interleaving(
   private var running = names.toSet
   private var dead = Set.empty[String]
   private var turn: Option[String] = None
+  // One each, so that a turn wakes the thread it is for and no other.
+  private val turns = names.map(_ -> new Semaphore(0)).toMap
 
   /** Returns when it is the process's turn. */
-  def step(name: String): Unit = synchronized {
-    waiting += name
-    choose()
-    while (!turn.contains(name)) wait()
-    turn = None
-    waiting -= name
-    steps(name) += 1
-    if (kill(name, steps(name))) dead += name
-    if (dead(name)) throw new MemoryStore.Killed
+  def step(name: String): Unit = {
+    synchronized {
+      waiting += name
+      choose()
+    }
+    turns(name).acquire()
+    synchronized {
+      turn = None
+      waiting -= name
+      steps(name) += 1
+      if (kill(name, steps(name))) dead += name
+      if (dead(name)) throw new MemoryStore.Killed
+    }
   }
 
   def ended(name: String): Unit = synchronized {
@@ -46,29 +54,34 @@ final class Interleaving(
     if (turn.isEmpty && waiting.nonEmpty && waiting == running) {
       val awake = waiting.filterNot(name => sleep(name, steps(name)))
       val candidates = if (awake.isEmpty) waiting else awake
-      turn = Some(pick(candidates.toVector.sorted))
-      notifyAll()
+      val picked = pick(candidates.toVector.sorted)
+      turn = Some(picked)
+      turns(picked).release()
     }
 
   /** How many steps a process has taken. */
   def taken(name: String): Int = synchronized(steps(name))
 
   /** Runs one process for each name to its end. */
-  def run(process: String => Unit): Unit = {
-    val threads = names.map { name =>
-      val thread = new Thread(() =>
-        try process(name)
-        finally ended(name)
-      )
-      thread.setName(name)
-      thread.start()
-      thread
-    }
-    threads.foreach(_.join())
-  }
+  def run(process: String => Unit): Unit =
+    names
+      .map { name =>
+        val life: Runnable = () =>
+          try process(name)
+          finally ended(name)
+        Interleaving.threads.submit(life)
+      }
+      .foreach(_.get())
 }
 
 object Interleaving {
+
+  // Kept from one interleaving to the next: a test has thousands of them, of a few steps each.
+  private val threads: ExecutorService = Executors.newCachedThreadPool { task =>
+    val thread = new Thread(task, "interleaved")
+    thread.setDaemon(true)
+    thread
+  }
 
   /** Any process as likely as another. */
   def random(seed: Long): Vector[String] => String = {

@@ -1,6 +1,8 @@
 package io.penstock.fs.commit
 
-import java.util.concurrent.CountDownLatch
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch}
+
+import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -27,6 +29,19 @@ class StoppedCommitTest extends AnyFunSuite {
     // Goes on until the thread that waits for it gives up: otherwise it could be through before that one looks.
     if (operation.startsWith("complete ")) new CountDownLatch(1).await()
   }
+
+  for (threads <- Seq(1, 3))
+    test(s"of requests by $threads threads the first failure is thrown once all have ended") {
+      val ended = ConcurrentHashMap.newKeySet[Int]()
+      val failure = intercept[IllegalStateException] {
+        new Parallel(threads).map(1 to 5) { n =>
+          if (n == 2 || n == 4) throw new IllegalStateException(s"$n")
+          ended.add(n)
+        }
+      }
+      assert(failure.getMessage == "2")
+      assert(ended.asScala == Set(1, 3, 5))
+    }
 
   test("a helper that saw a file missing, and slept until the job had landed, takes nothing back") {
     val store = new MemoryStore
