@@ -28,6 +28,10 @@ _UNPULLED = frozenset(
 _UNMADE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
 _UNSTARTED = frozenset({"StartError", "ContainerCannotRun"})
+_UNOBSERVED = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""Of an end that container runtime and kubelet have not seen: they were not there themselves."""
+_LEAST_SIGNAL_CODE = 128
+"""Exit codes from here on are of processes that were killed."""
 _DISRUPTED = {
     "DeletionByTaintManager": "node_lost",
     "DeletionByPodGC": "node_lost",
@@ -36,6 +40,7 @@ _DISRUPTED = {
     "TerminationByKubelet": "evicted",
 }
 _STORAGE = re.compile(r"(?i)ephemeral|emptydir|disk")
+_RETRY_FIX = "run it again, or let it: --retries; kubectl get nodes shows the nodes"
 _EXECUTORS_GAVE_UP = 11
 """Spark's exit code where more executors failed than spark.executor.maxNumFailures."""
 
@@ -125,7 +130,7 @@ def loss_of_executor(pod: Json) -> str | None:
 
 
 def _of_end(pod: Json, ended: Json, keeper: Json, code: int) -> Reason | None:
-    if taken_away := _taken_away(pod):
+    if taken_away := _taken_away(pod, ended):
         return taken_away
     if ended.get("reason") == "OOMKilled":
         limit = _memory_limit(pod)
@@ -134,7 +139,8 @@ def _of_end(pod: Json, ended: Json, keeper: Json, code: int) -> Reason | None:
             f"the driver's container used more memory than its limit{f' of {limit}' if limit else ''}",
             "give it more: --driver-memory, or --conf spark.driver.memoryOverhead=… for what is not on the heap",
         )
-    if ended.get("reason") in _UNSTARTED or keeper.get("terminated", {}).get("exitCode"):
+    # A keeper that was killed, as by a node that went down, says nothing about the image.
+    if ended.get("reason") in _UNSTARTED or 0 < keeper.get("terminated", {}).get("exitCode", 0) < _LEAST_SIGNAL_CODE:
         message = str(ended.get("message") or "its containers ended at once")
         return Reason("image_unfit", f"the image has no Penstock of this release: {message}", _IMAGE_FIX)
     if pod.get("status", {}).get("reason") == "Evicted":
@@ -161,10 +167,12 @@ def _of_keeper(pod: Json, keeper: Json) -> Reason | None:
     )
 
 
-def _taken_away(pod: Json) -> Reason | None:
-    """Why a driver that was told to end was: by somebody else, since Penstock tells it otherwise."""
+def _taken_away(pod: Json, ended: Json) -> Reason | None:
+    """Why a driver ended with its pod or its node: somebody else ended them, since Penstock does it otherwise."""
     if disruption := _disruption(pod["status"]):
         return _of_loss(pod["status"], disruption)
+    if ended.get("reason") in _UNOBSERVED:
+        return Reason("node_lost", "the node its driver was on was restarted, and its containers with it", _RETRY_FIX)
     return _gone() if pod["metadata"].get("deletionTimestamp") else None
 
 
@@ -180,7 +188,7 @@ def _of_loss(status: Json, disruption: Json | None) -> Reason:
         }[code]
         told = str(disruption.get("message") or "")
         fix = {
-            "node_lost": "run it again, or let it: --retries; kubectl get nodes shows the nodes",
+            "node_lost": _RETRY_FIX,
             "preempted": "run it again, or let it: --retries; priority_class: in the cluster's file gives it weight",
             "evicted": "run it again, or let it: --retries",
         }[code]

@@ -123,6 +123,23 @@ def test_a_keeper_that_failed_means_an_image_without_penstock() -> None:
     assert reason.code == "image_unfit"
 
 
+@pytest.mark.parametrize("reason", ["Unknown", "ContainerStatusUnknown"])
+def test_a_node_that_was_restarted_is_no_fault_of_the_image(reason: str) -> None:
+    end = {"exitCode": 255, "reason": reason}
+    for keeper in (end, {"exitCode": 137, "reason": "Error"}):
+        states = [container("driver", terminated=end), container("keeper", terminated=keeper)]
+        found = seen(pod(phase="Failed", containerStatuses=states)).reason
+        assert found is not None
+        assert found.code == "node_lost"
+        assert "--retries" in found.fix
+
+
+@pytest.mark.parametrize("end", [{"exitCode": 137, "reason": "Error"}, {"exitCode": 255, "reason": "Unknown"}])
+def test_a_driver_that_was_killed_with_its_keeper_is_explained_by_its_own_exit_code(end: dict[str, Any]) -> None:
+    states = [container("driver", terminated={"exitCode": 137}), container("keeper", terminated=end)]
+    assert seen(pod(phase="Failed", containerStatuses=states)) == Seen(Phase.ENDED, 137)
+
+
 @pytest.mark.parametrize(
     ("found", "code", "fix"),
     [
