@@ -208,6 +208,11 @@ class Restarts:
                     self._starts[one] = replace(start, seen_alive=True)
         return [one for one in orphans if at >= self._due_at(one)]
 
+    def unseen(self, at: float) -> bool:
+        """Whether a process that was started in the last 30 s has not been seen alive yet. A look at it soon tells one
+        that is killed from one that never got so far."""
+        return any(not one.seen_alive and at - one.at < _SUPERVISOR_STARTS_SECONDS for one in self._starts.values())
+
     def hopeless(self, application_id: str) -> bool:
         return application_id in self._starts and self._starts[application_id].number >= _MOST_RESTARTS
 

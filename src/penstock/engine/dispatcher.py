@@ -19,6 +19,9 @@ from penstock.recovery import Restarts, keep_going
 _PATROL_SECONDS = 5.0
 """How often it looks for what was left behind, and for retries whose time has come."""
 
+_PATROL_AFTER_START_SECONDS = 1.0
+"""So often while a supervisor that was just started has not been seen alive."""
+
 _LEAST_BREATH_SECONDS, _MOST_BREATH_SECONDS = 0.05, 0.2
 """Between two looks at the queue, twice what the last one took within these bounds: of many submissions at once, one
 decision serves all, and a long queue leaves others most of the time."""
@@ -57,7 +60,8 @@ class Dispatcher:
             self._engine.attendants.keep_ready()
             patrolled = float("-inf")
             while not stop.is_set():
-                if time.monotonic() - patrolled >= _PATROL_SECONDS:
+                pause = _PATROL_AFTER_START_SECONDS if self._restarts.unseen(time.monotonic()) else _PATROL_SECONDS
+                if time.monotonic() - patrolled >= pause:
                     patrolled = time.monotonic()
                     self._adopt()
                 began = time.monotonic()

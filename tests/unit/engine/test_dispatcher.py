@@ -1,10 +1,11 @@
-"""A dispatcher starts supervisors that died again, ever more seldom, and ends an application that none survives."""
+"""A dispatcher starts supervisors that died again, those that never got far ever more seldom, and ends an application
+that none survives."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,10 +28,12 @@ class Clock:
 
 
 class Deadly:
-    """An engine with one application, each of whose supervisors is dead before anybody looks."""
+    """An engine with one application whose supervisors live for `lives` seconds each. Somebody looks at the queue each
+    `looks` seconds."""
 
-    def __init__(self, clock: Clock, stop: threading.Event, ends_at: float) -> None:
+    def __init__(self, clock: Clock, stop: threading.Event, *, ends_at: float, lives: float, looks: float) -> None:
         self.clock, self.stop, self.ends_at = clock, stop, ends_at
+        self.lives, self.looks = lives, looks
         self.started: list[float] = []
         self.asked_to_end: list[Reason] = []
         self.attendants = SimpleNamespace(keep_ready=lambda: None, close=lambda: None)
@@ -38,7 +41,7 @@ class Deadly:
     @contextlib.contextmanager
     def dispatching(self) -> Iterator[Any]:
         def wait(_: float) -> set[str]:
-            self.clock.now += 5
+            self.clock.now += self.looks
             if self.clock.now >= self.ends_at:
                 self.stop.set()
             return set()
@@ -49,7 +52,8 @@ class Deadly:
         return None
 
     def unsupervised(self) -> list[str]:
-        return ["app-1"]
+        alive = bool(self.started) and self.clock.now - self.started[-1] < self.lives
+        return [] if alive else ["app-1"]
 
     def detach(self, _: str) -> None:
         self.started.append(self.clock.now)
@@ -59,13 +63,29 @@ class Deadly:
 
 
 @pytest.fixture
-def deadly(monkeypatch: pytest.MonkeyPatch) -> Deadly:
-    clock, stop = Clock(), threading.Event()
-    monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(stop, "wait", lambda _: stop.is_set())
-    engine = Deadly(clock, stop, ends_at=7200)
-    Dispatcher(cast(Engine, engine)).run(stop)
-    return engine
+def dispatched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Deadly]:
+    def run(*, ends_at: float, lives: float, looks: float) -> Deadly:
+        clock, stop = Clock(), threading.Event()
+        monkeypatch.setattr(module, "time", clock)
+        monkeypatch.setattr(stop, "wait", lambda _: stop.is_set())
+        engine = Deadly(clock, stop, ends_at=ends_at, lives=lives, looks=looks)
+        Dispatcher(cast(Engine, engine)).run(stop)
+        return engine
+
+    return run
+
+
+@pytest.fixture
+def deadly(dispatched: Callable[..., Deadly]) -> Deadly:
+    """Each supervisor is dead before anybody looks."""
+    return dispatched(ends_at=7200, lives=0, looks=5)
+
+
+def test_a_supervisor_that_is_killed_in_its_first_seconds_is_followed_by_another_at_the_next_patrol(
+    dispatched: Callable[..., Deadly],
+) -> None:
+    engine = dispatched(ends_at=25, lives=2.5, looks=0.5)
+    assert engine.started[:4] == [0, 6, 12, 18]
 
 
 def test_supervisors_that_die_at_once_are_started_again_a_bounded_number_of_times(deadly: Deadly) -> None:
