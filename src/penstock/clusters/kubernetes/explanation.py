@@ -139,7 +139,6 @@ def _of_end(pod: Json, ended: Json, keeper: Json, code: int) -> Reason | None:
             f"the driver's container used more memory than its limit{f' of {limit}' if limit else ''}",
             "give it more: --driver-memory, or --conf spark.driver.memoryOverhead=… for what is not on the heap",
         )
-    # A keeper that was killed, as by a node that went down, says nothing about the image.
     if ended.get("reason") in _UNSTARTED or 0 < keeper.get("terminated", {}).get("exitCode", 0) < _LEAST_SIGNAL_CODE:
         message = str(ended.get("message") or "its containers ended at once")
         return Reason("image_unfit", f"the image has no Penstock of this release: {message}", _IMAGE_FIX)
@@ -171,9 +170,19 @@ def _taken_away(pod: Json, ended: Json) -> Reason | None:
     """Why a driver ended with its pod or its node: somebody else ended them, since Penstock does it otherwise."""
     if disruption := _disruption(pod["status"]):
         return _of_loss(pod["status"], disruption)
-    if ended.get("reason") in _UNOBSERVED:
+    if ended.get("reason") in _UNOBSERVED or _killed_together(ended, container_state(pod, places.KEEPER)):
         return Reason("node_lost", "the node its driver was on was restarted, and its containers with it", _RETRY_FIX)
     return _gone() if pod["metadata"].get("deletionTimestamp") else None
+
+
+def _killed_together(driver: Json, keeper: Json) -> bool:
+    """Whether a driver was killed, and its keeper, which goes on for a minute after any end of its driver, was too or
+    had not begun. A limit of memory kills one container alone."""
+    ended = keeper.get("terminated", {})
+    alone = "OOMKilled" in (driver.get("reason"), ended.get("reason"))
+    if alone or driver.get("exitCode", 0) < _LEAST_SIGNAL_CODE:
+        return False
+    return "waiting" in keeper or ended.get("exitCode", 0) >= _LEAST_SIGNAL_CODE
 
 
 def _of_loss(status: Json, disruption: Json | None) -> Reason:

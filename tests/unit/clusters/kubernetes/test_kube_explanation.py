@@ -123,21 +123,35 @@ def test_a_keeper_that_failed_means_an_image_without_penstock() -> None:
     assert reason.code == "image_unfit"
 
 
-@pytest.mark.parametrize("reason", ["Unknown", "ContainerStatusUnknown"])
-def test_a_node_that_was_restarted_is_no_fault_of_the_image(reason: str) -> None:
-    end = {"exitCode": 255, "reason": reason}
-    for keeper in (end, {"exitCode": 137, "reason": "Error"}):
-        states = [container("driver", terminated=end), container("keeper", terminated=keeper)]
-        found = seen(pod(phase="Failed", containerStatuses=states)).reason
-        assert found is not None
-        assert found.code == "node_lost"
-        assert "--retries" in found.fix
+KILLED = {"terminated": {"exitCode": 137, "reason": "Error"}}
+UNOBSERVED = {"terminated": {"exitCode": 255, "reason": "Unknown"}}
+DEAD_SHIM = {"terminated": {"exitCode": 255, "reason": "Error"}}
+NOT_BEGUN = {"waiting": {"reason": "ContainerCreating"}}
 
 
-@pytest.mark.parametrize("end", [{"exitCode": 137, "reason": "Error"}, {"exitCode": 255, "reason": "Unknown"}])
-def test_a_driver_that_was_killed_with_its_keeper_is_explained_by_its_own_exit_code(end: dict[str, Any]) -> None:
-    states = [container("driver", terminated={"exitCode": 137}), container("keeper", terminated=end)]
+@pytest.mark.parametrize("driver", [KILLED, UNOBSERVED, DEAD_SHIM])
+@pytest.mark.parametrize("keeper", [KILLED, UNOBSERVED, DEAD_SHIM, NOT_BEGUN])
+def test_a_node_that_was_restarted_is_no_fault_of_the_image_nor_of_the_program(
+    driver: dict[str, Any], keeper: dict[str, Any]
+) -> None:
+    states = [container("driver", **driver), container("keeper", **keeper)]
+    found = seen(pod(phase="Failed", containerStatuses=states)).reason
+    assert found is not None
+    assert found.code == "node_lost"
+    assert "--retries" in found.fix
+
+
+@pytest.mark.parametrize("keeper", [{"running": {}}, {"terminated": {"exitCode": 0}}, {}])
+def test_a_driver_that_is_killed_beside_a_living_keeper_is_explained_by_its_own_exit_code(
+    keeper: dict[str, Any],
+) -> None:
+    states = [container("driver", **KILLED), container("keeper", **keeper)]
     assert seen(pod(phase="Failed", containerStatuses=states)) == Seen(Phase.ENDED, 137)
+
+
+def test_a_driver_that_failed_by_itself_before_its_keeper_was_killed_has_failed_by_itself() -> None:
+    states = [container("driver", terminated={"exitCode": 3, "reason": "Error"}), container("keeper", **KILLED)]
+    assert seen(pod(phase="Failed", containerStatuses=states)) == Seen(Phase.ENDED, 3)
 
 
 @pytest.mark.parametrize(
