@@ -364,11 +364,18 @@ def on_this_machine(home: Home, chance: random.Random) -> Iterator[Victims]:
 
 @contextlib.contextmanager
 def on_kubernetes(home: Home, given: argparse.Namespace, chance: random.Random) -> Iterator[Victims]:
-    with lake_and_database(home, given.host) as database:
-        os.environ.update({**database, VARIABLE: str(given.cluster.absolute())})
-        Lakes(home).set_default(LAKE)
-        nodes = {"node": kill_nodes(given.kill_node)} if given.kill_node else {}
-        yield {"supervisor": lambda: kill_supervisor(home, chance), **nodes}
+    installation = Installation(home)
+    database: Mapping[str, str] = {}
+    try:
+        with lake_and_database(home, given.host) as database:
+            os.environ.update({**database, VARIABLE: str(given.cluster.absolute())})
+            Lakes(home).set_default(LAKE)
+            nodes = {"node": kill_nodes(given.kill_node)} if given.kill_node else {}
+            yield {"supervisor": lambda: kill_supervisor(home, chance), **nodes}
+    finally:
+        for variable in (VARIABLE, *database):
+            os.environ.pop(variable, None)
+        list(installation.down())
 
 
 def main() -> int:
