@@ -23,6 +23,7 @@ import os
 import random
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -31,6 +32,7 @@ from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 
@@ -365,16 +367,15 @@ def on_this_machine(home: Home, chance: random.Random) -> Iterator[Victims]:
 @contextlib.contextmanager
 def on_kubernetes(home: Home, given: argparse.Namespace, chance: random.Random) -> Iterator[Victims]:
     installation = Installation(home)
-    database: Mapping[str, str] = {}
     try:
-        with lake_and_database(home, given.host) as database:
-            os.environ.update({**database, VARIABLE: str(given.cluster.absolute())})
+        with (
+            lake_and_database(home, given.host) as database,
+            patch.dict(os.environ, {**database, VARIABLE: str(given.cluster.absolute())}),
+        ):
             Lakes(home).set_default(LAKE)
             nodes = {"node": kill_nodes(given.kill_node)} if given.kill_node else {}
             yield {"supervisor": lambda: kill_supervisor(home, chance), **nodes}
     finally:
-        for variable in (VARIABLE, *database):
-            os.environ.pop(variable, None)
         list(installation.down())
 
 
@@ -392,9 +393,7 @@ def main() -> int:
     given = options.parse_args()
     home, chance = Home(given.home.absolute()), random.Random(given.seed)
     home.create()
-    java = home.root / "java"
-    java.mkdir(exist_ok=True)
-    with quick_java.used(quick_java.make_home(java) if not any(java.iterdir()) else java):
+    with tempfile.TemporaryDirectory() as java, quick_java.used(quick_java.make_home(Path(java))):
         place = on_kubernetes(home, given, chance) if given.cluster else on_this_machine(home, chance)
         with place as victims:
             return told(home, "outcomes_under_kill", run(home, given, victims))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import subprocess
@@ -12,14 +11,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import httpx
-
 from benchmarks.service.reporting import progress
 from penstock.catalog.database import Database
 from penstock.home import Home
-from penstock.processes import free_ports
+from penstock.processes import free_ports, until
 from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.tokenstore import TokenStore
+from tests.support.service_process import is_ready
 
 ROOT = Path(__file__).parents[2]
 _PATIENCE_SECONDS = 60.0
@@ -51,16 +49,11 @@ class Service:
         return self._process.pid
 
     def until_ready(self) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/health/ready", trust_env=False).status_code == 200:
-                    return
-            time.sleep(0.1)
-        raise SystemExit("the service does not start")
+        if not until(lambda: is_ready(self.url), _PATIENCE_SECONDS, pause_seconds=0.1):
+            raise SystemExit("the service does not start")
 
     def kill(self) -> bool:
-        """And start it again at once, as whoever keeps a service would."""
+        """Kill it and start it again at once, as a Deployment would do it."""
         self._process.kill()
         self._process.wait()
         self._process = self._started()

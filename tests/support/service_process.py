@@ -54,7 +54,7 @@ def serving(home: Home) -> Iterator[Served]:
     url = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + 60
-        while not _ready(url):
+        while not is_ready(url):
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.2)
@@ -69,8 +69,8 @@ def serving(home: Home) -> Iterator[Served]:
         process.wait(timeout=60)
 
 
-def _ready(url: str) -> bool:
+def is_ready(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health/ready").status_code == 200
+        return httpx.get(f"{url}/health/ready", trust_env=False).status_code == 200
     except httpx.TransportError:
         return False

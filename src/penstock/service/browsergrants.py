@@ -45,7 +45,7 @@ class Pass:
 
 
 class PassStore(Protocol):
-    """Where tokens and passes are kept. Passes are found by a digest: whoever reads the store can open nothing."""
+    """Store of tokens and passes. Passes are found by a digest: whoever reads the store can open nothing."""
 
     def get(self, token_id: str) -> Token:
         """Raises `NotFound`."""
@@ -108,5 +108,5 @@ def cookie_name(path: str, prefix: str = COOKIE) -> str:
 
 
 def digest(kind: str, secret: str) -> str:
-    """What a pass is kept under. With its kind: one for a page is no ticket, and a ticket is no cookie."""
+    """Key of a pass in the store. The kind is part of it: a pass for a page is no ticket, and a ticket is no cookie."""
     return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()

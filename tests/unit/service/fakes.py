@@ -232,6 +232,16 @@ class FakeTokens:
         """As an administrator, or time, does."""
         self._tokens[token_id] = replace(self.get(token_id), **values)
 
+    def invalidate(self, token_id: str, how: str, *, at: datetime) -> None:
+        """Have the token `revoked`, `rotated` or `expired` at that time."""
+        if how == "revoked":
+            self.revoke(token_id)
+        elif how == "rotated":
+            self.rotate(token_id)
+        else:
+            assert how == "expired"
+            self.change(token_id, expires_at=at)
+
     def add_pass(self, digest: str, added: Pass, *, at: datetime) -> None:
         self.passes[digest] = added
 

@@ -87,12 +87,7 @@ def test_a_grant_ends_by_itself() -> None:
 def test_a_grant_ends_with_its_token(what: str) -> None:
     world = World()
     granted = world.granted()
-    if what == "revoked":
-        world.tokens.revoke(world.ada.token_id)
-    elif what == "rotated":
-        world.tokens.rotate(world.ada.token_id)
-    else:
-        world.tokens.change(world.ada.token_id, expires_at=START)
+    world.tokens.invalidate(world.ada.token_id, what, at=START)
     world.now = START + timedelta(minutes=1)
     assert not world.opens(REPORT, granted)
 

@@ -90,12 +90,7 @@ def test_a_cookie_ends_by_itself() -> None:
 def test_tickets_and_cookies_end_with_the_token(what: str) -> None:
     world = World()
     cookie, ticket = world.cookie(), world.spark_ui.ticket(world.ada, ROOT)
-    if what == "revoked":
-        world.tokens.revoke(world.ada.token_id)
-    elif what == "rotated":
-        world.tokens.rotate(world.ada.token_id)
-    else:
-        world.tokens.change(world.ada.token_id, expires_at=START)
+    world.tokens.invalidate(world.ada.token_id, what, at=START)
     world.now += timedelta(seconds=1)
     with pytest.raises(Unauthenticated):
         world.looks(ROOT, cookie)

@@ -29,9 +29,9 @@ _UNMADE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunC
 _HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
 _UNSTARTED = frozenset({"StartError", "ContainerCannotRun"})
 _UNOBSERVED = frozenset({"Unknown", "ContainerStatusUnknown"})
-"""Of an end that container runtime and kubelet have not seen: they were not there themselves."""
+"""Reasons of an end that neither the container runtime nor the kubelet observed: they did not run themselves."""
 _LEAST_SIGNAL_CODE = 128
-"""Exit codes from here on are of processes that were killed."""
+"""A process that a signal killed has this exit code or a higher one."""
 _DISRUPTED = {
     "DeletionByTaintManager": "node_lost",
     "DeletionByPodGC": "node_lost",
@@ -130,7 +130,7 @@ def loss_of_executor(pod: Json) -> str | None:
 
 
 def _of_end(pod: Json, ended: Json, keeper: Json, code: int) -> Reason | None:
-    if taken_away := _taken_away(pod, ended):
+    if taken_away := _taken_away(pod, ended, keeper):
         return taken_away
     if ended.get("reason") == "OOMKilled":
         limit = _memory_limit(pod)
@@ -166,11 +166,11 @@ def _of_keeper(pod: Json, keeper: Json) -> Reason | None:
     )
 
 
-def _taken_away(pod: Json, ended: Json) -> Reason | None:
+def _taken_away(pod: Json, ended: Json, keeper: Json) -> Reason | None:
     """Why a driver ended with its pod or its node: somebody else ended them, since Penstock does it otherwise."""
     if disruption := _disruption(pod["status"]):
         return _of_loss(pod["status"], disruption)
-    if ended.get("reason") in _UNOBSERVED or _killed_together(ended, container_state(pod, places.KEEPER)):
+    if ended.get("reason") in _UNOBSERVED or _killed_together(ended, keeper):
         return Reason("node_lost", "the node its driver was on was restarted, and its containers with it", _RETRY_FIX)
     return _gone() if pod["metadata"].get("deletionTimestamp") else None
 

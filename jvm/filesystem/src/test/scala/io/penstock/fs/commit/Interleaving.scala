@@ -25,7 +25,7 @@ final class Interleaving(
   private var waiting = Set.empty[String]
   private var running = names.toSet
   private var dead = Set.empty[String]
-  private var turn: Option[String] = None
+  private var underWay = false
   // One each, so that a turn wakes the thread it is for and no other.
   private val turns = names.map(_ -> new Semaphore(0)).toMap
 
@@ -37,7 +37,7 @@ final class Interleaving(
     }
     turns(name).acquire()
     synchronized {
-      turn = None
+      underWay = false
       waiting -= name
       steps(name) += 1
       if (kill(name, steps(name))) dead += name
@@ -51,12 +51,11 @@ final class Interleaving(
   }
 
   private def choose(): Unit =
-    if (turn.isEmpty && waiting.nonEmpty && waiting == running) {
+    if (!underWay && waiting.nonEmpty && waiting == running) {
       val awake = waiting.filterNot(name => sleep(name, steps(name)))
       val candidates = if (awake.isEmpty) waiting else awake
-      val picked = pick(candidates.toVector.sorted)
-      turn = Some(picked)
-      turns(picked).release()
+      underWay = true
+      turns(pick(candidates.toVector.sorted)).release()
     }
 
   /** How many steps a process has taken. */
