@@ -19,11 +19,11 @@ import pyspark
 
 from benchmarks.service.generated_records import measured
 from benchmarks.service.reporting import progress
-from penstock.engine.artefacts import EVENTS
 from penstock.engine.engine import Engine
 from penstock.engine.history import History
 from penstock.engine.historykeeper import STATE
 from penstock.home import Home, read_json
+from penstock.lake.base import EVENT_LOGS
 from penstock.processes import ProcessId
 
 _BEGAN_MS = 1_795_000_000_000
@@ -62,8 +62,8 @@ def event_log(number: int) -> bytes:
 def fill(engine: Engine, count: int) -> None:
     """What a run before has put there is not put again."""
     store = engine.store(None)
-    there = {found.key for found in store.list(EVENTS)}
-    names = {number: f"{EVENTS}app-load-{number}~made-up" for number in range(count)}
+    there = {found.key for found in store.list(EVENT_LOGS)}
+    names = {number: f"{EVENT_LOGS}app-load-{number}~made-up" for number in range(count)}
     with ThreadPoolExecutor(_WRITERS) as pool:
         missing = [number for number, name in names.items() if name not in there]
         for done, _ in enumerate(pool.map(lambda number: store.put(names[number], event_log(number)), missing), 1):

@@ -13,9 +13,9 @@ import yaml
 import penstock
 from penstock.catalog.secretstore import KEY_VARIABLE, Sealer
 from penstock.cli.main import command
-from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes import permissions
 from penstock.clusters.kubernetes.target import parse_target
+from penstock.engine.application import Capacity, Node
 from penstock.image import contents
 from tests.support.kubernetes.chart import CHART, FOREIGN, FULL, LAKE, NODES, OPENSHIFT, SMALL
 from tests.support.kubernetes.objects import check

@@ -20,9 +20,9 @@ from benchmarks.service.queue_under_kill import run
 from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.cli.main import command
-from penstock.clusters.base import Capacity, Handle, Observation, Phase
-from penstock.engine import admission, retrying
-from penstock.engine.application import Application, State
+from penstock.clusters.base import Handle, Observation, Phase
+from penstock.engine import retrying
+from penstock.engine.application import Application, Capacity, State, promised
 from penstock.engine.auditing import Audit
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.instances import Instance, Quota, Use
@@ -101,8 +101,8 @@ def test_what_waits_for_a_dispatcher_is_left_to_it_and_needs_no_process(home: Ho
 
 
 def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None:
-    promised = admission.promised(SIZE)
-    engine = PretendingEngine(home, PretendedBackend(home, capacity=Capacity(1, promised.memory_bytes), seconds=60))
+    promise = promised(SIZE)
+    engine = PretendingEngine(home, PretendedBackend(home, capacity=Capacity(1, promise.memory_bytes), seconds=60))
     with dispatched_by(engine):
         first = engine.enqueue(specification(home, 1))
         deadline = time.monotonic() + 10
@@ -115,7 +115,7 @@ def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None
             (third.id, 1, "memory"),
             (second.id, 2, "queue"),
         ]
-        assert engine.use("default") == Use(1, 2, promised.cores, promised.memory_bytes)
+        assert engine.use("default") == Use(1, 2, promise.cores, promise.memory_bytes)
         for application in (second, third):
             engine.request_stop(application.id)
         engine.request_stop(first.id)
@@ -123,8 +123,8 @@ def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None
 
 
 def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(home: Home) -> None:
-    promised = admission.promised(SIZE)
-    today = Capacity(promised.cores, promised.memory_bytes, elastic=True)
+    promise = promised(SIZE)
+    today = Capacity(promise.cores, promise.memory_bytes, elastic=True)
     backend = PretendedBackend(home, capacity=today)
     engine = PretendingEngine(home, backend)
     larger = replace(SIZE, executors=40)
@@ -141,7 +141,7 @@ def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(h
         engine.enqueue(specification(home, 4))
         time.sleep(0.3)
         assert len(engine.events(waiting[0].id)) == times, "told once, and not with every look at the queue"
-        backend.has = Capacity(100, 100 * promised.memory_bytes, elastic=True)
+        backend.has = Capacity(100, 100 * promise.memory_bytes, elastic=True)
         engine.enqueue(specification(home, 5))
         assert [ended(engine, one).state for one in waiting] == [State.FINISHED, State.FINISHED]
 

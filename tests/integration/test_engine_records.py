@@ -9,9 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from penstock.clusters.base import Capacity
 from penstock.engine import lifecycle
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
+from penstock.engine.application import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize, Reason, State
 from penstock.engine.identifiers import new_id
 from penstock.engine.listing import Listing
 from penstock.engine.migrations import HEAD

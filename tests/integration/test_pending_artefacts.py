@@ -15,7 +15,7 @@ from penstock.engine.housekeeping import Housekeeping
 from penstock.engine.retention import Retention
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
-from penstock.lake.base import Lake, ObjectInfo, ObjectStore
+from penstock.lake.base import Lake, ObjectInfo, ObjectStore, artifact_key, artifact_prefix, of_attempt
 from penstock.lake.registry import Lakes
 from tests.support.fake_engine import PretendingEngine, specification
 from tests.unit.lab.lab_fakes import MemoryStore
@@ -80,7 +80,7 @@ def ended(engine: PretendingEngine, directory: Path, *, attempt: int | None = No
     """An application of the records that is over, and whose logs somebody tried to bring to its lake."""
     application = engine.enqueue(specification(engine.home, 1, lake=LAKE.name))
     engine.request_stop(application.id)
-    within = artefacts.of_attempt(attempt) if attempt else ""
+    within = of_attempt(attempt) if attempt else ""
     summary = engine.keep(application, directory, within=within)
     with engine._opened.database.begin() as connection:
         table = schema.applications
@@ -110,12 +110,12 @@ def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_i
 
     store.away = False
     assert housekeeping.bring_pending() == [application.id]
-    assert store.objects[artefacts.key(application.id, "driver.log")] == b"line\n"
-    assert len(store.objects[artefacts.key(application.id, "events/spark-1")]) == 1280000
+    assert store.objects[artifact_key(application.id, "driver.log")] == b"line\n"
+    assert len(store.objects[artifact_key(application.id, "events/spark-1")]) == 1280000
     assert another._opened.pending.sizes(application.id) == {}
     assert another.artefact(application.id, "driver.log") == b"line\n"
     summary = another.get(application.id).summary
-    assert summary == {"tasks_done": 3, "artefacts": f"{LAKE.root}/{artefacts.prefix(application.id)}"}
+    assert summary == {"tasks_done": 3, "artefacts": f"{LAKE.root}/{artifact_prefix(application.id)}"}
     assert housekeeping.bring_pending() == []
 
 
@@ -143,7 +143,7 @@ def test_an_attempt_s_log_goes_where_that_attempt_s_logs_are(home: Home, tmp_pat
     assert engine.artefact(application.id, "attempts/1/driver.log") == b"line\n"
     store.away = False
     assert Housekeeping(engine, Retention()).bring_pending() == [application.id]
-    assert store.objects[artefacts.key(application.id, "attempts/1/driver.log")] == b"line\n"
+    assert store.objects[artifact_key(application.id, "attempts/1/driver.log")] == b"line\n"
 
 
 def test_what_is_kept_again_replaces_what_was_kept_before(home: Home, tmp_path: Path) -> None:

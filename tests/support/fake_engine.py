@@ -14,17 +14,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.clusters.base import (
-    READ_AT_ONCE,
-    Capacity,
-    ClusterBackend,
-    Handle,
-    Launch,
-    Observation,
-    Phase,
-    WebInterface,
-)
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize
+from penstock.clusters.base import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
+from penstock.engine.application import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize
 from penstock.engine.attendants import Attendants
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import Supervisor

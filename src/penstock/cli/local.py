@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.cli.exchange import Exchange
-from penstock.engine import artefacts
 from penstock.engine.application import Application
 from penstock.engine.engine import Engine
 from penstock.engine.statements import RESULTS
 from penstock.errors import NotFound
 from penstock.home import Home, write_atomically
-from penstock.lake.base import Lake, ObjectStore
+from penstock.lake.base import Lake, ObjectStore, artifact_prefix
 
 STATEMENTS = "statements.sql"
 """Among an application's artefacts."""
@@ -54,7 +53,7 @@ class LocalExchange:
     def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
         store = self._engine.store(self._lake.name)
         # The private file is gone, and an application's arguments are no place for them.
-        store.put(artefacts.prefix(application.id) + STATEMENTS, text.encode())
+        store.put(artifact_prefix(application.id) + STATEMENTS, text.encode())
         return _take(store, key)
 
     def kept(self, application: Application) -> str:

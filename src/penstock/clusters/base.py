@@ -11,12 +11,12 @@ from __future__ import annotations
 import abc
 import contextlib
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.application import ApplicationSpec, ClusterSize, Reason
+from penstock.engine.application import ApplicationSpec, Capacity, Reason
 from penstock.lake.base import Lake
 from penstock.profiles import overhead
 
@@ -73,51 +73,6 @@ class Observation:
     """What stands in its way, or ended it, where the backend itself knows: no room, no image, a lost node."""
     hopeless: bool = False
     """Waiting will not mend what the reason says."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """One more limit that all clusters of a backend keep together, in a unit of its own: `asked` says how much of
-    `most` a cluster of that size takes."""
-
-    name: str
-    most: float
-    asked: Callable[[ClusterSize], float]
-    fix: str
-    """What somebody can do for whom it is too small."""
-    shown: Callable[[float], str] = "{:g}".format
-    """An amount of it in words."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """The part of a machine that processes of clusters may have."""
-
-    cores: float
-    memory_bytes: int
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included."""
-
-    cores: int
-    memory_bytes: int
-    bounds: tuple[Bound, ...] = ()
-    node: Node | None = None
-    """The largest machine, where the capacity is the sum of several and each process has to fit on one of them."""
-    obstacle: Callable[[ClusterSize], Reason | None] | None = None
-    """Why no machine could hold one of the processes of such a cluster, even without any other; None where one could,
-    or the backend has only one machine."""
-    elastic: bool = False
-    """Whether machines and quotas may be added. Then a cluster that is larger waits, unless `most` rules it out."""
-    most: Capacity | None = None
-    """The declared maximum of an elastic backend; None where nobody has declared one."""
-
-    @property
-    def limit(self) -> Capacity | None:
-        """What a cluster must never exceed: one that does is too large. None where everything may fit one day."""
-        return self.most if self.elastic else self
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from penstock.clusters.base import Capacity, ClusterBackend
+from penstock.clusters.base import ClusterBackend
 from penstock.clusters.local import LocalBackend
+from penstock.engine.application import Capacity
 from penstock.home import Home
 
 VARIABLE = "PENSTOCK_CLUSTER"

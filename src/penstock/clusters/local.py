@@ -20,17 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clusters import driverpages, keeper, machine, memory, pagecache, plan, scratchplace
-from penstock.clusters.base import (
-    READ_AT_ONCE,
-    Capacity,
-    ClusterBackend,
-    Handle,
-    Launch,
-    Observation,
-    Phase,
-    WebInterface,
-)
+from penstock.clusters.base import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.clusters.properties import as_properties
+from penstock.engine.application import Capacity
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.home import Home, open_below, read_json, sizes_below, write_atomically, write_json
 from penstock.processes import ProcessId, listening_ports, start_daemon, until

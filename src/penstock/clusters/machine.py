@@ -10,7 +10,7 @@ import os
 from pathlib import Path, PurePosixPath
 
 from penstock.clusters import pagecache
-from penstock.clusters.base import Capacity
+from penstock.engine.application import Capacity
 from penstock.errors import InvalidInput
 from penstock.home import Home
 

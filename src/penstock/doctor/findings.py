@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from penstock.clusters.base import Capacity
 from penstock.engine import admission
+from penstock.engine.application import CORES_PER_CORE, Capacity, promised
 from penstock.errors import PenstockError
 from penstock.lake.judgements import Judgement, Outcome
 from penstock.service.access import Scope
 from penstock.service.tokens import Token
-from penstock.units import GIB
+from penstock.units import GIB, gibibytes
 
 _LEAST_FREE_BYTES = 2 * GIB
 _FEW_FREE_BYTES = 10 * GIB
@@ -43,21 +43,21 @@ def skipped(why: str) -> Judgement:
 def room(capacity: Capacity) -> Judgement:
     """Whether an application that asks for nothing fits, and how many at once."""
     usual = admission.usual_size(capacity)
-    wanted = admission.promised(usual)
-    seen = f"{capacity.cores} cores, {admission.gibibytes(capacity.memory_bytes)} for applications"
+    wanted = promised(usual)
+    seen = f"{capacity.cores} cores, {gibibytes(capacity.memory_bytes)} for applications"
     if refusal := admission.too_large(usual, capacity):
         return Judgement(Outcome.FAILED, seen, f"cannot start an application of the usual size: {refusal.message}")
     if waits := admission.waits_for(usual, capacity):
         return Judgement(Outcome.LIMITED, seen, f"queues an application of the usual size: {waits.message}")
     at_once = min(
         capacity.memory_bytes // wanted.memory_bytes,
-        int(capacity.cores * admission.CORES_PER_CORE) // wanted.cores,
+        int(capacity.cores * CORES_PER_CORE) // wanted.cores,
     )
     return Judgement(Outcome.OK, seen, f"runs {at_once} of the usual size at once; others wait")
 
 
 def disk(free_bytes: int, directory: Path) -> Judgement:
-    seen = f"{admission.gibibytes(free_bytes)} free for {directory}"
+    seen = f"{gibibytes(free_bytes)} free for {directory}"
     if free_bytes < _LEAST_FREE_BYTES:
         return Judgement(Outcome.FAILED, seen, "shuffles and logs find no room: free some, or move PENSTOCK_HOME")
     if free_bytes < _FEW_FREE_BYTES:

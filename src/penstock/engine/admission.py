@@ -10,13 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from penstock.clusters.base import Bound, Capacity, Node
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, Reason
+from penstock.engine.application import (
+    CORES_PER_CORE,
+    ApplicationSpec,
+    Capacity,
+    ClusterSize,
+    Node,
+    ProcessSize,
+    Reason,
+    ResourceLimit,
+    promised,
+)
 from penstock.profiles import overhead
 from penstock.profiles.scratch import MEMORY as SCRATCH_MEMORY
 from penstock.profiles.scratch import budget_bytes
-
-CORES_PER_CORE = 2.0
+from penstock.units import gibibytes
 
 CAPACITY = "capacity"
 """The code of a reason to wait that no other application's end removes."""
@@ -32,14 +40,6 @@ _LEAST_HEAP = 512 << 20
 _STEP = 64 << 20
 _ROUNDING = 1e-6
 """Of sums of parts of cores."""
-
-
-def promised(size: ClusterSize) -> Capacity:
-    return Capacity(
-        cores=size.driver.cores + size.executor_cores,
-        # Files in memory are as much memory as heaps are.
-        memory_bytes=size.driver_bytes + size.executors * size.executor_bytes + size.scratch_memory_bytes,
-    )
 
 
 def room(
@@ -161,7 +161,7 @@ def _fits(size: ClusterSize, capacity: Capacity) -> bool:
     return within and all(_keeps(size, bound) for bound in capacity.bounds) and _obstacle(size, capacity) is None
 
 
-def _keeps(size: ClusterSize, bound: Bound) -> bool:
+def _keeps(size: ClusterSize, bound: ResourceLimit) -> bool:
     return bound.asked(size) <= bound.most + _ROUNDING
 
 
@@ -187,7 +187,7 @@ def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> ClusterSize |
     return _within(capacity.bounds, smaller)
 
 
-def _within(bounds: Sequence[Bound], size: ClusterSize) -> ClusterSize | None:
+def _within(bounds: Sequence[ResourceLimit], size: ClusterSize) -> ClusterSize | None:
     """The first that keeps them all, made smaller step by step in what a broken one counts."""
     smaller: ClusterSize | None = size
     while smaller is not None and (broken := next((it for it in bounds if not _keeps(smaller, it)), None)):
@@ -222,10 +222,6 @@ def _options(size: ClusterSize, smaller: ClusterSize) -> str:
         f"--executor-cores {executor.cores} --executor-memory {executor.memory_bytes >> 20}m"
     )
     return " ".join([cluster, *scratch])
-
-
-def gibibytes(count: float) -> str:
-    return f"{count / (1 << 30):.1f} GiB"
 
 
 def with_all_memory(spec: ApplicationSpec, overhead_factor: float) -> ApplicationSpec:

@@ -334,3 +334,59 @@ def _moment(text: str | None) -> datetime | None:
 
 def _iso(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
+
+
+@dataclass(frozen=True)
+class ResourceLimit:
+    """One more limit that all clusters of a backend keep together, in a unit of its own: `asked` says how much of
+    `most` a cluster of that size takes."""
+
+    name: str
+    most: float
+    asked: Callable[[ClusterSize], float]
+    fix: str
+    """What somebody can do for whom it is too small."""
+    shown: Callable[[float], str] = "{:g}".format
+    """An amount of it in words."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """The part of a machine that processes of clusters may have."""
+
+    cores: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included."""
+
+    cores: int
+    memory_bytes: int
+    bounds: tuple[ResourceLimit, ...] = ()
+    node: Node | None = None
+    """The largest machine, where the capacity is the sum of several and each process has to fit on one of them."""
+    obstacle: Callable[[ClusterSize], Reason | None] | None = None
+    """Why no machine could hold one of the processes of such a cluster, even without any other; None where one could,
+    or the backend has only one machine."""
+    elastic: bool = False
+    """Whether machines and quotas may be added. Then a cluster that is larger waits, unless `most` rules it out."""
+    most: Capacity | None = None
+    """The declared maximum of an elastic backend; None where nobody has declared one."""
+
+    @property
+    def limit(self) -> Capacity | None:
+        """What a cluster must never exceed: one that does is too large. None where everything may fit one day."""
+        return self.most if self.elastic else self
+
+
+CORES_PER_CORE = 2.0
+
+
+def promised(size: ClusterSize) -> Capacity:
+    return Capacity(
+        cores=size.driver.cores + size.executor_cores,
+        # Files in memory are as much memory as heaps are.
+        memory_bytes=size.driver_bytes + size.executors * size.executor_bytes + size.scratch_memory_bytes,
+    )

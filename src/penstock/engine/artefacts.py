@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shutil
 import tempfile
 import time
@@ -18,55 +17,24 @@ from penstock.engine import pendingartefacts
 from penstock.engine.pendingartefacts import PendingArtefacts
 from penstock.errors import LakeError, NotFound, PenstockError
 from penstock.home import Home, open_below, sizes_below, stays_below
-from penstock.lake.base import Lake, ObjectStore
+from penstock.lake.base import (
+    Lake,
+    ObjectStore,
+    _event_logs,
+    artifact_key,
+    artifact_name,
+    artifact_prefix,
+    is_of_attempt,
+)
 
 PLACE = "artefacts"
 """In a summary: where they are, `s3a://…` or `file://…`."""
 
-EVENTS = "penstock/events/"
-"""The event logs of all applications side by side: what Spark's history server reads is one directory."""
 
-_ATTEMPTS_PLACE = "attempts/"
-_EVENT_LOG = re.compile(r"(?:attempts/(\d+)/)?events/([^/]+)")
-_KEPT_EVENT_LOG = re.compile(r"(?:(\d+)~)?([^/~]+)")
 PIECE_BYTES = 8 << 20
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _SIDE_BY_SIDE = 4
-
-
-def prefix(application_id: str) -> str:
-    return f"penstock/applications/{application_id}/"
-
-
-def _event_logs(application_id: str) -> str:
-    return f"{EVENTS}{application_id}~"
-
-
-def key(application_id: str, name: str) -> str:
-    """Where the artefact of that name is in the lake."""
-    if log := _EVENT_LOG.fullmatch(name):
-        attempt, own = log.groups()
-        return _event_logs(application_id) + (f"{attempt}~{own}" if attempt else own)
-    return prefix(application_id) + name
-
-
-def name_of(application_id: str, kept: str) -> str:
-    """The artefact's name: the inverse of `key`."""
-    root = _event_logs(application_id)
-    if kept.startswith(root) and (log := _KEPT_EVENT_LOG.fullmatch(kept.removeprefix(root))):
-        attempt, own = log.groups()
-        return f"{of_attempt(int(attempt)) if attempt else ''}events/{own}"
-    return kept.removeprefix(prefix(application_id))
-
-
-def of_attempt(number: int) -> str:
-    """Where the artefacts of an attempt are that another one followed, below those of the application."""
-    return f"{_ATTEMPTS_PLACE}{number}/"
-
-
-def is_of_attempt(name: str) -> bool:
-    return name.startswith(_ATTEMPTS_PLACE)
 
 
 def checked_name(name: str) -> str:
@@ -167,16 +135,16 @@ class Archive:
         return dict(sorted(found.items()))
 
     def _sizes_in_lake(self) -> dict[str, int]:
-        store, roots = self.open_store(), (prefix(self.application_id), _event_logs(self.application_id))
-        return {name_of(self.application_id, kept.key): kept.size for root in roots for kept in store.list(root)}
+        store, roots = self.open_store(), (artifact_prefix(self.application_id), _event_logs(self.application_id))
+        return {artifact_name(self.application_id, kept.key): kept.size for root in roots for kept in store.list(root)}
 
     def _load_from_lake(self, name: str, *, start: int, length: int | None) -> bytes:
-        store, place = self.open_store(), key(self.application_id, name)
+        store, place = self.open_store(), artifact_key(self.application_id, name)
         try:
             return store.get(place, start=start, length=length)
         except NotFound:
             # Where an older release kept event logs: with everything else of their application.
-            if place == (older := prefix(self.application_id) + name):
+            if place == (older := artifact_prefix(self.application_id) + name):
                 raise
             return store.get(older, start=start, length=length)
 
@@ -206,8 +174,8 @@ def bring_pending(pending: PendingArtefacts, application_id: str, lake: Lake, st
                 brought = copy.tell()
             if brought != size:
                 return  # somebody else brought them at the same time
-            store.put(key(application_id, name), file)
-    pending.brought(application_id, f"{lake.root}/{prefix(application_id)}")
+            store.put(artifact_key(application_id, name), file)
+    pending.brought(application_id, f"{lake.root}/{artifact_prefix(application_id)}")
 
 
 def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str) -> str:
@@ -216,24 +184,24 @@ def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: st
         _set_aside(store, application_id, within)
 
     def bring(path: Path) -> None:
-        store.put(key(application_id, within + path.relative_to(directory).as_posix()), path)
+        store.put(artifact_key(application_id, within + path.relative_to(directory).as_posix()), path)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         list(pool.map(bring, _files(directory)))  # the list makes the first failure rise
-    return f"{lake.root}/{prefix(application_id)}{within}"
+    return f"{lake.root}/{artifact_prefix(application_id)}{within}"
 
 
 def _set_aside(store: ObjectStore, application_id: str, within: str) -> None:
     """What a cluster brought to the lake by itself, before anybody knew that another attempt would follow."""
     with tempfile.TemporaryDirectory(prefix="penstock-attempt-") as directory:
         file = Path(directory) / "artefact"
-        for root in (prefix(application_id), _event_logs(application_id)):
+        for root in (artifact_prefix(application_id), _event_logs(application_id)):
             for kept in list(store.list(root)):
-                name = name_of(application_id, kept.key)
+                name = artifact_name(application_id, kept.key)
                 if not is_of_attempt(name):
                     # By way of a file: event logs may be larger than the memory.
                     store.download(kept.key, file)
-                    store.put(key(application_id, within + name), file)
+                    store.put(artifact_key(application_id, within + name), file)
                     store.delete(kept.key)
 
 

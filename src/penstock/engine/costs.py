@@ -6,8 +6,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from penstock.engine.admission import promised
-from penstock.engine.application import Application, ClusterSize, Cost
+from penstock.engine.application import Application, ClusterSize, Cost, promised
 from penstock.errors import PenstockError
 from penstock.home import Home
 

@@ -14,8 +14,7 @@ from penstock.catalog.database import SHARED_LOGIN
 from penstock.clusters import jvm
 from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase, WebInterface
 from penstock.engine import admission, sessionways, validation
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
-from penstock.engine.artefacts import of_attempt
+from penstock.engine.application import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Reason, State
 from penstock.engine.attendants import Attendants
 from penstock.engine.identifiers import new_id
 from penstock.engine.leasing import GiveUp, leasing
@@ -27,6 +26,7 @@ from penstock.engine.supervisor import OnChange, Supervisor, over
 from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import ClusterError, InternalError, PenstockError, StateError
 from penstock.home import Home
+from penstock.lake.base import of_attempt
 from penstock.lake.registry import Lakes
 from penstock.profiles.check import check, refuse
 from penstock.profiles.problems import Problem, Severity
@@ -112,12 +112,12 @@ class Engine(Outputs):
         application_id: str,
         on_change: OnChange = lambda *_: None,
         *,
-        cores_per_core: float = admission.CORES_PER_CORE,
+        cores_per_core: float = CORES_PER_CORE,
     ) -> Application:
         """Drive the application to its end in this process; returns it as it ended. See `Supervisor.run`."""
         return self.supervisor(application_id, cores_per_core=cores_per_core).run(application_id, on_change)
 
-    def supervisor(self, application_id: str, *, cores_per_core: float = admission.CORES_PER_CORE) -> Supervisor:
+    def supervisor(self, application_id: str, *, cores_per_core: float = CORES_PER_CORE) -> Supervisor:
         """For a client that wants to stop or insist while `run` goes on. `cores_per_core`: see `admission.room`."""
         preparation = self._preparations.pop(application_id, None)
 

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from penstock.clusters.base import Capacity
 from penstock.engine import admission
-from penstock.engine.admission import CORES_PER_CORE, gibibytes
-from penstock.engine.application import ClusterSize, Reason
+from penstock.engine.application import CORES_PER_CORE, Capacity, ClusterSize, Reason, promised
 from penstock.engine.instances import Instance, Use
+from penstock.units import gibibytes
 
 HALF_LIFE = timedelta(hours=1)
 """After this time, use counts half."""
@@ -70,7 +69,7 @@ class Used:
 
     def plus(self, size: ClusterSize, *, since: datetime, at: datetime) -> Used:
         """With a cluster of that size held from `since` to `at`."""
-        before, held = self.faded(at), admission.promised(size)
+        before, held = self.faded(at), promised(size)
         seconds = max(at - since, LEAST_CHARGE).total_seconds()
         return Used(before.core_seconds + held.cores * seconds, before.byte_seconds + held.memory_bytes * seconds, at)
 
@@ -150,7 +149,7 @@ def plan(scene: Scene) -> Plan:
 
 def use(instance: str, *, holding: Iterable[Holder], waiting: int) -> Use:
     """What the clusters of `instance` among `holding` are promised."""
-    held = [admission.promised(one.size) for one in holding if one.instance == instance]
+    held = [promised(one.size) for one in holding if one.instance == instance]
     return Use(len(held), waiting, sum(one.cores for one in held), sum(one.memory_bytes for one in held))
 
 
@@ -170,7 +169,7 @@ class _Shares:
 
     def take(self, name: str, size: ClusterSize) -> None:
         cores, memory = self._held.get(name, (0, 0))
-        more = admission.promised(size)
+        more = promised(size)
         self._held[name] = (cores + more.cores, memory + more.memory_bytes)
 
     def key(self, name: str) -> tuple[float, float]:
@@ -217,7 +216,7 @@ def _beyond_quota(scene: Scene, name: str, size: ClusterSize) -> Reason | None:
 
 def beyond_quota(instance: Instance, has: Use, size: ClusterSize) -> Reason | None:
     """Why an instance that has `has` may not hold a cluster of `size` as well; None where it may."""
-    quota, more = instance.quota, admission.promised(size)
+    quota, more = instance.quota, promised(size)
     if quota.running is not None and has.running >= quota.running:
         return Reason("quota", f"the instance {instance.name} may run {quota.running} at once, and does")
     if quota.cores is not None and has.cores + more.cores > quota.cores:

@@ -19,12 +19,11 @@ from typing import Any, Protocol
 from penstock.clusters import jvm, trust
 from penstock.clusters.properties import as_properties
 from penstock.engine.application import ProcessSize
-from penstock.engine.artefacts import EVENTS
 from penstock.engine.historykeeper import PLAN, STATE, USED, idle_ends_at
 from penstock.errors import ClusterError, StateError
 from penstock.home import Home, read_json, write_atomically, write_json
 from penstock.lake import settings as lake_settings
-from penstock.lake.base import Lake, ObjectStore
+from penstock.lake.base import EVENT_LOGS, Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.processes import ProcessId, end_process, start_daemon
 
@@ -234,7 +233,7 @@ class History:
 def _settings(lake: Lake, directory: Path) -> dict[str, str]:
     return {
         **lake_settings.spark_settings(lake),
-        "spark.history.fs.logDirectory": f"{lake.root}/{EVENTS}",
+        "spark.history.fs.logDirectory": f"{lake.root}/{EVENT_LOGS}",
         "spark.history.fs.update.interval": "5s",
         # Spark 4.1 looks for a rolling event log of an application that is not listed yet, and takes it off its list
         # when there is none: for good, where it was listed in that moment. No log here is a rolling one.
@@ -251,8 +250,8 @@ def _settings(lake: Lake, directory: Path) -> dict[str, str]:
 
 def _ensure_directory(store: ObjectStore) -> None:
     """An object store has directories only where there is something in them, and the server starts over no other."""
-    if next(iter(store.list(EVENTS)), None) is None:
-        store.put(f"{EVENTS}.directory", b"")
+    if next(iter(store.list(EVENT_LOGS)), None) is None:
+        store.put(f"{EVENT_LOGS}.directory", b"")
 
 
 def _moment(seconds: float | None) -> datetime | None:

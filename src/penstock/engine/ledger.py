@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from penstock.catalog.database import Database
-from penstock.clusters.base import Capacity, ClusterBackend
+from penstock.clusters.base import ClusterBackend
 from penstock.clusters.choice import backend_of
 from penstock.engine import instances, lifecycle, retention, uploads
-from penstock.engine.application import Application, Cost, Reason, State
+from penstock.engine.application import Application, Capacity, Cost, Reason, State
 from penstock.engine.auditing import Audit, AuditPage
 from penstock.engine.auditlog import AuditLog
 from penstock.engine.claims import Changes

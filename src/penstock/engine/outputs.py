@@ -12,20 +12,13 @@ from typing import Any
 from penstock.catalog.secretstore import secret_store
 from penstock.clusters.base import ClusterBackend
 from penstock.engine.application import Application
-from penstock.engine.artefacts import (
-    Archive,
-    bring_pending,
-    checked_name,
-    is_of_attempt,
-    keep_artefacts,
-    of_attempt,
-)
+from penstock.engine.artefacts import Archive, bring_pending, checked_name, keep_artefacts
 from penstock.engine.ledger import Ledger
 from penstock.engine.pendingartefacts import PendingArtefacts
 from penstock.engine.preparation import lake_of
 from penstock.errors import NotFound, PenstockError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake, ObjectStore
+from penstock.lake.base import Credentials, Lake, ObjectStore, is_of_attempt, of_attempt
 from penstock.lake.registry import Lakes
 
 WATCH_SECONDS = 0.2

@@ -17,10 +17,8 @@ import psycopg
 import sqlalchemy as sa
 
 from penstock.catalog.pooling import reading
-from penstock.clusters.base import Capacity
 from penstock.engine import changes, fairness, lifecycle, outbox, schema
-from penstock.engine.admission import CORES_PER_CORE
-from penstock.engine.application import Application, Reason, State
+from penstock.engine.application import CORES_PER_CORE, Application, Capacity, Reason, State
 from penstock.engine.claims import CHANNEL, SUPERVISED, Changes, Claim, claimed, dispatched_by_somebody, listening
 from penstock.engine.lifecycle import Event, Instruction
 from penstock.engine.rows import application_of, changing, given, now

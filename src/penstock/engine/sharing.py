@@ -11,10 +11,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.catalog.pooling import reading
-from penstock.clusters.base import Capacity
 from penstock.engine import fairness, schema
-from penstock.engine.admission import CORES_PER_CORE
-from penstock.engine.application import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, Reason, State
+from penstock.engine.application import (
+    CORES_PER_CORE,
+    DEFAULT_INSTANCE,
+    Application,
+    ApplicationSpec,
+    Capacity,
+    ClusterSize,
+    Reason,
+    State,
+)
 from penstock.engine.claims import SUPERVISED, dispatched_by_somebody
 from penstock.engine.fairness import Holder, Plan, Scene, Used, Waiter
 from penstock.engine.instances import Instance, Quota, Use

@@ -21,8 +21,8 @@ from typing import Any
 from penstock import recovery
 from penstock.clusters import base
 from penstock.clusters.base import ClusterBackend, Observation
-from penstock.engine import admission, lifecycle, retrying, watching
-from penstock.engine.application import Application, Cost, Reason, State
+from penstock.engine import lifecycle, retrying, watching
+from penstock.engine.application import CORES_PER_CORE, Application, Cost, Reason, State
 from penstock.engine.claims import Claim
 from penstock.engine.lifecycle import Event, Instruction
 from penstock.engine.records import CONNECTION_LOST, Records
@@ -124,7 +124,7 @@ class Supervisor:
         beside: Beside = lambda *_: contextlib.nullcontext(),
         restore: Callable[[], object] = lambda: None,
         grace_seconds: float = GRACE_SECONDS,
-        cores_per_core: float = admission.CORES_PER_CORE,
+        cores_per_core: float = CORES_PER_CORE,
     ) -> None:
         self._records = records
         self._backend = backend

@@ -20,8 +20,7 @@ import penstock
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters.jvm import find_java, penstock_jar
-from penstock.engine import admission
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
+from penstock.engine.application import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import OnChange
 from penstock.errors import ClusterError, InvalidInput, NotFound
@@ -70,9 +69,7 @@ class Bench:
             return {}
         return {f"{S3A}endpoint": self.lake.endpoints[0], f"{S3A}penstock.endpoints": ",".join(self.lake.endpoints)}
 
-    def run(
-        self, spec: ApplicationSpec, on_change: OnChange, *, cores_per_core: float = admission.CORES_PER_CORE
-    ) -> Application:
+    def run(self, spec: ApplicationSpec, on_change: OnChange, *, cores_per_core: float = CORES_PER_CORE) -> Application:
         """Run an application to its end on a cluster of its own. What `on_change` raises stops the application."""
         application = self.engine.submit(spec)
         try:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from penstock.clusters.base import Capacity
 from penstock.engine import admission
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.engine.application import CORES_PER_CORE, Capacity, ClusterSize, ProcessSize, promised
 from penstock.errors import InvalidInput
 from penstock.lab.session import Session, Stopped
+from penstock.units import gibibytes
 
 Work = Callable[[Session], None]
 
@@ -38,7 +38,7 @@ def share(capacity: Capacity, count: int) -> ClusterSize:
         executor=ProcessSize(executor_cores, admission.usual_heap(memory // 3, at_most=_MOST_EXECUTOR_HEAP)),
         executors=1,
     )
-    fits = admission.promised(size).memory_bytes <= part
+    fits = promised(size).memory_bytes <= part
     return size if fits else ClusterSize(small, replace(small, cores=executor_cores), 1)
 
 
@@ -48,7 +48,7 @@ def require_room(
     """Raise `InvalidInput` where a cluster of `size` for each of the users, and those `beside` them, do not fit at
     once. `option` is what chose their number."""
     count = users + beside
-    each = admission.promised(size).memory_bytes
+    each = promised(size).memory_bytes
     if count * each <= capacity.memory_bytes:
         return
     fit = capacity.memory_bytes // each
@@ -58,11 +58,11 @@ def require_room(
         executor=replace(size.executor, memory_bytes=_LEAST_HEAP),
     )
     fixes = [f"{option} {fit - beside}"] if fit > beside else []
-    if count * admission.promised(smallest).memory_bytes <= capacity.memory_bytes:
+    if count * promised(smallest).memory_bytes <= capacity.memory_bytes:
         fixes.append("--driver-memory 512m --executor-memory 512m")
     raise InvalidInput(
         f"{count} clusters do not fit at once",
-        why=f"each needs {admission.gibibytes(each)} with overheads, and {admission.gibibytes(capacity.memory_bytes)} "
+        why=f"each needs {gibibytes(each)} with overheads, and {gibibytes(capacity.memory_bytes)} "
         f"can be promised: {fit} fit",
         fix=", or ".join(fixes) or "more machines, or larger ones",
     )
@@ -70,8 +70,8 @@ def require_room(
 
 def crowded(session: Session, count: int) -> Session:
     """The session for `count` clusters of its size that are to run at once, however few the cores."""
-    needed = count * admission.promised(session.size).cores / session.bench.engine.capacity().cores
-    return replace(session, cores_per_core=max(admission.CORES_PER_CORE, needed))
+    needed = count * promised(session.size).cores / session.bench.engine.capacity().cores
+    return replace(session, cores_per_core=max(CORES_PER_CORE, needed))
 
 
 def at_once(session: Session, work: Sequence[Work]) -> None:

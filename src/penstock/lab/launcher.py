@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.clusters.base import Observation
-from penstock.engine import admission
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, State
+from penstock.engine.application import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
 from penstock.errors import ClusterError
 from penstock.lab.bench import Bench, application_sample, require_finished, workloads_jar
 from penstock.lab.plain import Ended, PlainSpark, separate_executors
@@ -32,7 +31,7 @@ class Job:
     size: ClusterSize
     profile: str
     settings: Mapping[str, str]
-    cores_per_core: float = admission.CORES_PER_CORE
+    cores_per_core: float = CORES_PER_CORE
     """How often the engine may have promised a core to start it; plain Spark asks nobody."""
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.engine import admission
-from penstock.engine.application import ClusterSize
+from penstock.engine.application import CORES_PER_CORE, ClusterSize
 from penstock.errors import NotFound
 from penstock.lab.bench import Bench, slug
 from penstock.lab.launcher import Job, Launcher, Ran
@@ -40,7 +39,7 @@ class Session:
     """Recorded with every sample: which user of several it was of, and whether others were at work."""
     part: str = ""
     """Where a repetition does the same work more than once: tells its keys, roles and measures apart."""
-    cores_per_core: float = admission.CORES_PER_CORE
+    cores_per_core: float = CORES_PER_CORE
     """How often its applications may be promised a core; more than usual where they are to crowd each other."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when what its applications belong to has failed elsewhere: they end, and `application` raises `Stopped`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -177,3 +178,50 @@ class ObjectStore(abc.ABC):
 
     @abc.abstractmethod
     def delete(self, *keys: str) -> None: ...
+
+
+EVENT_LOGS = "penstock/events/"
+"""The event logs of all applications side by side: what Spark's history server reads is one directory."""
+
+
+_ATTEMPTS_PLACE = "attempts/"
+
+
+_EVENT_LOG = re.compile(r"(?:attempts/(\d+)/)?events/([^/]+)")
+
+
+_KEPT_EVENT_LOG = re.compile(r"(?:(\d+)~)?([^/~]+)")
+
+
+def artifact_prefix(application_id: str) -> str:
+    return f"penstock/applications/{application_id}/"
+
+
+def _event_logs(application_id: str) -> str:
+    return f"{EVENT_LOGS}{application_id}~"
+
+
+def artifact_key(application_id: str, name: str) -> str:
+    """Where the artefact of that name is in the lake."""
+    if log := _EVENT_LOG.fullmatch(name):
+        attempt, own = log.groups()
+        return _event_logs(application_id) + (f"{attempt}~{own}" if attempt else own)
+    return artifact_prefix(application_id) + name
+
+
+def artifact_name(application_id: str, kept: str) -> str:
+    """The artefact's name: the inverse of `artifact_key`."""
+    root = _event_logs(application_id)
+    if kept.startswith(root) and (log := _KEPT_EVENT_LOG.fullmatch(kept.removeprefix(root))):
+        attempt, own = log.groups()
+        return f"{of_attempt(int(attempt)) if attempt else ''}events/{own}"
+    return kept.removeprefix(artifact_prefix(application_id))
+
+
+def of_attempt(number: int) -> str:
+    """Where the artefacts of an attempt are that another one followed, below those of the application."""
+    return f"{_ATTEMPTS_PLACE}{number}/"
+
+
+def is_of_attempt(name: str) -> bool:
+    return name.startswith(_ATTEMPTS_PLACE)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from penstock.engine import admission
-from penstock.engine.application import Application, State
+from penstock.engine.application import CORES_PER_CORE, Application, State, promised
 from penstock.engine.artefacts import PLACE
 from penstock.engine.engine import Engine
 from penstock.service.ourpaths import OurPaths
@@ -61,7 +60,7 @@ def queue(service: Shown, sees: Callable[[str], bool], instance: str | None = No
         # What was admitted between the two looks waits no more.
         if (found := waiting.get(place.id)) is None or not sees(place.instance):
             continue
-        promised = admission.promised(found.spec.size)
+        share = promised(found.spec.size)
         items.append(
             {
                 "id": place.id,
@@ -71,8 +70,8 @@ def queue(service: Shown, sees: Callable[[str], bool], instance: str | None = No
                 "position": place.position,
                 "submitted_at": found.submitted_at.isoformat(),
                 "reason": asdict(place.reason) if place.reason else None,
-                "cores": promised.cores,
-                "memory_bytes": promised.memory_bytes,
+                "cores": share.cores,
+                "memory_bytes": share.memory_bytes,
             }
         )
     capacity = service.engine.capacity()
@@ -81,7 +80,7 @@ def queue(service: Shown, sees: Callable[[str], bool], instance: str | None = No
         "items": items,
         "capacity": {
             "cores": capacity.cores,
-            "promisable_cores": int(capacity.cores * admission.CORES_PER_CORE),
+            "promisable_cores": int(capacity.cores * CORES_PER_CORE),
             "memory_bytes": capacity.memory_bytes,
         },
         "used": {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters.base import Capacity
 from penstock.doctor import findings
+from penstock.engine.application import Capacity
 from penstock.errors import MissingRequirement
 from penstock.lake.judgements import Judgement, Outcome
 from penstock.service.access import Scope

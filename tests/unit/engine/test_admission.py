@@ -8,9 +8,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.base import Bound, Capacity
 from penstock.engine import admission
-from penstock.engine.application import ClusterSize, Overhead, ProcessSize
+from penstock.engine.application import (
+    CORES_PER_CORE,
+    Capacity,
+    ClusterSize,
+    Overhead,
+    ProcessSize,
+    ResourceLimit,
+    promised,
+)
 from tests.unit.engine.engine_making import GIB, size
 
 overheads = st.one_of(
@@ -28,10 +35,10 @@ sizes = st.builds(
     overheads,
 )
 bounds = st.one_of(
-    st.integers(2, 50).map(lambda most: Bound("processes", most, lambda size: 1 + size.executors, "wait")),
-    st.integers(3, 50).map(lambda most: Bound("cores", most, lambda size: 1 + admission.promised(size).cores, "wait")),
+    st.integers(2, 50).map(lambda most: ResourceLimit("processes", most, lambda size: 1 + size.executors, "wait")),
+    st.integers(3, 50).map(lambda most: ResourceLimit("cores", most, lambda size: 1 + promised(size).cores, "wait")),
     st.integers(3, 99).map(
-        lambda gib: Bound("heaps", gib * GIB, lambda size: 2.0 * admission.promised(size).memory_bytes, "wait")
+        lambda gib: ResourceLimit("heaps", gib * GIB, lambda size: 2.0 * promised(size).memory_bytes, "wait")
     ),
 )
 capacities = st.builds(
@@ -48,9 +55,9 @@ def test_what_started_together_fits_together(capacity: Capacity, wanted: list[Cl
     for one in wanted:
         if admission.room(one, running, capacity) is None:
             running.append(one)
-    promised = [admission.promised(one) for one in running]
+    promised = [promised(one) for one in running]
     assert sum(one.memory_bytes for one in promised) <= capacity.memory_bytes
-    assert sum(one.cores for one in promised) <= capacity.cores * admission.CORES_PER_CORE
+    assert sum(one.cores for one in promised) <= capacity.cores * CORES_PER_CORE
     for bound in capacity.bounds:
         assert sum(bound.asked(one) for one in running) <= bound.most
 
@@ -86,7 +93,8 @@ def test_what_a_refusal_offers_would_start(capacity: Capacity, wanted: ClusterSi
 
 
 def test_where_a_bound_leaves_no_room_for_the_least_its_own_way_out_is_told() -> None:
-    machine = Capacity(8, 16 * GIB, (Bound("the team's pods", 1, lambda size: 1 + size.executors, "have it raised"),))
+    pods = ResourceLimit("the team's pods", 1, lambda size: 1 + size.executors, "have it raised")
+    machine = Capacity(8, 16 * GIB, (pods,))
     refused = admission.refuse(size(), machine)
     assert refused is not None
     assert (refused.code, refused.fix) == ("too_large", "have it raised")

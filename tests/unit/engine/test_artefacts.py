@@ -14,31 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine import artefacts
-from penstock.engine.artefacts import EVENTS, Archive, keep_artefacts, key, name_of, of_attempt
+from penstock.engine.artefacts import Archive, keep_artefacts
 from penstock.errors import NotFound
 from penstock.home import Home
-from penstock.lake.base import Lake, ObjectInfo, ObjectStore
+from penstock.lake.base import EVENT_LOGS, Lake, ObjectInfo, ObjectStore, artifact_key, artifact_name, of_attempt
 
 ID = "app-20261121-rsprnsjxn"
 _part = st.text("abcz019._-", min_size=1, max_size=12)
 
 
 def test_event_logs_lie_side_by_side_and_each_application_knows_its_own() -> None:
-    assert key(ID, "events/penstock-17.zstd") == f"{EVENTS}{ID}~penstock-17.zstd"
-    assert key(ID, "attempts/2/events/penstock-17.zstd") == f"{EVENTS}{ID}~2~penstock-17.zstd"
+    assert artifact_key(ID, "events/penstock-17.zstd") == f"{EVENT_LOGS}{ID}~penstock-17.zstd"
+    assert artifact_key(ID, "attempts/2/events/penstock-17.zstd") == f"{EVENT_LOGS}{ID}~2~penstock-17.zstd"
 
 
 @pytest.mark.parametrize(
     "name", ["driver.log", "attempts/1/driver.err", "events/eventlog_v2_a/events_1_a", "summary.json"]
 )
 def test_everything_else_lies_with_its_application(name: str) -> None:
-    assert key(ID, name) == f"penstock/applications/{ID}/{name}"
+    assert artifact_key(ID, name) == f"penstock/applications/{ID}/{name}"
 
 
 @given(part=_part, attempt=st.none() | st.integers(1, 99), events=st.booleans())
 def test_a_name_is_found_again_in_what_the_lake_lists(part: str, attempt: int | None, events: bool) -> None:
     name = ("" if attempt is None else f"attempts/{attempt}/") + ("events/" if events else "") + part
-    assert name_of(ID, key(ID, name)) == name
+    assert artifact_name(ID, artifact_key(ID, name)) == name
 
 
 class Kept:
@@ -85,7 +85,7 @@ def test_an_event_log_that_is_larger_than_memory_is_read_in_pieces(
 ) -> None:
     monkeypatch.setattr(artefacts, "PIECE_BYTES", 4)
     for here in (True, False):
-        store = Kept({} if here else {key(ID, "events/a"): b"0123456789"})
+        store = Kept({} if here else {artifact_key(ID, "events/a"): b"0123456789"})
         found = archive(store, tmp_path)
         if here:
             place = tmp_path / "artefacts" / ID / "events" / "a"
@@ -100,24 +100,26 @@ def test_an_event_log_that_is_larger_than_memory_is_read_in_pieces(
 
 
 def test_what_there_is_has_its_length_wherever_it_lies(tmp_path: Path) -> None:
-    store = Kept({f"penstock/applications/{ID}/driver.log": b"abc", f"{EVENTS}{ID}~2~x": b"1"})
+    store = Kept({f"penstock/applications/{ID}/driver.log": b"abc", f"{EVENT_LOGS}{ID}~2~x": b"1"})
     assert archive(store, tmp_path).sizes() == {"attempts/2/events/x": 1, "driver.log": 3}
 
 
 def test_no_name_leads_to_another_application_s_event_log() -> None:
-    other = key("app-20261121-other", "events/penstock-17.zstd")
+    other = artifact_key("app-20261121-other", "events/penstock-17.zstd")
     for name in (other, f"events/../{other}", "events/app-20261121-other~penstock-17.zstd"):
-        assert key(ID, name) != other
+        assert artifact_key(ID, name) != other
 
 
 def test_what_a_cluster_kept_itself_is_set_aside_for_the_next_attempt(tmp_path: Path) -> None:
-    before = {key(ID, name): name.encode() for name in ("driver.log", "events/spark-1", "attempts/1/driver.log")}
+    before = {
+        artifact_key(ID, name): name.encode() for name in ("driver.log", "events/spark-1", "attempts/1/driver.log")
+    }
     store = Kept(before)
     (tmp_path / "summary.json").write_text("{}")
     lake = Lake("l", ("http://here",), "bucket", "environment")
     opened = (lake, cast(ObjectStore, store))
     keep_artefacts(lambda: opened, Home(tmp_path / "home"), ID, tmp_path, within=of_attempt(2))
-    assert {name_of(ID, place) for place in store.content} == {
+    assert {artifact_name(ID, place) for place in store.content} == {
         "attempts/1/driver.log",
         "attempts/2/driver.log",
         "attempts/2/events/spark-1",

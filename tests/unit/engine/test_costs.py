@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.admission import promised
-from penstock.engine.application import Cost, State
+from penstock.engine.application import Cost, State, promised
 from penstock.engine.costs import OWN_PRICES, Pricing, of_cluster
 from penstock.errors import InvalidInput
 from penstock.home import Home

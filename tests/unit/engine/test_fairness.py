@@ -10,9 +10,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.base import Capacity
 from penstock.engine import admission, fairness
-from penstock.engine.application import ClusterSize
+from penstock.engine.application import Capacity, ClusterSize, promised
 from penstock.engine.fairness import HALF_LIFE, LEAST_CHARGE, Holder, Scene, Used, Waiter, plan
 from penstock.engine.instances import Instance, Quota
 from tests.unit.engine.engine_making import GIB, START, after, size
@@ -79,7 +78,7 @@ def test_it_is_time_on_the_machine_that_is_shared_not_turns() -> None:
 
 def test_a_crowd_of_instants_is_not_free() -> None:
     used = Used().plus(size(), since=START, at=START)
-    assert used.core_seconds == admission.promised(size()).cores * LEAST_CHARGE.total_seconds()
+    assert used.core_seconds == promised(size()).cores * LEAST_CHARGE.total_seconds()
 
 
 def test_use_is_forgotten_by_halves() -> None:

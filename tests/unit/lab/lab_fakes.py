@@ -11,8 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.base import Capacity
-from penstock.engine.application import Application, ApplicationSpec, State
+from penstock.engine.application import Application, ApplicationSpec, Capacity, State
 from penstock.errors import NotFound
 from penstock.lake.base import ObjectInfo, ObjectStore
 

@@ -13,9 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.base import Capacity, Node
-from penstock.engine import admission
-from penstock.engine.application import State
+from penstock.engine.application import CORES_PER_CORE, Capacity, Node, State, promised
 from penstock.errors import InvalidInput
 from penstock.lab import crowd
 from penstock.lab.suites import queries, users
@@ -72,10 +70,10 @@ def test_more_users_than_orders_are_refused() -> None:
 def test_shares_fit_together_or_the_crowd_is_refused(cores: int, memory: int, count: int) -> None:
     capacity = Capacity(cores, memory)
     size = crowd.share(capacity, count)
-    promised = count * admission.promised(size).memory_bytes
+    promise = count * promised(size).memory_bytes
     least = count * 2 * (512 + 384 << 20)
     if memory >= least:
-        assert promised <= memory
+        assert promise <= memory
         crowd.require_room(size, count, capacity)
     else:
         with pytest.raises(InvalidInput, match="do not fit"):
@@ -123,7 +121,7 @@ def test_all_users_are_at_work_at_the_same_time(world: World) -> None:
 def test_cores_are_promised_as_often_as_the_crowd_needs_and_no_oftener_to_others(world: World) -> None:
     world.measure(SUITE)
     load, alone, *crowded = (world.engine.cores_per_core[f"app-{n}"] for n in range(1, 6))
-    assert load == alone == admission.CORES_PER_CORE
+    assert load == alone == CORES_PER_CORE
     assert crowded == [3.0] * 3, "three users of two cores each, on two cores"
 
 

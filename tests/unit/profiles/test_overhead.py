@@ -12,7 +12,7 @@ from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.local import LocalBackend
 from penstock.engine import admission
-from penstock.engine.application import ApplicationSpec, ClusterSize, Overhead, ProcessSize
+from penstock.engine.application import ApplicationSpec, ClusterSize, Overhead, ProcessSize, promised
 from penstock.home import Home
 from penstock.profiles import overhead
 from penstock.profiles.problems import Severity
@@ -64,7 +64,7 @@ def test_queue_pods_and_sparks_settings_have_the_same_figures(settings: dict[str
     wanted = launch(spec=replace(launch().spec, size=size), settings=settings)
     driver = container_of(manifest.driver_pod(TARGET, wanted), "driver")["resources"]["limits"]["memory"]
     executor = manifest.executor_resources(size, TARGET)["limits"]["memory"]
-    assert quantity(driver) + 3 * quantity(executor) == admission.promised(size).memory_bytes
+    assert quantity(driver) + 3 * quantity(executor) == promised(size).memory_bytes
     given = plan.settings(TARGET, wanted)
     mebibytes = [int(given[f"spark.executor.{name}"].removesuffix("m")) for name in ("memory", "memoryOverhead")]
     assert sum(mebibytes) * MIB + overhead.off_heap_bytes(given) == quantity(executor)

@@ -10,9 +10,18 @@ from typing import Any, cast
 
 from starlette.testclient import TestClient
 
-from penstock.clusters.base import Capacity, Observation, WebInterface
+from penstock.clusters.base import Observation, WebInterface
 from penstock.engine import instances
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Cost, ProcessSize, Reason, State
+from penstock.engine.application import (
+    Application,
+    ApplicationSpec,
+    Capacity,
+    ClusterSize,
+    Cost,
+    ProcessSize,
+    Reason,
+    State,
+)
 from penstock.engine.auditing import Audit, AuditPage
 from penstock.engine.engine import Engine
 from penstock.engine.fairness import Place

@@ -17,16 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.base import (
-    READ_AT_ONCE,
-    Capacity,
-    ClusterBackend,
-    Handle,
-    Launch,
-    Observation,
-    Phase,
-    WebInterface,
-)
+from penstock.clusters.base import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.clusters.kubernetes import checking, localfiles, manifest, places, plan, quotas, reports, room
 from penstock.clusters.kubernetes.access import Access, find_access
 from penstock.clusters.kubernetes.api import Api, OverQuota, Refused
@@ -34,7 +25,7 @@ from penstock.clusters.kubernetes.cluster import Cluster
 from penstock.clusters.kubernetes.followed import Followed
 from penstock.clusters.kubernetes.postponing import Postponed
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.application import ApplicationSpec
+from penstock.engine.application import ApplicationSpec, Capacity
 from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
 from penstock.home import Home, open_below, write_json
 from penstock.processes import until

@@ -12,13 +12,12 @@ from functools import lru_cache
 from math import ceil, floor
 from typing import Any
 
-from penstock.clusters.base import Bound, Capacity
 from penstock.clusters.kubernetes import demands, manifest
 from penstock.clusters.kubernetes.api import QUOTA_FIX, Api, listed_if_permitted
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.admission import CORES_PER_CORE, gibibytes
-from penstock.engine.application import ClusterSize
+from penstock.engine.application import CORES_PER_CORE, Capacity, ClusterSize, ResourceLimit
+from penstock.units import gibibytes
 
 Json = Mapping[str, Any]
 
@@ -63,7 +62,7 @@ def _bounded(
     capacity: Capacity, quota: Json, name: str, hard: float, asked: Callable[[ClusterSize], float]
 ) -> Capacity:
     shown = gibibytes if name.endswith("memory") else "{:g}".format
-    bound = Bound(f"the namespace's quota {quota['metadata']['name']} ({name})", hard, asked, QUOTA_FIX, shown)
+    bound = ResourceLimit(f"the namespace's quota {quota['metadata']['name']} ({name})", hard, asked, QUOTA_FIX, shown)
     return replace(capacity, bounds=(*capacity.bounds, bound))
 
 

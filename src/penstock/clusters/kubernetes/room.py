@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes import demands
 from penstock.clusters.kubernetes.api import Api
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.admission import CAPACITY, CORES_PER_CORE, MORE_NODES, gibibytes
-from penstock.engine.application import ClusterSize, Reason
+from penstock.engine.admission import CAPACITY, MORE_NODES
+from penstock.engine.application import CORES_PER_CORE, Capacity, ClusterSize, Node, Reason
 from penstock.errors import ClusterError, Forbidden
+from penstock.units import gibibytes
 
 Json = Mapping[str, Any]
 

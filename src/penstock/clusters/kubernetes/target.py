@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.base import Capacity, Node
+from penstock.engine.application import Capacity, Node
 from penstock.profiles.values import size_in_bytes
 from penstock.yamlfile import Entry, parse, read
 

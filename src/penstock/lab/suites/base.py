@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.clusters.base import Capacity
 from penstock.engine import admission
-from penstock.engine.application import ClusterSize
+from penstock.engine.application import Capacity, ClusterSize
 from penstock.lake.base import Lake
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from penstock.clusters.base import Capacity
-from penstock.engine.application import ClusterSize
+from penstock.engine.application import Capacity, ClusterSize
 from penstock.errors import InvalidInput
 from penstock.lab import crowd
 from penstock.lab.analysis import ALONE, TOGETHER

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.clusters.base import Capacity
-from penstock.engine.admission import CORES_PER_CORE
+from penstock.engine.application import CORES_PER_CORE, Capacity
 from penstock.engine.instances import Instance, Quota, Use
 from penstock.lake.base import Lake
 from penstock.service.dialects import sizes

@@ -11,8 +11,9 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 
 from penstock.engine.application import Application
-from penstock.engine.artefacts import checked_name, is_of_attempt, of_attempt
+from penstock.engine.artefacts import checked_name
 from penstock.errors import NotFound
+from penstock.lake.base import is_of_attempt, of_attempt
 from penstock.service import shownplaces
 from penstock.service.access import Reader
 from penstock.service.context import Service, ServiceOf

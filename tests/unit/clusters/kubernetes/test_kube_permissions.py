@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.base import Capacity
 from penstock.clusters.kubernetes import checking
 from penstock.clusters.kubernetes.access import Access
 from penstock.clusters.kubernetes.checking import findings, require_usable, require_within_reach
 from penstock.clusters.kubernetes.permissions import Permission, permitting
+from penstock.engine.application import Capacity
 from penstock.errors import Forbidden, InvalidInput, NotFound
 from penstock.lake.base import Lake
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes import cluster, explanation, manifest, plan, quotas
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.target import Target
 from penstock.engine import admission, fairness
-from penstock.engine.application import ClusterSize, Overhead, ProcessSize
+from penstock.engine.application import Capacity, ClusterSize, Node, Overhead, ProcessSize
 from penstock.home import Home
 from penstock.processes import until
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.kubernetes.room import capacity_of, declared, today
 from penstock.clusters.kubernetes.target import Target
 from penstock.engine import admission
-from penstock.engine.application import ClusterSize, ProcessSize, Reason
+from penstock.engine.application import Capacity, ClusterSize, Node, ProcessSize, Reason
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET
 
 GIB = 1 << 30

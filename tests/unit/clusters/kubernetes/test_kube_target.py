@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli.cluster import _EXAMPLE
-from penstock.clusters.base import Capacity, Node
 from penstock.clusters.kubernetes.target import _READERS, CacheTier, Scratch, parse_target
+from penstock.engine.application import Capacity, Node
 from penstock.errors import InvalidInput
 
 LEAST = "kind: kubernetes\nnamespace: lake\nimage: registry.example/penstock:1\n"

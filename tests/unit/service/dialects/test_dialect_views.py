@@ -7,8 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from penstock.clusters.base import Capacity
-from penstock.engine.application import Application, ApplicationSpec, Reason, State
+from penstock.engine.application import Application, ApplicationSpec, Capacity, Reason, State
 from penstock.engine.instances import Instance, Quota, Use
 from penstock.errors import InvalidInput
 from penstock.lake.base import Lake

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clusters.kubernetes import places
-from penstock.engine.artefacts import key
 from penstock.home import sizes_below
-from penstock.lake.base import Lake, ObjectStore
+from penstock.lake.base import Lake, ObjectStore, artifact_key
 from penstock.lake.credentials import from_ini
 from penstock.lake.hdfs.store import HdfsObjectStore
 from penstock.lake.settings import CREDENTIALS_FILE
@@ -81,7 +80,7 @@ class Bringer:
         failure: Exception | None = None
         for name, size in wanted.items():
             try:
-                store.put(key(self._id, name), self._root / name)
+                store.put(artifact_key(self._id, name), self._root / name)
             except OSError as error:  # noqa: PERF203  an upload takes milliseconds
                 failure = error  # of this file: the others go on
             else:
@@ -92,7 +91,7 @@ class Bringer:
     def _take_back(self, gone: set[str]) -> None:
         """What has another name now: Spark renames an event log at its end."""
         if gone and self._open_store is not None:
-            self._open_store().delete(*(key(self._id, name) for name in gone))
+            self._open_store().delete(*(artifact_key(self._id, name) for name in gone))
             for name in gone:
                 del self._brought[name]
 
