@@ -55,9 +55,9 @@ def test_what_started_together_fits_together(capacity: Capacity, wanted: list[Cl
     for one in wanted:
         if admission.room(one, running, capacity) is None:
             running.append(one)
-    promised = [promised(one) for one in running]
-    assert sum(one.memory_bytes for one in promised) <= capacity.memory_bytes
-    assert sum(one.cores for one in promised) <= capacity.cores * CORES_PER_CORE
+    given = [promised(one) for one in running]
+    assert sum(one.memory_bytes for one in given) <= capacity.memory_bytes
+    assert sum(one.cores for one in given) <= capacity.cores * CORES_PER_CORE
     for bound in capacity.bounds:
         assert sum(bound.asked(one) for one in running) <= bound.most
 
