@@ -15,7 +15,7 @@ from benchmarks.service.reporting import progress
 from penstock.catalog.database import Database
 from penstock.home import Home
 from penstock.processes import free_ports, until
-from penstock.service.access import EVERY_INSTANCE, Scope
+from penstock.service.tokens import EVERY_INSTANCE, Scope
 from penstock.service.tokenstore import TokenStore
 from tests.support.service_process import is_ready
 

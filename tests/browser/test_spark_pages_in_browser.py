@@ -21,9 +21,9 @@ import uvicorn
 
 from penstock.clusters.base import WebInterface
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.service.access import Scope
 from penstock.service.app import ByPort
 from penstock.service.sparkui import SparkOrigin
+from penstock.service.tokens import Scope
 from tests.support.browser import Browser, Page
 from tests.unit.service.fakes import Stage
 

@@ -12,9 +12,9 @@ from schemathesis import checks
 from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
 from penstock.home import Home
-from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
+from penstock.service.tokens import EVERY_INSTANCE, Scope
 from penstock.service.tokenstore import TokenStore
 
 _EXAMPLES = 15

@@ -34,10 +34,10 @@ from penstock.errors import Unauthenticated
 from penstock.home import Home, write_atomically
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
-from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.sparkui import Cookie, SparkUi
+from penstock.service.tokens import EVERY_INSTANCE, Scope
 from penstock.service.tokenstore import TokenStore
 from penstock.service.underway import Bounds
 from tests.support.database_template import DatabaseTemplate

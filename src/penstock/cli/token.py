@@ -46,7 +46,7 @@ def create(
     output: Output = None,
 ) -> None:
     """Make a token and print it. It is shown this once: what is kept of it proves one, and makes none."""
-    from penstock.service.access import Scope, grants
+    from penstock.service.tokens import Scope, grants
 
     seconds = options.seconds(expires, "--expires")
     try:

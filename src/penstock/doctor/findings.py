@@ -14,8 +14,7 @@ from penstock.engine import admission
 from penstock.engine.application import CORES_PER_CORE, Capacity, promised
 from penstock.errors import PenstockError
 from penstock.lake.judgements import Judgement, Outcome
-from penstock.service.access import Scope
-from penstock.service.tokens import Token
+from penstock.service.tokens import Scope, Token
 from penstock.units import GIB, gibibytes
 
 _LEAST_FREE_BYTES = 2 * GIB

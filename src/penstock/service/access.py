@@ -3,70 +3,13 @@
 from __future__ import annotations
 
 import base64
-import enum
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
 
-from penstock.errors import Forbidden, Unauthenticated
-
-EVERY_INSTANCE = "*"
-
-
-class Scope(str, enum.Enum):
-    """Each includes those before it."""
-
-    READ = "read"
-    SUBMIT = "submit"
-    ADMINISTER = "administer"
-
-    def includes(self, other: Scope) -> bool:
-        return _ORDER.index(self) >= _ORDER.index(other)
-
-
-_ORDER = tuple(Scope)
-
-
-@dataclass(frozen=True)
-class Caller:
-    """One authenticated client. `grants` maps an instance's name, or `*` for all there will ever be, to a scope."""
-
-    token_id: str
-    name: str
-    grants: Mapping[str, Scope]
-
-    def may(self, scope: Scope, instance: str = EVERY_INSTANCE) -> bool:
-        """On that instance; on all of them where none is named."""
-        given = (self.grants.get(instance), self.grants.get(EVERY_INSTANCE))
-        return any(grant is not None and grant.includes(scope) for grant in given)
-
-    def may_anywhere(self, scope: Scope) -> bool:
-        return any(grant.includes(scope) for grant in self.grants.values())
-
-    def sees(self, instance: str) -> bool:
-        return self.may(Scope.READ, instance)
-
-    @property
-    def instances(self) -> frozenset[str] | None:
-        """Those it may read; None for all."""
-        return None if EVERY_INSTANCE in self.grants else frozenset(self.grants)
-
-    def require(self, scope: Scope, instance: str = EVERY_INSTANCE) -> None:
-        """Raise `Forbidden` unless it may."""
-        if not self.may(scope, instance):
-            where = "all instances" if instance == EVERY_INSTANCE else f"instance “{instance}”"
-            raise _forbidden(self.name, scope, f" on {where}")
-
-
-def widest(scopes: Iterable[Scope]) -> Scope:
-    return max(scopes, key=_ORDER.index)
-
-
-def grants(scope: Scope, instances: Iterable[str] | None) -> dict[str, Scope]:
-    """That scope on those instances; on all there will ever be for None."""
-    return dict.fromkeys([EVERY_INSTANCE] if instances is None else instances, scope)
+from penstock.errors import Unauthenticated
+from penstock.service.tokens import Caller, Scope, forbidden
 
 
 def authenticated(request: Request) -> Caller:
@@ -128,18 +71,10 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     # On the event loop, as it asks nobody: a thread would have to be waited for.
     async def check(caller: Annotated[Caller, Depends(authenticated)]) -> Caller:
         if not caller.may_anywhere(scope):
-            raise _forbidden(caller.name, scope, "")
+            raise forbidden(caller.name, scope, "")
         return caller
 
     return check
-
-
-def _forbidden(name: str, scope: Scope, where: str) -> Forbidden:
-    return Forbidden(
-        "Your token does not permit this",
-        why=f"it takes the scope “{scope.value}”{where}, which “{name}” does not have",
-        fix="ask an administrator of this service for it",
-    )
 
 
 Reader = Annotated[Caller, Depends(_needs(Scope.READ))]

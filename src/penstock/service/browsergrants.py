@@ -16,8 +16,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from penstock.errors import InvalidInput, NotFound
-from penstock.service.access import Caller
-from penstock.service.tokens import Token, holds
+from penstock.service.tokens import Caller, PageGrant, Token, grant_digest, holds
 
 LASTS = timedelta(hours=1)
 COOKIE = "penstock_access_"
@@ -34,29 +33,19 @@ class Grant:
     path: str
 
 
-@dataclass(frozen=True)
-class Pass:
-    """Leave to open a page, or all pages below one, with the rights of the token while it has that secret."""
-
-    root: str
-    token_id: str
-    token_hash: str
-    ends_at: datetime
-
-
 class PassStore(Protocol):
     """Store of tokens and passes. Passes are found by a digest: whoever reads the store can open nothing."""
 
     def get(self, token_id: str) -> Token:
         """Raises `NotFound`."""
 
-    def add_pass(self, digest: str, added: Pass, *, at: datetime) -> None:
+    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
         """Keep it, and forget those that had ended by `at`."""
 
-    def take_pass(self, digest: str) -> Pass | None:
+    def take_pass(self, digest: str) -> PageGrant | None:
         """Forget it and return it: of several who ask, one gets it."""
 
-    def find_pass(self, digest: str) -> Pass | None: ...
+    def find_pass(self, digest: str) -> PageGrant | None: ...
 
 
 class BrowserGrants:
@@ -78,20 +67,20 @@ class BrowserGrants:
                 fix="send the token with the request instead",
             )
         secret, at = secrets.token_urlsafe(32), self._clock()
-        added = Pass(path, caller.token_id, self._store.get(caller.token_id).secret_hash, at + LASTS)
-        self._store.add_pass(digest("page", secret), added, at=at)
+        added = PageGrant(path, caller.token_id, self._store.get(caller.token_id).secret_hash, at + LASTS)
+        self._store.add_pass(grant_digest("page", secret), added, at=at)
         return Grant(cookie_name(path), secret, path)
 
     def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
         """Who may open `path`, by the cookies that came with the request."""
         secret = cookies.get(cookie_name(path))
-        found = None if secret is None else self._store.find_pass(digest("page", secret))
+        found = None if secret is None else self._store.find_pass(grant_digest("page", secret))
         if found is None or found.root != path:
             return None
         return caller_of(found, self._store.get, at=self._clock())
 
 
-def caller_of(held: Pass, current: Callable[[str], Token], *, at: datetime) -> Caller | None:
+def caller_of(held: PageGrant, current: Callable[[str], Token], *, at: datetime) -> Caller | None:
     """The caller whose token the pass was given for; None once either has ended. `current` finds a token by its id, or
     raises `NotFound`."""
     try:
@@ -105,8 +94,3 @@ def caller_of(held: Pass, current: Callable[[str], Token], *, at: datetime) -> C
 
 def cookie_name(path: str, prefix: str = COOKIE) -> str:
     return prefix + hashlib.sha256(path.encode()).hexdigest()[:12]
-
-
-def digest(kind: str, secret: str) -> str:
-    """Key of a pass in the store. The kind is part of it: a pass for a page is no ticket, and a ticket is no cookie."""
-    return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()

@@ -10,7 +10,7 @@ from penstock.clusters.plan import BUILT_IN
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.engine.sessions import IDLE_SECONDS, Wanted
 from penstock.profiles import values
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 
 _MOST_PARTS = 1000
 

@@ -28,7 +28,6 @@ from penstock.home import Home, write_atomically
 from penstock.lake.registry import Lakes
 from penstock.recovery import keep_going
 from penstock.service import journal
-from penstock.service.access import EVERY_INSTANCE, Scope
 from penstock.service.app import ByPort, create_app
 from penstock.service.context import Service
 from penstock.service.dialects.kept import homes_of
@@ -37,6 +36,7 @@ from penstock.service.listening import GRACE_SECONDS, Listening, bound, for_spar
 from penstock.service.patience import PatientProtocol
 from penstock.service.sparkpages import create_spark_app
 from penstock.service.sparkui import SparkOrigin, checked_url
+from penstock.service.tokens import EVERY_INSTANCE, Scope
 from penstock.service.tokenstore import TokenStore
 
 _MOST_CONNECTIONS = 1000

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from penstock.engine.application import State
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 
 
 class Reason(BaseModel):

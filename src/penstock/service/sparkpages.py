@@ -19,13 +19,13 @@ from penstock.engine.history import History
 from penstock.errors import Forbidden, NotFound, StateError, Unauthenticated
 from penstock.lake.registry import Lakes
 from penstock.service import problems
-from penstock.service.access import Caller, Scope
 from penstock.service.context import Service, ServiceOf
 from penstock.service.guards import Guard, Limits
 from penstock.service.journal import Seen
 from penstock.service.proxy import ProxyOf, Upstream, closing_proxy, origin_of, path_below, segments
 from penstock.service.sparkui import COOKIE_LASTS, application_root, lake_root
 from penstock.service.submission import visible
+from penstock.service.tokens import Caller, Scope
 
 _OPENING_SECONDS = 20.0
 _LOOK_SECONDS = 0.1

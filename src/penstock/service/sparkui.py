@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
 from penstock.service import browsergrants
-from penstock.service.access import Caller
-from penstock.service.browsergrants import Pass, PassStore, caller_of, digest
+from penstock.service.browsergrants import PassStore, caller_of
 from penstock.service.proxy import origin_of
+from penstock.service.tokens import Caller, PageGrant, grant_digest
 
 TICKET_LASTS = timedelta(minutes=1)
 COOKIE_LASTS = timedelta(hours=1)
@@ -50,19 +50,21 @@ class SparkUi:
 
     def ticket(self, caller: Caller, root: str) -> Ticket:
         """For the pages below `root`, which the caller was found to be allowed to see."""
-        added = Pass(root, caller.token_id, self._store.get(caller.token_id).secret_hash, self._clock() + TICKET_LASTS)
+        added = PageGrant(
+            root, caller.token_id, self._store.get(caller.token_id).secret_hash, self._clock() + TICKET_LASTS
+        )
         return Ticket(self._add("ticket", added), added.ends_at)
 
     def cookie(self, ticket: str) -> Cookie:
         """In exchange for a ticket, which is void then. Raises `Unauthenticated`."""
-        taken = self._store.take_pass(digest("ticket", ticket))
+        taken = self._store.take_pass(grant_digest("ticket", ticket))
         if taken is None or self._caller(taken) is None:
             raise Unauthenticated(
                 "This link opens nothing any more",
                 why="each opens Spark's pages once, within a minute, and while the token that asked for it is valid",
                 fix="open the pages from the console again, or ask for another link: POST /v1/applications/ID/ui",
             )
-        renewed = Pass(taken.root, taken.token_id, taken.token_hash, self._clock() + COOKIE_LASTS)
+        renewed = PageGrant(taken.root, taken.token_id, taken.token_hash, self._clock() + COOKIE_LASTS)
         return Cookie(cookie_name(taken.root), self._add("cookie", renewed), taken.root)
 
     def caller(self, root: str, cookies: Mapping[str, str]) -> Caller:
@@ -71,7 +73,7 @@ class SparkUi:
         The rights are those that the token has now: what it may see is looked at for each page.
         """
         secret = cookies.get(cookie_name(root), "")
-        found = self._store.find_pass(digest("cookie", secret))
+        found = self._store.find_pass(grant_digest("cookie", secret))
         if found is not None and found.root == root and (caller := self._caller(found)) is not None:
             return caller
         raise Unauthenticated(
@@ -80,12 +82,12 @@ class SparkUi:
             fix="open them from the console again",
         )
 
-    def _add(self, kind: str, added: Pass) -> str:
+    def _add(self, kind: str, added: PageGrant) -> str:
         secret = secrets.token_urlsafe(32)
-        self._store.add_pass(digest(kind, secret), added, at=self._clock())
+        self._store.add_pass(grant_digest(kind, secret), added, at=self._clock())
         return secret
 
-    def _caller(self, found: Pass) -> Caller | None:
+    def _caller(self, found: PageGrant) -> Caller | None:
         return caller_of(found, self._store.get, at=self._clock())
 
 

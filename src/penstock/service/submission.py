@@ -8,9 +8,9 @@ from penstock.engine.application import Application, ApplicationSpec
 from penstock.errors import InvalidInput, NotFound
 from penstock.lake.registry import Lakes
 from penstock.service import guards
-from penstock.service.access import Caller, Scope
 from penstock.service.addresses import require_allowed
 from penstock.service.context import Service
+from penstock.service.tokens import Caller, Scope
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from penstock.errors import Unauthenticated
-from penstock.service.access import EVERY_INSTANCE, Caller, Scope
+from penstock.errors import Forbidden, Unauthenticated
 
 PREFIX = "penstock"
 """So that people, and scanners for leaked secrets, recognise one."""
@@ -98,3 +98,83 @@ def not_valid() -> Unauthenticated:
         why="it was never made here, or was revoked or replaced",
         fix="penstock token create NAME makes a new one",
     )
+
+
+EVERY_INSTANCE = "*"
+
+
+class Scope(str, enum.Enum):
+    """Each includes those before it."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMINISTER = "administer"
+
+    def includes(self, other: Scope) -> bool:
+        return _ORDER.index(self) >= _ORDER.index(other)
+
+
+_ORDER = tuple(Scope)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """One authenticated client. `grants` maps an instance's name, or `*` for all there will ever be, to a scope."""
+
+    token_id: str
+    name: str
+    grants: Mapping[str, Scope]
+
+    def may(self, scope: Scope, instance: str = EVERY_INSTANCE) -> bool:
+        """On that instance; on all of them where none is named."""
+        given = (self.grants.get(instance), self.grants.get(EVERY_INSTANCE))
+        return any(grant is not None and grant.includes(scope) for grant in given)
+
+    def may_anywhere(self, scope: Scope) -> bool:
+        return any(grant.includes(scope) for grant in self.grants.values())
+
+    def sees(self, instance: str) -> bool:
+        return self.may(Scope.READ, instance)
+
+    @property
+    def instances(self) -> frozenset[str] | None:
+        """Those it may read; None for all."""
+        return None if EVERY_INSTANCE in self.grants else frozenset(self.grants)
+
+    def require(self, scope: Scope, instance: str = EVERY_INSTANCE) -> None:
+        """Raise `Forbidden` unless it may."""
+        if not self.may(scope, instance):
+            where = "all instances" if instance == EVERY_INSTANCE else f"instance “{instance}”"
+            raise forbidden(self.name, scope, f" on {where}")
+
+
+def widest(scopes: Iterable[Scope]) -> Scope:
+    return max(scopes, key=_ORDER.index)
+
+
+def grants(scope: Scope, instances: Iterable[str] | None) -> dict[str, Scope]:
+    """That scope on those instances; on all there will ever be for None."""
+    return dict.fromkeys([EVERY_INSTANCE] if instances is None else instances, scope)
+
+
+def forbidden(name: str, scope: Scope, where: str) -> Forbidden:
+    return Forbidden(
+        "Your token does not permit this",
+        why=f"it takes the scope “{scope.value}”{where}, which “{name}” does not have",
+        fix="ask an administrator of this service for it",
+    )
+
+
+@dataclass(frozen=True)
+class PageGrant:
+    """Leave to open a page, or all pages below one, with the rights of the token while it has that secret."""
+
+    root: str
+    token_id: str
+    token_hash: str
+    ends_at: datetime
+
+
+def grant_digest(kind: str, secret: str) -> str:
+    """Key of a pass in the store. The kind is part of it: a pass for a page is no ticket, and a ticket is no cookie."""
+    return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()

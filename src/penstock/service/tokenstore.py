@@ -15,9 +15,7 @@ from penstock.engine import schema
 from penstock.engine.rows import now
 from penstock.errors import InvalidInput, NotFound
 from penstock.service import tokens
-from penstock.service.access import Caller, Scope
-from penstock.service.browsergrants import Pass
-from penstock.service.tokens import Token
+from penstock.service.tokens import Caller, PageGrant, Scope, Token
 
 _USE_TOLD_EVERY = timedelta(minutes=1)
 _LONGEST_NAME = 100
@@ -96,7 +94,7 @@ class TokenStore:
             connection.execute(_table.delete().where(_table.c.id == token_id))
         return token
 
-    def add_pass(self, digest: str, added: Pass, *, at: datetime) -> None:
+    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
         """Also forgets those that had ended by `at`, and those of the token that would end first where it has many."""
         of_token = sa.select(_passes.c.digest).where(_passes.c.token_id == added.token_id)
         too_many = of_token.order_by(_passes.c.ends_at.desc()).offset(_MOST_PASSES - 1)
@@ -104,14 +102,14 @@ class TokenStore:
             connection.execute(_passes.delete().where(sa.or_(_passes.c.ends_at <= at, _passes.c.digest.in_(too_many))))
             connection.execute(_passes.insert().values(digest=digest, **asdict(added)))
 
-    def take_pass(self, digest: str) -> Pass | None:
+    def take_pass(self, digest: str) -> PageGrant | None:
         with self._engine.begin() as connection:
             row = connection.execute(
                 _passes.delete().where(_passes.c.digest == digest).returning(*_passes.c)
             ).one_or_none()
         return _pass(row) if row is not None else None
 
-    def find_pass(self, digest: str) -> Pass | None:
+    def find_pass(self, digest: str) -> PageGrant | None:
         with self._reading.connect() as connection:
             row = connection.execute(_passes.select().where(_passes.c.digest == digest)).one_or_none()
         return _pass(row) if row is not None else None
@@ -132,8 +130,8 @@ def _token(row: sa.Row[Any]) -> Token:
     return Token(row.id, row.name, grants, row.secret_hash, row.created_at, row.expires_at, row.last_used_at)
 
 
-def _pass(row: sa.Row[Any]) -> Pass:
-    return Pass(row.root, row.token_id, row.token_hash, row.ends_at)
+def _pass(row: sa.Row[Any]) -> PageGrant:
+    return PageGrant(row.root, row.token_id, row.token_hash, row.ends_at)
 
 
 def _unknown(token_id: str) -> NotFound:

@@ -11,8 +11,7 @@ from penstock.doctor import findings
 from penstock.engine.application import Capacity
 from penstock.errors import MissingRequirement
 from penstock.lake.judgements import Judgement, Outcome
-from penstock.service.access import Scope
-from penstock.service.tokens import Token
+from penstock.service.tokens import Scope, Token
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 GIB = 1 << 30

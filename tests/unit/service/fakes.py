@@ -31,13 +31,11 @@ from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
 from penstock.service import tokens
-from penstock.service.access import Caller, Scope
 from penstock.service.app import create_app
-from penstock.service.browsergrants import Pass
 from penstock.service.context import Service
 from penstock.service.guards import Limits
 from penstock.service.sparkpages import create_spark_app
-from penstock.service.tokens import Token
+from penstock.service.tokens import Caller, PageGrant, Scope, Token
 from penstock.service.tokenstore import TokenStore
 from penstock.service.underway import Bounds
 
@@ -204,7 +202,7 @@ class FakeTokens:
 
     def __init__(self) -> None:
         self._tokens: dict[str, Token] = {}
-        self.passes: dict[str, Pass] = {}
+        self.passes: dict[str, PageGrant] = {}
 
     def create(
         self, name: str, grants: Mapping[str, Scope], *, expires_at: datetime | None = None
@@ -251,13 +249,13 @@ class FakeTokens:
             assert how == "expired"
             self.change(token_id, expires_at=at)
 
-    def add_pass(self, digest: str, added: Pass, *, at: datetime) -> None:
+    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
         self.passes[digest] = added
 
-    def take_pass(self, digest: str) -> Pass | None:
+    def take_pass(self, digest: str) -> PageGrant | None:
         return self.passes.pop(digest, None)
 
-    def find_pass(self, digest: str) -> Pass | None:
+    def find_pass(self, digest: str) -> PageGrant | None:
         return self.passes.get(digest)
 
 

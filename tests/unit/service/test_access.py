@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import Forbidden
-from penstock.service.access import EVERY_INSTANCE, Caller, Scope, grants, presented
+from penstock.service.access import presented
+from penstock.service.tokens import EVERY_INSTANCE, Caller, Scope, grants
 
 
 def caller(scope: str, *instances: str) -> Caller:

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.engine.auditing import Audit
 from penstock.errors import ServiceError
-from penstock.service.access import Scope
 from penstock.service.auditor import Auditor
 from penstock.service.journal import Seen
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 

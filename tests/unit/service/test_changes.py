@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from penstock.engine.application import ApplicationSpec
-from penstock.service.access import Scope
 from penstock.service.happenings import Happenings
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 

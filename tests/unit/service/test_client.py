@@ -16,7 +16,7 @@ from penstock.client.connection import Connection, connect
 from penstock.client.uploads import Uploads, file_name
 from penstock.engine.application import State
 from penstock.errors import Forbidden, InvalidInput, NotFound, ServiceError, Unauthenticated
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 

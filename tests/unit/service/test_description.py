@@ -14,7 +14,7 @@ from penstock.engine.sessions import Session, Wanted
 from penstock.lake.base import Lake
 from penstock.lake.registry import Lakes
 from penstock.service import shown, shownplaces
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import BEGAN, Stage
 
 HOOK = "https://hooks.example/1"

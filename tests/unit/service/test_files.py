@@ -11,8 +11,8 @@ import pytest
 
 from penstock.errors import NotFound
 from penstock.lake.base import Lake, ObjectInfo
-from penstock.service.access import Scope
 from penstock.service.routes import files
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 CONTENT = b"print('hello')\n"

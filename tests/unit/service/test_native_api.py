@@ -13,7 +13,7 @@ from penstock.clusters.base import Observation, Phase
 from penstock.engine.application import Reason, State
 from penstock.engine.paging import Interval, Page, Query
 from penstock.errors import MissingRequirement
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 BODY: dict[str, Any] = {"application": "s3a://lake/jobs/pi.py"}

@@ -12,7 +12,7 @@ from penstock.cli.session import tunnel
 from penstock.engine.application import ClusterSize, ProcessSize, State
 from penstock.engine.sessions import Wanted
 from penstock.errors import ClusterError, Forbidden, StateError
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 from tests.unit.service.test_client import client_of
 

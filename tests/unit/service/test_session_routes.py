@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, Reason, State
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 TOKEN = "kept-from-everybody"

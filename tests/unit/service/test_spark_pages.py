@@ -18,10 +18,10 @@ from penstock.engine.instances import Instance
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service import sparkpages
-from penstock.service.access import Scope
 from penstock.service.app import ByPort
 from penstock.service.proxy import Proxy
 from penstock.service.sparkui import SparkOrigin
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)

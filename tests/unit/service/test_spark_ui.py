@@ -8,7 +8,6 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
-from penstock.service.access import Caller, Scope
 from penstock.service.sparkui import (
     COOKIE_LASTS,
     TICKET_LASTS,
@@ -20,7 +19,7 @@ from penstock.service.sparkui import (
     cookie_name,
     lake_root,
 )
-from penstock.service.tokens import Token
+from penstock.service.tokens import Caller, Scope, Token
 from tests.unit.service.fakes import FakeTokens
 
 START = datetime(2026, 11, 21, tzinfo=timezone.utc)

@@ -8,8 +8,7 @@ import pytest
 
 from penstock.errors import Unauthenticated
 from penstock.service import tokens
-from penstock.service.access import Scope
-from penstock.service.tokens import Token
+from penstock.service.tokens import Scope, Token
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 SECRET = tokens.new_secret()

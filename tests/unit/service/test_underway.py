@@ -18,8 +18,7 @@ from penstock.engine.application import Application, ApplicationSpec
 from penstock.engine.rows import now
 from penstock.errors import NotFound, QuotaExceeded, Unauthenticated
 from penstock.service import underway
-from penstock.service.access import Caller, Scope
-from penstock.service.tokens import Token
+from penstock.service.tokens import Caller, Scope, Token
 from penstock.service.underway import Bounds, Slot, UnderWay, while_valid
 from tests.support import virtual_time
 from tests.unit.service.fakes import FakeTokens, Stage

@@ -12,7 +12,7 @@ from penstock.errors import Conflict, InvalidInput
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.credentials import checked
 from penstock.lake.registry import Lakes
-from penstock.service.access import Administrator, Scope
+from penstock.service.access import Administrator
 from penstock.service.context import Service, ServiceOf
 from penstock.service.dialects import bodies, instanceviews, kept, keys, lakechoice, operations, shown
 from penstock.service.dialects.bodies import Text
@@ -20,6 +20,7 @@ from penstock.service.dialects.kept import HomeStore, Kept
 from penstock.service.dialects.operations import instance_of
 from penstock.service.dialects.route import DialectRoute
 from penstock.service.dialects.stores import ANY, Store
+from penstock.service.tokens import Scope
 
 
 class HomeRequest(bodies.Body):

@@ -16,11 +16,11 @@ from penstock.lake.base import Lake
 from penstock.lake.embedded import BUCKET
 from penstock.lake.registry import EMBEDDED, Lakes
 from penstock.service import submission
-from penstock.service.access import Caller, Scope
 from penstock.service.context import Service
 from penstock.service.dialects import kept, keys
 from penstock.service.dialects.asked import Asked
 from penstock.service.dialects.translation import Surroundings, translate
+from penstock.service.tokens import Caller, Scope
 
 IdempotencyKey = Annotated[
     str | None,

@@ -14,10 +14,11 @@ from fastapi.responses import JSONResponse
 from penstock.engine import paging
 from penstock.engine.application import Application, State
 from penstock.service import shown, shownplaces, views
-from penstock.service.access import Caller, Reader, Scope, Submitter
+from penstock.service.access import Reader, Submitter
 from penstock.service.context import ServiceOf
 from penstock.service.models import ApplicationBody, Name
 from penstock.service.submission import checked_key, submit, visible
+from penstock.service.tokens import Caller, Scope
 
 router = APIRouter(prefix="/v1/applications", tags=["applications"])
 

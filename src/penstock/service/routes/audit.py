@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from penstock.service import shownplaces
-from penstock.service.access import Administrator, Scope
+from penstock.service.access import Administrator
 from penstock.service.context import ServiceOf
+from penstock.service.tokens import Scope
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 

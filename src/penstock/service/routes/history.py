@@ -9,11 +9,12 @@ from fastapi import APIRouter, Query, Request
 from penstock.engine.history import History
 from penstock.lake.registry import Lakes
 from penstock.service import shownplaces
-from penstock.service.access import Reader, Scope, Submitter
+from penstock.service.access import Reader, Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import Name
 from penstock.service.routes.ui import elsewhere, link_to
 from penstock.service.sparkui import lake_root
+from penstock.service.tokens import Scope
 
 router = APIRouter(tags=["spark"])
 

@@ -9,8 +9,9 @@ from fastapi import APIRouter
 
 from penstock import __version__
 from penstock.service import shown
-from penstock.service.access import Reader, Scope
+from penstock.service.access import Reader
 from penstock.service.context import ServiceOf
+from penstock.service.tokens import Scope
 
 router = APIRouter(prefix="/v1/self", tags=["self"])
 

@@ -9,9 +9,10 @@ from fastapi import APIRouter
 
 from penstock.engine.rows import now
 from penstock.service import shown
-from penstock.service.access import Administrator, Scope, grants, widest
+from penstock.service.access import Administrator
 from penstock.service.context import ServiceOf
 from penstock.service.models import TokenBody
+from penstock.service.tokens import Scope, grants, widest
 
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 

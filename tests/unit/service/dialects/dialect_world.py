@@ -14,7 +14,7 @@ from penstock.engine.paging import Page, Query
 from penstock.errors import NotFound
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 from tests.unit.service.fakes import BEGAN, FakeEngine, Stage
 
 AT = BEGAN

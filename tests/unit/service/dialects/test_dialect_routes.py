@@ -13,7 +13,7 @@ from penstock.engine.application import State
 from penstock.engine.paging import Interval
 from penstock.lake.base import Credentials, Lake
 from penstock.lake.registry import Lakes
-from penstock.service.access import Scope
+from penstock.service.tokens import Scope
 from tests.unit.service.dialects.dialect_bodies import details, recorded
 from tests.unit.service.dialects.dialect_world import AT, World
 
