@@ -1,8 +1,6 @@
 // The API's description for people, from openapi.json: every operation, what it takes and what it answers.
 
-import { h, fill } from "./dom.js";
-import { copyButton, trouble } from "./parts.js";
-import "./scheme.js";
+import { copyButton, fill, h, trouble } from "./ui.js";
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
 const DEEPEST = 4;

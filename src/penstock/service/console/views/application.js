@@ -1,15 +1,10 @@
 // One application: what it does now, what it did, what it wrote, how it was asked for.
 
-import { get, openSparkPages, post } from "../api.js";
-import { h, fill, every } from "../dom.js";
+import { get, openSparkPages, post } from "../transport.js";
+import { attempt, badge, button, confirm, every, facts, figures, fill, h, head, ticking, trouble } from "../ui.js";
 import * as format from "../format.js";
-import { attempt, badge, button, confirm, figures, head, ticking, trouble } from "../parts.js";
-import { effort } from "../effort.js";
-import { requested } from "../requested.js";
-import { Throughput } from "../throughput.js";
-import { deliveries } from "../webhooks.js";
-import { timeline } from "../timeline.js";
 import logs from "./logs.js";
+import { Throughput, effort } from "./metrics.js";
 
 const TABS = { overview: "Overview", logs: "Logs", events: "Events", request: "Request" };
 
@@ -249,4 +244,160 @@ function detail(value) {
   return Object.entries(more)
     .map(([key, item]) => `${key.replaceAll("_", " ")}: ${written(item)}`)
     .join(", ");
+}
+
+// How long an application was in each state, as one bar.
+
+const WORDS = {
+  accepted: "accepted",
+  waiting: "waiting in the queue",
+  starting: "starting the cluster",
+  running: "running",
+  stopping: "stopping",
+  ended: "bringing home what is kept",
+};
+
+function timeline(item, happened) {
+  const spans = spansOf(item, happened, Date.now());
+  const total = spans.reduce((sum, { seconds }) => sum + seconds, 0) || 1;
+  return h(
+    "div",
+    { class: "timeline" },
+    h(
+      "div",
+      { class: "bar", "aria-hidden": "true" },
+      spans.map(({ state, seconds }) =>
+        h("span", {
+          class: state,
+          style: { "flex-grow": String(seconds / total) },
+          title: `${WORDS[state]}: ${format.duration(seconds)}`,
+        }),
+      ),
+    ),
+    h(
+      "dl",
+      {},
+      spans.map(({ state, seconds }) =>
+        h(
+          "div",
+          {},
+          h("dt", {}, h("i", { class: state, "aria-hidden": "true" }), WORDS[state]),
+          h("dd", {}, format.duration(seconds)),
+        ),
+      ),
+    ),
+  );
+}
+
+/** Consecutive stays in states, those in the same one taken together; `now` is the end of one that goes on. */
+function spansOf(item, happened, now) {
+  const spans = [];
+  happened.forEach((event, index) => {
+    const last = index === happened.length - 1;
+    if (format.FINAL.has(event.to_state)) return;
+    const end = last ? (item.ended_at ? Date.parse(item.ended_at) : now) : Date.parse(happened[index + 1].at);
+    const seconds = Math.max(0, (end - Date.parse(event.at)) / 1000);
+    const before = spans[spans.length - 1];
+    if (before?.state === event.to_state) before.seconds += seconds;
+    else spans.push({ state: event.to_state, seconds });
+  });
+  return spans.filter(({ seconds }) => seconds >= 0.05);
+}
+
+// What an application's webhooks were told, and what they are still to be told.
+
+/** Nothing where there are none. */
+function deliveries(items) {
+  if (!items.length) return null;
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Webhooks"),
+    h(
+      "div",
+      { class: "table" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["Address", "State told", "Delivered", "Tries"].map((title) => h("th", { scope: "col" }, title)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          items.map((one) =>
+            h(
+              "tr",
+              {},
+              h("td", {}, one.url),
+              h("td", {}, badge(one.state)),
+              h("td", { class: "when" }, delivered(one)),
+              h("td", {}, String(one.tries), one.problem ? h("small", {}, ` ${one.problem}`) : null),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function delivered({ delivered_at: at, due_at: due }) {
+  if (at) return format.moment(at);
+  return due ? `next try ${format.moment(due)}` : "given up";
+}
+
+// How an application was asked for.
+
+function requested({ spec, spark_application_id: spark, exit_code: exit }) {
+  const pairs = (title, found) =>
+    Object.keys(found ?? {}).length
+      ? h(
+          "section",
+          {},
+          h("h2", {}, title),
+          h(
+            "div",
+            { class: "table" },
+            h(
+              "table",
+              { class: "narrow code" },
+              h(
+                "tbody",
+                {},
+                Object.entries(found).map(([key, value]) =>
+                  h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, value)),
+                ),
+              ),
+            ),
+          ),
+        )
+      : null;
+  const list = (found) => (found?.length ? found.map((one) => h("div", {}, h("code", {}, one))) : null);
+  return [
+    facts([
+      ["Application", h("code", {}, spec.application)],
+      ["Main class", spec.main_class && h("code", {}, spec.main_class)],
+      ["Arguments", list(spec.arguments)],
+      ["Profile", spec.profile],
+      ["Lake", spec.lake],
+      ["Instance", spec.instance],
+      ["Priority", spec.priority],
+      ["Jars", list(spec.jars)],
+      ["Files", list(spec.files)],
+      ["Python files", list(spec.python_files)],
+      ["Time limit", spec.time_limit_seconds === null ? null : format.duration(spec.time_limit_seconds)],
+      ["Retries", spec.retries || null],
+      ["Webhooks", list(spec.webhooks)],
+      ["Spark's id", spark],
+      ["Exit code", exit === null ? null : String(exit)],
+    ]),
+    pairs("Settings", spec.settings),
+    pairs("Environment", spec.environment),
+  ];
 }

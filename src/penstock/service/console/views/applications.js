@@ -1,10 +1,8 @@
 // All applications, live: the ones that match a filter, newest first, a page at a time.
 
-import { get } from "../api.js";
-import { h, fill, keyed } from "../dom.js";
+import { get } from "../transport.js";
+import { badge, button, figures, fill, h, head, keyed, meter, nothing, rows, table, ticking, trouble } from "../ui.js";
 import * as format from "../format.js";
-import { badge, button, figures, head, meter, nothing, table, ticking, trouble } from "../parts.js";
-import { rows } from "../rows.js";
 
 const PAGE = 50;
 const LARGEST_PAGE = 500;

@@ -1,9 +1,8 @@
 // What the processes of an application write: followed while they do, searched, and never more than fits.
 
-import { get, pieces, request } from "../api.js";
-import { h, fill } from "../dom.js";
+import { get, pieces, request } from "../transport.js";
+import { attempt, button, fill, h, nothing, trouble } from "../ui.js";
 import * as format from "../format.js";
-import { attempt, button, nothing, trouble } from "../parts.js";
 
 const TAIL = 2000;
 const MOST_LINES = 20000;

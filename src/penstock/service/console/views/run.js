@@ -1,9 +1,8 @@
 // The submit form, with what it comes to: the room it asks for, and the command that does the same.
 
-import { get, post, upload } from "../api.js";
-import { h, fill } from "../dom.js";
+import { get, post, upload } from "../transport.js";
+import { button, choice, copyButton, field, fill, h, head, meter, toast, trouble } from "../ui.js";
 import * as format from "../format.js";
-import { button, choice, copyButton, field, head, meter, toast, trouble } from "../parts.js";
 import { Mistake, commandOf, requestOf, textOf, textOfSize } from "../submission.js";
 
 const UNITS = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };

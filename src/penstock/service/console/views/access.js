@@ -1,9 +1,8 @@
 // Who may do what: tokens and their rights, and who did what.
 
-import { get, post, remove } from "../api.js";
-import { h, fill, keyed } from "../dom.js";
+import { get, post, remove } from "../transport.js";
+import { button, check, confirm, copyable, dialog, field, fill, h, head, keyed, table } from "../ui.js";
 import * as format from "../format.js";
-import { button, check, confirm, copyable, dialog, field, head, table } from "../parts.js";
 
 const SCOPES = {
   read: "see applications, logs, tables",

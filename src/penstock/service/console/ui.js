@@ -1,7 +1,79 @@
-// Parts that several views are made of.
+// Making and updating elements. Text only ever becomes text: nothing here, or anywhere in the console, parses markup.
 
-import { h, svg, fill, every } from "./dom.js";
 import * as format from "./format.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** `h("a", {class: "x", href: "#", onclick: f}, "text", node, [more])`; null, false and undefined are left out. */
+export function h(tag, properties, ...children) {
+  return filled(document.createElement(tag), properties, children);
+}
+
+/** The same for a part of a drawing. */
+export function svg(tag, properties, ...children) {
+  return filled(document.createElementNS(SVG, tag), properties, children);
+}
+
+function filled(node, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, item] of Object.entries(value)) node.style.setProperty(key, item);
+    else if (name === "value" || name === "checked" || name === "selected") node[name] = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...flat(children));
+  return node;
+}
+
+function flat(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+}
+
+export function fill(node, ...children) {
+  node.replaceChildren(...flat(children));
+  return node;
+}
+
+/**
+ * Brings the children of `parent` in line with `items`: one node each, made by `render` where the item is new or differs
+ * from what was shown, and left alone otherwise, so that focus, selection and scrolling stay where they are.
+ */
+export function keyed(parent, items, key, render) {
+  const before = new Map([...parent.children].map((node) => [node.dataset.key, node]));
+  let place = parent.firstElementChild;
+  for (const item of items) {
+    const name = String(key(item));
+    const shape = JSON.stringify(item);
+    let node = before.get(name);
+    before.delete(name);
+    if (!node || node.shape !== shape) {
+      const made = render(item);
+      made.dataset.key = name;
+      made.shape = shape;
+      if (node) {
+        const focused = node === document.activeElement;
+        if (node.classList.contains("current")) made.classList.add("current");
+        if (place === node) place = made;
+        node.replaceWith(made);
+        if (focused) made.focus();
+      }
+      node = made;
+    }
+    if (node === place) place = place.nextElementSibling;
+    else parent.insertBefore(node, place);
+  }
+  for (const gone of before.values()) gone.remove();
+}
+
+/** Calls `work` now and every `seconds` until `signal` is aborted; not while nobody looks at the page. */
+export function every(seconds, signal, work) {
+  work();
+  const timer = setInterval(() => document.visibilityState === "visible" && work(), seconds * 1000);
+  signal.addEventListener("abort", () => clearInterval(timer));
+}
+
+// Parts that several views are made of.
 
 export function badge(state) {
   return h("span", { class: `badge ${state}` }, h("i", { "aria-hidden": "true" }), format.stateWord(state));
@@ -215,3 +287,61 @@ export function spark(values, label) {
     svg("polyline", { points: points.join(" ") }),
   );
 }
+
+// A table to walk through: j and k, or the arrows, and Enter.
+
+/** `more` are further keys of the current row: `{key: [what it does, work(row)]}`. A click on a row opens it, too. */
+export function rows(keys, body, title, { open, more = {} }) {
+  const all = () => [...body.children];
+  const current = () => body.querySelector("tr.current");
+  const move = (step) => {
+    const list = all();
+    if (!list.length) return;
+    const at = list.indexOf(current());
+    const to = list[Math.max(0, Math.min(list.length - 1, at < 0 ? 0 : at + step))];
+    current()?.classList.remove("current");
+    to.classList.add("current");
+    to.focus({ preventScroll: true });
+    to.scrollIntoView({ block: "nearest" });
+  };
+  const withCurrent = (work) => () => current() && work(current());
+  body.addEventListener("click", (event) => {
+    const row = event.target.closest("tr");
+    if (row && !event.target.closest("a, button, input") && !String(getSelection())) open(row);
+  });
+  keys.view(title, {
+    j: ["the next", () => move(1)],
+    k: ["the one before", () => move(-1)],
+    ArrowDown: ["the next", () => move(1)],
+    ArrowUp: ["the one before", () => move(-1)],
+    Enter: ["open it", withCurrent(open)],
+    ...Object.fromEntries(Object.entries(more).map(([key, [text, work]]) => [key, [text, withCurrent(work)]])),
+  });
+}
+
+// Light, dark, or as the system has it. The colours themselves are in one style sheet, where dark is one media rule.
+
+const KEEP = "penstock.colours";
+const RULES = { system: "screen and (prefers-color-scheme: dark)", light: "not all", dark: "screen" };
+const NATIVE = { system: "light dark", light: "light", dark: "dark" };
+
+export function chosenScheme() {
+  return localStorage.getItem(KEEP) in RULES ? localStorage.getItem(KEEP) : "system";
+}
+
+/** Chooses the next one and returns its name. */
+export function nextScheme() {
+  const names = Object.keys(RULES);
+  localStorage.setItem(KEEP, names[(names.indexOf(chosenScheme()) + 1) % names.length]);
+  apply();
+  return chosenScheme();
+}
+
+function apply() {
+  const { sheet } = document.getElementById("colours");
+  const dark = [...sheet.cssRules].find((rule) => rule instanceof CSSMediaRule);
+  dark.media.mediaText = RULES[chosenScheme()];
+  document.documentElement.style.colorScheme = NATIVE[chosenScheme()];
+}
+
+apply();
