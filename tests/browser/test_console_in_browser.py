@@ -65,7 +65,7 @@ def test_the_list_is_walked_by_keys_alone(page: Page) -> None:
     page.press("g", "t")
     page.until(f"{SHOWN} === 'Tables'")
     page.press("?")
-    shows(page, "find an application, a table, a place")
+    shows(page, "find an application, a table or a view")
     page.press("Escape")
     page.press("/")
     page.write("churn")

@@ -21,7 +21,7 @@ def test_every_place_is_drawn_without_an_error_and_asks_nobody_else(page: Page, 
     for place in PLACES:
         goes(page, place)
         page.settled(stream="/v1/changes")
-        assert page.evaluate("document.querySelector('.view > .trouble')?.textContent") is None, place
+        assert page.evaluate("document.querySelector('.view > .problem')?.textContent") is None, place
     assert page.problems == []
     assert [address for address in page.requested if not address.startswith((service.url, "about:"))] == []
 

@@ -1,33 +1,32 @@
-// The page: which view an address means, the navigation around it, and signing in.
+// The page around the views: keyboard shortcuts, finding, signing in, navigation.
 
-import { get, live, takeLink, token, unauthorized, useToken } from "./transport.js";
-import { badge, button, chosenScheme, confirm, dialog, fill, h, nextScheme, trouble } from "./ui.js";
+import { feed, get, setToken, takeSignInLink, token, unauthorized } from "./transport.js";
+import { badge, button, colourScheme, confirm, dialog, fill, h, nextColourScheme, problemBox } from "./ui.js";
 import application from "./views/application.js";
 import applications from "./views/applications.js";
-import tokens from "./views/access.js";
+import access from "./views/access.js";
 import { instances, queue, sessions } from "./views/cluster.js";
 import { lab, lake, tables } from "./views/data.js";
 import run from "./views/run.js";
 
-// Keys: single ones, and two in a row (`g a`). Never while something is being typed, nor with a window open.
+const CHORD_TIMEOUT_MS = 1200;
 
-const SECOND_KEY_WITHIN_MS = 1200;
-
-class Keys {
+/** Shortcuts of one key or of two in a row (`g a`), ignored while the user types or a dialog is open. */
+class KeyBindings {
   #global = new Map();
   #view = new Map();
-  #first = null;
+  #chord = null;
 
   constructor() {
-    addEventListener("keydown", (event) => this.#pressed(event));
+    addEventListener("keydown", (event) => this.#onKey(event));
   }
 
-  /** `{key: [what it does, work]}` */
+  /** Add a group of shortcuts, `{key: [description, action]}`, that every view has. */
   global(title, keys) {
     this.#global.set(title, keys);
   }
 
-  /** Those of the view that is shown, until `leave`. */
+  /** Add a group of the current view, until `leave`. */
   view(title, keys) {
     this.#view.set(title, keys);
   }
@@ -40,7 +39,7 @@ class Keys {
     return [...this.#view, ...this.#global];
   }
 
-  #pressed(event) {
+  #onKey(event) {
     if (document.querySelector("dialog[open]")) return;
     const name = (event.ctrlKey || event.metaKey ? "ctrl+" : "") + event.key;
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
@@ -48,9 +47,9 @@ class Keys {
     if ((typing && name !== "ctrl+k") || event.altKey) return;
     const known = Object.assign({}, ...this.groups.reverse().map(([, keys]) => keys));
     const two =
-      this.#first && performance.now() - this.#first.at < SECOND_KEY_WITHIN_MS ? `${this.#first.key} ${name}` : name;
+      this.#chord && performance.now() - this.#chord.at < CHORD_TIMEOUT_MS ? `${this.#chord.key} ${name}` : name;
     const found = known[two] ?? known[name];
-    this.#first =
+    this.#chord =
       !found && Object.keys(known).some((key) => key.startsWith(`${name} `))
         ? { key: name, at: performance.now() }
         : null;
@@ -61,7 +60,7 @@ class Keys {
   }
 }
 
-function helpDialog(keys) {
+function showShortcuts(keys) {
   const groups = keys.groups.map(([title, group]) =>
     h(
       "section",
@@ -85,22 +84,21 @@ function helpDialog(keys) {
       ),
     ),
   );
-  dialog("Keys", h("div", { class: "key-groups" }, groups)).classList.add("wide");
+  dialog("Shortcuts", h("div", { class: "key-groups" }, groups)).classList.add("wide");
 }
 
-// Find: applications, tables and places by a few letters of their name.
+const MAX_RESULTS = 12;
+let palette = null;
 
-const MOST = 12;
-let opened = null;
-
-function palette({ go, places }) {
-  if (opened) return;
-  let items = Object.entries(places).map(([name, [title]]) => ({ text: title, kind: "place", open: () => go(name) }));
+/** Find an application, a table or a view by a few letters of its name. */
+function showPalette() {
+  if (palette) return;
+  let items = Object.entries(VIEWS).map(([name, [title]]) => ({ text: title, kind: "view", open: () => go(name) }));
   let chosen = 0;
   const list = h("ul", { role: "listbox", id: "found" });
   const input = h("input", {
     type: "search",
-    placeholder: "Find an application, a table, a place",
+    placeholder: "Find an application, a table or a view",
     "aria-label": "Find",
     role: "combobox",
     "aria-controls": "found",
@@ -121,10 +119,10 @@ function palette({ go, places }) {
       }
     },
   });
-  const found = () => ranked(items, input.value).slice(0, MOST);
+  const found = () => ranked(items, input.value).slice(0, MAX_RESULTS);
   const open = (item) => {
     if (!item) return;
-    opened.close();
+    palette.close();
     item.open();
   };
   const draw = () => {
@@ -148,26 +146,26 @@ function palette({ go, places }) {
     );
     input.setAttribute("aria-activedescendant", `found-${chosen}`);
   };
-  opened = h(
+  palette = h(
     "dialog",
     {
       class: "palette",
       "aria-label": "Find",
       onclose: () => {
-        opened.remove();
-        opened = null;
+        palette.remove();
+        palette = null;
       },
     },
     input,
     list,
   );
-  opened.addEventListener("click", (event) => event.target === opened && opened.close());
-  document.body.append(opened);
-  opened.showModal();
+  palette.addEventListener("click", (event) => event.target === palette && palette.close());
+  document.body.append(palette);
+  palette.showModal();
   draw();
   const add = (more) => {
     items = [...items, ...more];
-    if (opened) draw();
+    if (palette) draw();
   };
   get("v1/applications", { limit: 100 })
     .then(({ items: all }) =>
@@ -195,7 +193,7 @@ function palette({ go, places }) {
     .catch(() => {});
 }
 
-/** Those that have the letters in this order; the closer together and the earlier, the better. */
+/** The items that contain the letters in this order; those that have them earlier and closer together come first. */
 function ranked(items, typed) {
   const wanted = typed.trim().toLowerCase();
   if (!wanted) return items;
@@ -219,10 +217,8 @@ function score(text, wanted) {
   return 100 + (at - first) + first;
 }
 
-// A token for this tab.
-
-/** `note` says why somebody who did not expect it is asked. */
-function signIn(nav, main, then, note = "") {
+/** Ask for a token, with `note` above the field, and call `then` once the service accepts it. */
+function signIn(then, note = "") {
   document.body.classList.add("signing-in");
   fill(nav);
   const problem = h("div");
@@ -240,12 +236,12 @@ function signIn(nav, main, then, note = "") {
       class: "sign-in",
       onsubmit: async (event) => {
         event.preventDefault();
-        useToken(input.value.trim());
+        setToken(input.value.trim());
         try {
           await get("v1/self");
         } catch (error) {
-          useToken(null);
-          fill(problem, trouble(error));
+          setToken(null);
+          fill(problem, problemBox(error));
           input.select();
           return;
         }
@@ -263,7 +259,7 @@ function signIn(nav, main, then, note = "") {
       h(
         "small",
         { id: "token-hint" },
-        "penstock token create makes one. It stays in this tab and is forgotten with it.",
+        "penstock token create makes one. It stays in this tab and is forgotten when the tab is closed.",
       ),
     ),
     problem,
@@ -273,8 +269,8 @@ function signIn(nav, main, then, note = "") {
   input.focus();
 }
 
-/** Each place: its title, the key that follows `g`, its view, and the right that it takes to be of any use. */
-const PLACES = {
+/** The views of the navigation: title, the key that follows `g`, function, and the scope that it requires. */
+const VIEWS = {
   applications: ["Applications", "a", applications],
   queue: ["Queue", "q", queue],
   tables: ["Tables", "t", tables],
@@ -282,15 +278,16 @@ const PLACES = {
   lab: ["Lab", "r", lab],
   sessions: ["Sessions", "s", sessions],
   instances: ["Instances", "i", instances],
-  tokens: ["Access", "k", tokens, "administer"],
+  tokens: ["Access", "k", access, "administer"],
 };
-const OTHERS = { application, run };
+const DETAIL_VIEWS = { application, run };
 
 const nav = document.getElementById("nav");
 const main = document.getElementById("main");
-const keys = new Keys();
+const keys = new KeyBindings();
 let self = null;
-let leaving = new AbortController();
+let viewAbort = new AbortController();
+let navigationAbort = new AbortController();
 
 function may(scope) {
   return !self || self.scopes.includes(scope);
@@ -300,53 +297,55 @@ function go(...parts) {
   location.hash = `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-/** The parts of the address after `#`, and what follows a question mark there. */
-function place() {
+/** The path after `#`, split at its slashes, and the query that follows it. */
+function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   return { parts: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query) };
 }
 
-async function show() {
-  leaving.abort();
-  leaving = new AbortController();
-  const { signal } = leaving;
+async function showView() {
+  viewAbort.abort();
+  viewAbort = new AbortController();
+  const { signal } = viewAbort;
   const {
     parts: [name = "applications", ...rest],
     query,
-  } = place();
-  const view = PLACES[name]?.[2] ?? OTHERS[name] ?? applications;
-  for (const link of nav.querySelectorAll("a[data-place]"))
-    if (link.dataset.place === name || (name === "application" && link.dataset.place === "applications"))
+  } = route();
+  const view = VIEWS[name]?.[2] ?? DETAIL_VIEWS[name] ?? applications;
+  for (const link of nav.querySelectorAll("a[data-view]"))
+    if (link.dataset.view === name || (name === "application" && link.dataset.view === "applications"))
       link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   nav.classList.remove("open");
   keys.leave();
-  const context = { signal, keys, go, may, self, query, live };
+  const context = { signal, keys, go, may, self, query, feed };
   const shown = h("div", { class: `view ${name}` });
   fill(main, shown);
   main.scrollTop = 0;
-  document.title = `${PLACES[name]?.[0] ?? "Penstock"} · Penstock`;
+  document.title = `${VIEWS[name]?.[0] ?? "Penstock"} · Penstock`;
   try {
     await view(shown, context, ...rest);
   } catch (error) {
     if (!signal.aborted)
-      fill(shown, trouble(error), error.status === 0 ? button("Try again", show, { kind: "primary" }) : null);
+      fill(shown, problemBox(error), error.status === 0 ? button("Try again", showView, { kind: "primary" }) : null);
   }
   if (!signal.aborted && !shown.contains(document.activeElement))
     shown.querySelector("h1")?.focus({ preventScroll: true });
 }
 
 function drawNavigation() {
-  const places = Object.entries(PLACES).filter(([, [, , , scope]]) => !scope || may(scope));
+  navigationAbort.abort();
+  navigationAbort = new AbortController();
+  const views = Object.entries(VIEWS).filter(([, [, , , scope]]) => !scope || may(scope));
   const state = h("span", { class: "link-state", role: "status" });
   const connection = (connected) => {
     state.classList.toggle("on", connected);
     fill(state, h("i", { "aria-hidden": "true" }), connected ? "Live" : "Connecting…");
   };
-  connection(live.connected);
-  live.on("state", leavingPage.signal, connection);
-  const scheme = button("", () => (scheme.textContent = `Colours: ${nextScheme()}`), { kind: "quiet small" });
-  scheme.textContent = `Colours: ${chosenScheme()}`;
+  connection(feed.connected);
+  feed.on("state", navigationAbort.signal, connection);
+  const scheme = button("", () => (scheme.textContent = `Colours: ${nextColourScheme()}`), { kind: "quiet small" });
+  scheme.textContent = `Colours: ${colourScheme()}`;
   fill(
     nav,
     h(
@@ -363,98 +362,104 @@ function drawNavigation() {
     h(
       "ul",
       {},
-      places.map(([name, [title]]) => h("li", {}, h("a", { href: `#/${name}`, "data-place": name }, title))),
+      views.map(([name, [title]]) => h("li", {}, h("a", { href: `#/${name}`, "data-view": name }, title))),
     ),
     h(
       "div",
-      { class: "foot" },
+      { class: "footer" },
       state,
       h(
         "div",
         {},
-        button("Find", find, { kind: "quiet small", key: "/" }),
-        button("Keys", help, { kind: "quiet small", key: "?" }),
+        button("Find", showPalette, { kind: "quiet small", key: "/" }),
+        button("Shortcuts", help, { kind: "quiet small", key: "?" }),
       ),
       scheme,
       self?.authenticated
-        ? h("div", { class: "who" }, h("span", {}, self.name), button("Sign out", signOut, { kind: "quiet small" }))
+        ? h("div", { class: "account" }, h("span", {}, self.name), button("Sign out", signOut, { kind: "quiet small" }))
         : null,
-      h("small", {}, h("a", { href: "docs" }, "The API"), self?.version ? ` of Penstock ${self.version}` : ""),
+      h("small", {}, h("a", { href: "docs" }, "API reference"), self?.version ? ` · Penstock ${self.version}` : ""),
     ),
   );
 }
 
-const leavingPage = new AbortController();
-const help = () => helpDialog(keys);
-const find = () => palette({ go, places: PLACES });
+const help = () => showShortcuts(keys);
 
 keys.global("Everywhere", {
-  "?": ["these keys", help],
-  "/": ["find an application, a table, a place", find],
-  "ctrl+k": ["the same", find],
+  "?": ["show these shortcuts", help],
+  "/": ["find an application, a table or a view", showPalette],
+  "ctrl+k": ["same as /", showPalette],
   n: ["run an application", () => may("submit") && go("run")],
 });
 keys.global(
   "Go to",
   Object.fromEntries(
-    Object.entries(PLACES).map(([name, [title, key]]) => [`g ${key}`, [title.toLowerCase(), () => go(name)]]),
+    Object.entries(VIEWS).map(([name, [title, key]]) => [`g ${key}`, [title.toLowerCase(), () => go(name)]]),
   ),
 );
 
 function signOut() {
-  useToken(null);
+  setToken(null);
   location.reload();
 }
 
-/** A stranger's link would have the visitor work, and give secrets away, in the stranger's name. */
-function confirmed() {
-  return new Promise((answer) => {
-    const asked = confirm(
+/** Ask before another token is used: with a stranger's link, secrets would be submitted in the stranger's name. */
+function confirmTokenChange() {
+  return new Promise((resolve) => {
+    const opened = confirm(
       "Sign in with the token of this link?",
-      "This browser has used another token. Whoever made the link sees what you do with its token: go on only if that " +
-        "was you, or somebody you trust.",
-      "Sign in with it",
-      () => answer(true),
+      "This browser has used another token. The person who made the link can see everything that you do with its token. " +
+        "Continue only if you made it yourself, or trust the person who did.",
+      "Sign in",
+      () => resolve(true),
     );
-    asked.addEventListener("close", () => answer(false));
+    opened.addEventListener("close", () => resolve(false));
   });
 }
 
-async function arrive() {
-  const link = await takeLink();
+async function openConsole() {
+  const link = await takeSignInLink();
   let note = "";
-  if (link?.wasUsed && !link.isPresent) note = "This link was used before: each signs in once.";
-  else if (link && !link.isPresent && (!link.replacesAnother || (await confirmed()))) link.use();
+  if (link?.wasUsed && !link.isCurrent) note = "This link was used before: a link signs in once.";
+  else if (link && !link.isCurrent && (!link.replacesAnother || (await confirmTokenChange()))) link.use();
   return start(note);
 }
 
 async function start(note = "") {
-  if (!token()) return signIn(nav, main, start, note);
+  if (!token()) return signIn(start, note);
   try {
     self = await get("v1/self");
   } catch (error) {
     if (error.status === 401) {
-      live.stop();
-      return signIn(nav, main, start);
+      feed.stop();
+      return signIn(start);
     }
-    fill(main, h("div", { class: "view" }, trouble(error), button("Try again", start, { kind: "primary" })));
+    fill(
+      main,
+      h(
+        "div",
+        { class: "view" },
+        problemBox(error),
+        button("Try again", () => start(), { kind: "primary" }),
+      ),
+    );
     return undefined;
   }
   document.body.classList.remove("signing-in");
   drawNavigation();
-  live.start();
-  addEventListener("hashchange", show);
-  return show();
+  feed.start();
+  addEventListener("hashchange", showView);
+  return showView();
 }
 
-// A token that ended while the page was open: ask for another one, and go on where it was.
+// The token expired or was revoked while the page was open: ask for another one and show the same view again.
 unauthorized.addEventListener("401", () => {
   if (self && token()) {
     self = null;
-    removeEventListener("hashchange", show);
-    leaving.abort();
+    removeEventListener("hashchange", showView);
+    viewAbort.abort();
     start();
   }
 });
 
-arrive();
+openConsole();

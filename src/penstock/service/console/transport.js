@@ -1,12 +1,12 @@
-// Speaking to the service: JSON, problems, streams. The token stays in this tab and goes into a header only.
+// Requests to the service, its problems and its event stream. The token stays in this tab and is sent in a header only.
 
-const KEEP = "penstock.token";
-const LAST = "penstock.last-token";
-const LINKS = "penstock.used-links";
-const MOST_LINKS = 100;
+const TOKEN_KEY = "penstock.token";
+const LAST_DIGEST_KEY = "penstock.last-token";
+const USED_LINKS_KEY = "penstock.used-links";
+const MAX_USED_LINKS = 100;
 
 class Problem extends Error {
-  /** `problem`, `why`, `fix` as everywhere in Penstock; `status` 0 where the service was not reached. */
+  /** Fields `problem`, `why` and `fix` as in every problem of the API; `status` is 0 if the service was not reached. */
   constructor(status, { problem, why = "", fix = "" }) {
     super(problem);
     Object.assign(this, { status, problem, why, fix });
@@ -14,71 +14,71 @@ class Problem extends Error {
 }
 
 export function token() {
-  return sessionStorage.getItem(KEEP);
+  return sessionStorage.getItem(TOKEN_KEY);
 }
 
 /**
- * The token of the link that led here, or null. `penstock serve` prints a link that has one behind `#token=`, which no
- * server ever sees; it does not stay there. Anybody can make such a link, with a token of their own: see `Link`.
+ * Take the sign-in link out of the address; null if there is none. `penstock serve` prints a link with a token behind
+ * `#token=`, which no server ever sees. Anybody can make such a link with a token of their own: see `SignInLink`.
  */
-export async function takeLink() {
+export async function takeSignInLink() {
   const found = /^#token=(.+)$/.exec(location.hash);
   if (!found) return null;
   history.replaceState(null, "", location.pathname);
-  const offered = decodeURIComponent(found[1]);
-  return new Link(offered, await digest(offered));
+  const value = decodeURIComponent(found[1]);
+  return new SignInLink(value, await digest(value));
 }
 
-/** A link is good for signing in once; what it replaces, or replaced in another tab, is given up only when asked. */
-class Link {
+/** A link signs in once. It replaces another token, of this tab or another one, only after the user has agreed. */
+class SignInLink {
   #token;
-  #mark;
+  #digest;
 
-  constructor(offered, mark) {
-    this.#token = offered;
-    this.#mark = mark;
+  constructor(value, valueDigest) {
+    this.#token = value;
+    this.#digest = valueDigest;
   }
 
-  get isPresent() {
+  get isCurrent() {
     return token() === this.#token;
   }
 
   get wasUsed() {
-    return usedLinks().includes(this.#mark);
+    return usedLinks().includes(this.#digest);
   }
 
   get replacesAnother() {
-    const last = localStorage.getItem(LAST);
-    return token() !== null || this.#mark === null || (last !== null && last !== this.#mark);
+    const last = localStorage.getItem(LAST_DIGEST_KEY);
+    return token() !== null || this.#digest === null || (last !== null && last !== this.#digest);
   }
 
   use() {
-    if (this.#mark !== null)
-      localStorage.setItem(LINKS, JSON.stringify([this.#mark, ...usedLinks()].slice(0, MOST_LINKS)));
-    useToken(this.#token);
+    if (this.#digest !== null)
+      localStorage.setItem(USED_LINKS_KEY, JSON.stringify([this.#digest, ...usedLinks()].slice(0, MAX_USED_LINKS)));
+    setToken(this.#token);
   }
 }
 
 function usedLinks() {
-  return JSON.parse(localStorage.getItem(LINKS) ?? "[]");
+  return JSON.parse(localStorage.getItem(USED_LINKS_KEY) ?? "[]");
 }
 
-/** By which a token is known again; null where the browser has no digests: over http from another machine. */
+/** SHA-256 in hex; null if the browser offers no digests, as over http from another machine. */
 async function digest(text) {
   if (!globalThis.crypto?.subtle) return null;
   const bytes = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export async function useToken(value) {
-  if (!value) return sessionStorage.removeItem(KEEP);
-  sessionStorage.setItem(KEEP, value);
-  const mark = await digest(value);
-  if (mark !== null) localStorage.setItem(LAST, mark);
+export async function setToken(value) {
+  if (!value) return sessionStorage.removeItem(TOKEN_KEY);
+  sessionStorage.setItem(TOKEN_KEY, value);
+  const valueDigest = await digest(value);
+  if (valueDigest !== null) localStorage.setItem(LAST_DIGEST_KEY, valueDigest);
   return undefined;
 }
 
-/** `listeners` of an answer 401, wherever it comes: the page asks for a token then. */
+/** Dispatches `401` after every response with that status: the shell asks for a token then. */
 export const unauthorized = new EventTarget();
 
 export async function request(method, path, { body, content, headers, signal, query } = {}) {
@@ -86,15 +86,15 @@ export async function request(method, path, { body, content, headers, signal, qu
   for (const [name, value] of Object.entries(query ?? {}))
     for (const item of [value].flat())
       if (item !== null && item !== undefined && item !== "") address.searchParams.append(name, item);
-  const sent = { ...headers };
-  if (token()) sent.Authorization = `Bearer ${token()}`;
-  if (body !== undefined) sent["Content-Type"] = "application/json";
-  let answer;
+  const allHeaders = { ...headers };
+  if (token()) allHeaders.Authorization = `Bearer ${token()}`;
+  if (body !== undefined) allHeaders["Content-Type"] = "application/json";
+  let response;
   try {
-    answer = await fetch(address, {
+    response = await fetch(address, {
       method,
       signal,
-      headers: sent,
+      headers: allHeaders,
       cache: "no-store",
       credentials: "same-origin",
       body: body === undefined ? content : JSON.stringify(body),
@@ -103,27 +103,27 @@ export async function request(method, path, { body, content, headers, signal, qu
     if (error.name === "AbortError") throw error;
     throw new Problem(0, {
       problem: "The service does not answer",
-      why: "it is down, or the network is",
-      fix: "penstock serve starts it",
+      why: "the service is down, or the network is unreachable",
+      fix: "penstock serve starts the service",
     });
   }
-  if (!answer.ok) throw await problemOf(answer);
-  return answer;
+  if (!response.ok) throw await toProblem(response);
+  return response;
 }
 
-async function problemOf(answer) {
-  if (answer.status === 401) unauthorized.dispatchEvent(new Event("401"));
-  const found = await answer.json().catch(() => ({}));
-  return new Problem(answer.status, {
-    problem: found.problem ?? found.title ?? `The service answered ${answer.status}`,
+async function toProblem(response) {
+  if (response.status === 401) unauthorized.dispatchEvent(new Event("401"));
+  const found = await response.json().catch(() => ({}));
+  return new Problem(response.status, {
+    problem: found.problem ?? found.title ?? `The service answered ${response.status}`,
     why: found.why ?? found.detail,
     fix: found.fix,
   });
 }
 
 async function json(method, path, options) {
-  const answer = await request(method, path, options);
-  return answer.status === 204 ? null : answer.json();
+  const response = await request(method, path, options);
+  return response.status === 204 ? null : response.json();
 }
 
 export const get = (path, query, signal) => json("GET", path, { query, signal });
@@ -131,7 +131,7 @@ export const post = (path, body = {}, headers) => json("POST", path, { body, hea
 export const put = (path, body) => json("PUT", path, { body });
 export const remove = (path) => json("DELETE", path);
 
-/** Brings a file of the user's to the lake, under its content's hash; returns `{address}`. */
+/** Upload a local file to the lake, under the hash of its content. Returns `{address}`. */
 export async function upload(file) {
   const content = await file.arrayBuffer();
   const hash = [...new Uint8Array(await crypto.subtle.digest("SHA-256", content))]
@@ -140,17 +140,17 @@ export async function upload(file) {
   return (await request("PUT", `v1/files/${hash}/${fileName(file.name)}`, { content })).json();
 }
 
-/** A name the service takes, as `penstock run` makes it: what an address cannot have in it becomes `_`. */
+/** The name under which `penstock run` would upload the file: characters that the service refuses become `_`. */
 function fileName(name) {
   const cleaned = name.replace(/[^A-Za-z0-9._-]/gu, "_").slice(-200);
   return /^\w/.test(cleaned) ? cleaned : `_${cleaned.slice(1)}`;
 }
 
-/** Server-sent events, one `{event, data}` after the other; ends when the service ends it. */
-async function* events(path, signal) {
-  const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
+/** Server-sent events as `{event, data}`, until the service ends the stream. */
+async function* serverSentEvents(path, signal) {
+  const response = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
   let pending = "";
-  for await (const text of texts(answer)) {
+  for await (const text of textChunks(response)) {
     pending += text;
     const blocks = pending.split("\n\n");
     pending = blocks.pop();
@@ -167,15 +167,15 @@ async function* events(path, signal) {
   }
 }
 
-/** The body as text, piece by piece; a character that is cut by a piece's end comes with the next. */
-async function* texts(answer) {
+/** Chunks of the body as text. A character that a chunk's end cuts comes with the next chunk. */
+async function* textChunks(response) {
   const decoder = new TextDecoder();
-  for await (const piece of pieces(answer)) yield decoder.decode(piece, { stream: true });
+  for await (const chunk of byteChunks(response)) yield decoder.decode(chunk, { stream: true });
 }
 
-/** The body's bytes, piece by piece. */
-export async function* pieces(answer) {
-  const reader = answer.body.getReader();
+/** Chunks of the body as bytes. */
+export async function* byteChunks(response) {
+  const reader = response.body.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -188,55 +188,56 @@ export async function* pieces(answer) {
 }
 
 /**
- * Opens an address that the browser itself must load (a report), after asking for access to it. Without an opener: a page
- * with one would get a copy of this tab's storage, and the token in it.
+ * Open an address that the browser itself must load (a report), after requesting access to it. The new page gets no
+ * opener: with one it would receive a copy of this tab's storage, and the token in it.
  */
 export async function openPage(path) {
   await post("v1/browser-access", { path: `/${path}` });
   window.open(new URL(path, document.baseURI), "_blank", "noopener");
 }
 
-/** Opens Spark's own pages, which are of another origin: by a link that opens them once. */
-export async function openSparkPages(id) {
+/** Open the Spark UI, which has an origin of its own, by a link that works once. */
+export async function openSparkUi(id) {
   const { url } = await post(`v1/applications/${id}/ui`);
   window.open(url, "_blank", "noopener");
 }
 
-// What changes, as it changes: one stream of events for the whole page, and a list that follows it.
+const MIN_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 15000;
 
-const FIRST_PAUSE = 500;
-const LONGEST_PAUSE = 15000;
-
-/** Dispatches `application`, `progress` and `queue` with their data as `detail`, and `state` when it comes or goes. */
-class Live extends EventTarget {
+/**
+ * The one event stream of the page, reconnected with exponential back-off. Dispatches `application`, `progress` and
+ * `queue` with their data as `detail`, and `state` with whether the stream is connected.
+ */
+class ChangeFeed extends EventTarget {
   connected = false;
-  /** The last progress of each running application, by id. */
+  /** The latest progress of each running application, by its id. */
   progress = new Map();
-  #closing = null;
+  #abort = null;
 
   start() {
     this.stop();
-    this.#closing = new AbortController();
-    this.#run(this.#closing.signal);
+    this.#abort = new AbortController();
+    this.#run(this.#abort.signal);
   }
 
   stop() {
-    this.#closing?.abort();
-    this.#become(false);
+    this.#abort?.abort();
+    this.#setConnected(false);
   }
 
-  /** Listen until `signal` is aborted. */
-  on(name, signal, work) {
-    this.addEventListener(name, (event) => work(event.detail), { signal });
+  /** Call `listener` with the data of every event `name` until `signal` is aborted. */
+  on(name, signal, listener) {
+    this.addEventListener(name, (event) => listener(event.detail), { signal });
   }
 
   async #run(signal) {
-    let pause = FIRST_PAUSE;
+    let backoff = MIN_BACKOFF_MS;
     while (!signal.aborted) {
       try {
-        for await (const { event, data } of events("v1/changes", signal)) {
-          pause = FIRST_PAUSE;
-          this.#become(true);
+        for await (const { event, data } of serverSentEvents("v1/changes", signal)) {
+          backoff = MIN_BACKOFF_MS;
+          this.#setConnected(true);
           if (event === "progress") this.progress.set(data.id, data);
           if (event === "application" && data.ended_at) this.progress.delete(data.id);
           this.dispatchEvent(new CustomEvent(event, { detail: data }));
@@ -244,17 +245,17 @@ class Live extends EventTarget {
       } catch (error) {
         if (signal.aborted || error.status === 401) return;
       }
-      this.#become(false);
-      await new Promise((done) => setTimeout(done, pause));
-      pause = Math.min(2 * pause, LONGEST_PAUSE);
+      this.#setConnected(false);
+      await new Promise((done) => setTimeout(done, backoff));
+      backoff = Math.min(2 * backoff, MAX_BACKOFF_MS);
     }
   }
 
-  #become(connected) {
+  #setConnected(connected) {
     if (connected === this.connected) return;
     this.connected = connected;
     this.dispatchEvent(new CustomEvent("state", { detail: connected }));
   }
 }
 
-export const live = new Live();
+export const feed = new ChangeFeed();

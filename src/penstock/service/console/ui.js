@@ -1,20 +1,20 @@
-// Making and updating elements. Text only ever becomes text: nothing here, or anywhere in the console, parses markup.
+// Elements that several views use. Text only ever becomes text: no module of the console parses markup.
 
 import * as format from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** `h("a", {class: "x", href: "#", onclick: f}, "text", node, [more])`; null, false and undefined are left out. */
+/** Create an element: `h("a", {href: "#", onclick: f}, "text", node, [more])`. Null, false and undefined are left out. */
 export function h(tag, properties, ...children) {
-  return filled(document.createElement(tag), properties, children);
+  return build(document.createElement(tag), properties, children);
 }
 
-/** The same for a part of a drawing. */
+/** Create an SVG element, as `h` does. */
 export function svg(tag, properties, ...children) {
-  return filled(document.createElementNS(SVG, tag), properties, children);
+  return build(document.createElementNS(SVG, tag), properties, children);
 }
 
-function filled(node, properties, children) {
+function build(node, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
@@ -30,23 +30,24 @@ function flat(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 }
 
+/** Replace the children of `node`. */
 export function fill(node, ...children) {
   node.replaceChildren(...flat(children));
   return node;
 }
 
 /**
- * Brings the children of `parent` in line with `items`: one node each, made by `render` where the item is new or differs
- * from what was shown, and left alone otherwise, so that focus, selection and scrolling stay where they are.
+ * Make the children of `parent` match `items`, one node each. `render` creates a node for an item that is new or has
+ * changed; the other nodes stay untouched, and so do focus, selection and scrolling.
  */
-export function keyed(parent, items, key, render) {
-  const before = new Map([...parent.children].map((node) => [node.dataset.key, node]));
+export function reconcile(parent, items, key, render) {
+  const existing = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   let place = parent.firstElementChild;
   for (const item of items) {
     const name = String(key(item));
     const shape = JSON.stringify(item);
-    let node = before.get(name);
-    before.delete(name);
+    let node = existing.get(name);
+    existing.delete(name);
     if (!node || node.shape !== shape) {
       const made = render(item);
       made.dataset.key = name;
@@ -63,25 +64,23 @@ export function keyed(parent, items, key, render) {
     if (node === place) place = place.nextElementSibling;
     else parent.insertBefore(node, place);
   }
-  for (const gone of before.values()) gone.remove();
+  for (const removed of existing.values()) removed.remove();
 }
 
-/** Calls `work` now and every `seconds` until `signal` is aborted; not while nobody looks at the page. */
-export function every(seconds, signal, work) {
+/** Call `work` now and every `seconds` until `signal` is aborted, but not while the page is hidden. */
+export function poll(seconds, signal, work) {
   work();
   const timer = setInterval(() => document.visibilityState === "visible" && work(), seconds * 1000);
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-// Parts that several views are made of.
-
 export function badge(state) {
-  return h("span", { class: `badge ${state}` }, h("i", { "aria-hidden": "true" }), format.stateWord(state));
+  return h("span", { class: `badge ${state}` }, h("i", { "aria-hidden": "true" }), format.stateLabel(state));
 }
 
-/** A share of something as a bar; `label` says it to those who cannot see it. */
-export function meter(value, most, label, kind = "") {
-  const part = most ? Math.min(1, value / most) : 0;
+/** A share as a bar; `label` is its accessible name. */
+export function meter(value, maximum, label, kind = "") {
+  const part = maximum ? Math.min(1, value / maximum) : 0;
   return h(
     "span",
     {
@@ -89,16 +88,16 @@ export function meter(value, most, label, kind = "") {
       role: "progressbar",
       "aria-label": label,
       "aria-valuemin": 0,
-      "aria-valuemax": most || 1,
+      "aria-valuemax": maximum || 1,
       "aria-valuenow": value,
     },
     h("span", { style: { width: `${100 * part}%` } }),
   );
 }
 
-/** Keeps ages in `root` right: of `data-since`, as “5 s ago” where `data-as` says so, else as a duration. */
-export function ticking(root, signal) {
-  every(1, signal, () => {
+/** Update every element in `root` that has `data-since`: “5 s ago” with `data-as="ago"`, else a duration. */
+export function updateAges(root, signal) {
+  poll(1, signal, () => {
     for (const part of root.querySelectorAll("[data-since]")) {
       const { since, as } = part.dataset;
       part.textContent = as === "ago" ? format.ago(since) : format.duration((Date.now() - Date.parse(since)) / 1000);
@@ -106,7 +105,7 @@ export function ticking(root, signal) {
   });
 }
 
-export function figures(...items) {
+export function keyFigures(...items) {
   const shown = items.filter(Boolean);
   return h(
     "dl",
@@ -117,7 +116,7 @@ export function figures(...items) {
   );
 }
 
-export function facts(pairs) {
+export function propertyList(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return h(
     "dl",
@@ -126,22 +125,22 @@ export function facts(pairs) {
   );
 }
 
-/** What went wrong, why, and what to do about it. */
-export function trouble({ problem, why, fix, message }) {
+/** A failure with its cause and its remedy. */
+export function problemBox({ problem, why, fix, message }) {
   return h(
     "div",
-    { class: "trouble", role: "alert" },
+    { class: "problem", role: "alert" },
     h("strong", {}, problem ?? message),
     why ? h("p", {}, why) : null,
     fix ? h("p", { class: "fix" }, h("span", {}, "Fix"), fix) : null,
   );
 }
 
-export function nothing(title, text, action) {
-  return h("div", { class: "nothing" }, h("strong", {}, title), text ? h("p", {}, text) : null, action ?? null);
+export function emptyState(title, text, action) {
+  return h("div", { class: "empty-state" }, h("strong", {}, title), text ? h("p", {}, text) : null, action ?? null);
 }
 
-export function head(title, ...actions) {
+export function viewHeader(title, ...actions) {
   return h("header", { class: "head" }, h("h1", { tabindex: -1 }, title), h("div", { class: "actions" }, actions));
 }
 
@@ -154,19 +153,19 @@ export function button(text, onclick, { kind = "", key = null, ...more } = {}) {
   );
 }
 
-/** `columns` are `[title, kind]`; a body is returned with the table, to be filled by `keyed`. */
-export function table(label, columns, kind = "") {
-  const body = h("tbody");
-  const heads = columns.map(([title, kind]) => h("th", { scope: "col", class: kind ?? "" }, title));
-  const whole = h(
+/** A table whose `columns` are `[text, class, tooltip]`. Returns its element and its body, to be filled later. */
+export function table(label, columns, className = "", rows = []) {
+  const body = h("tbody", {}, rows);
+  const heads = columns.map(([text, kind, title]) => h("th", { scope: "col", class: kind ?? "", title }, text));
+  const element = h(
     "div",
     { class: "table", role: "region", "aria-label": label, tabindex: 0 },
-    h("table", { class: kind }, h("thead", {}, h("tr", {}, heads)), body),
+    h("table", { class: className }, columns.length ? h("thead", {}, h("tr", {}, heads)) : null, body),
   );
-  return { whole, body };
+  return { element, body };
 }
 
-/** A line that tells for a moment what was done, or what went wrong. */
+/** A message that disappears after a few seconds: a success, or a failure if `problem` is given. */
 export function toast(text, problem = null) {
   const place = document.getElementById("toasts");
   const line = h(
@@ -181,8 +180,8 @@ export function toast(text, problem = null) {
   setTimeout(() => line.remove(), problem ? 12000 : 4000);
 }
 
-/** Does `work`; where it fails, says so. A button that started it cannot be pressed again meanwhile. */
-export async function attempt(work, done = "") {
+/** Run `work` and show its failure, or `done`, as a toast. The button that started it is disabled meanwhile. */
+export async function runWithToast(work, done = "") {
   const pressed = document.activeElement?.tagName === "BUTTON" ? document.activeElement : null;
   if (pressed) pressed.disabled = true;
   try {
@@ -197,7 +196,7 @@ export async function attempt(work, done = "") {
   }
 }
 
-/** A window over the page. Its form is closed by `submit` resolving to anything but false. */
+/** A modal dialog with a form. It closes when `submit` resolves to anything but false. */
 export function dialog(title, content, { submit = null, action = "Save", kind = "primary" } = {}) {
   const problem = h("div");
   const close = () => element.close();
@@ -212,7 +211,7 @@ export function dialog(title, content, { submit = null, action = "Save", kind = 
         try {
           if (!submit || (await submit(new FormData(form))) !== false) close();
         } catch (error) {
-          fill(problem, trouble(error));
+          fill(problem, problemBox(error));
         } finally {
           buttons.forEach((one) => (one.disabled = false));
         }
@@ -242,12 +241,12 @@ export function field(label, control, hint = "") {
   return h("label", { class: "field" }, h("span", {}, label), control, hint ? h("small", {}, hint) : null);
 }
 
-export function check(name, value, text, hint, checked) {
+export function checkbox(name, value, text, hint, checked) {
   const box = h("input", { type: "checkbox", name, value, checked });
   return h("label", { class: "check" }, box, h("span", {}, text, h("small", {}, hint)));
 }
 
-export function choice(name, options, value) {
+export function select(name, options, value) {
   return h(
     "select",
     { name },
@@ -259,7 +258,7 @@ export function copyable(text) {
   return h("span", { class: "copyable" }, h("code", {}, text), copyButton(text));
 }
 
-/** Without a clipboard (a page that is neither local nor encrypted) there is no button: the text can be selected. */
+/** A button that copies `text`; null without a clipboard, as on a page that is neither local nor encrypted. */
 export function copyButton(text) {
   if (!navigator.clipboard) return null;
   const pressed = button(
@@ -274,8 +273,8 @@ export function copyButton(text) {
   return pressed;
 }
 
-/** A line through `values`, drawn to fit. */
-export function spark(values, label) {
+/** A line chart of `values`, scaled to its element. */
+export function sparkline(values, label) {
   const most = Math.max(...values, 1e-9);
   const points = values.map(
     (value, index) => `${(100 * index) / Math.max(values.length - 1, 1)},${28 - (26 * value) / most}`,
@@ -288,10 +287,8 @@ export function spark(values, label) {
   );
 }
 
-// A table to walk through: j and k, or the arrows, and Enter.
-
-/** `more` are further keys of the current row: `{key: [what it does, work(row)]}`. A click on a row opens it, too. */
-export function rows(keys, body, title, { open, more = {} }) {
+/** Let j, k, the arrows and Enter walk through the rows of `body`. A click on a row opens it, too. */
+export function navigableRows(keys, body, title, open) {
   const all = () => [...body.children];
   const current = () => body.querySelector("tr.current");
   const move = (step) => {
@@ -304,44 +301,41 @@ export function rows(keys, body, title, { open, more = {} }) {
     to.focus({ preventScroll: true });
     to.scrollIntoView({ block: "nearest" });
   };
-  const withCurrent = (work) => () => current() && work(current());
   body.addEventListener("click", (event) => {
     const row = event.target.closest("tr");
     if (row && !event.target.closest("a, button, input") && !String(getSelection())) open(row);
   });
   keys.view(title, {
-    j: ["the next", () => move(1)],
-    k: ["the one before", () => move(-1)],
-    ArrowDown: ["the next", () => move(1)],
-    ArrowUp: ["the one before", () => move(-1)],
-    Enter: ["open it", withCurrent(open)],
-    ...Object.fromEntries(Object.entries(more).map(([key, [text, work]]) => [key, [text, withCurrent(work)]])),
+    j: ["next row", () => move(1)],
+    k: ["previous row", () => move(-1)],
+    ArrowDown: ["next row", () => move(1)],
+    ArrowUp: ["previous row", () => move(-1)],
+    Enter: ["open the row", () => current() && open(current())],
   });
 }
 
-// Light, dark, or as the system has it. The colours themselves are in one style sheet, where dark is one media rule.
+// The colours are in colours.css, where the dark ones stand in one media rule: choosing a scheme rewrites its condition.
+const SCHEME_KEY = "penstock.colours";
+const MEDIA = { system: "screen and (prefers-color-scheme: dark)", light: "not all", dark: "screen" };
+const NATIVE_SCHEMES = { system: "light dark", light: "light", dark: "dark" };
 
-const KEEP = "penstock.colours";
-const RULES = { system: "screen and (prefers-color-scheme: dark)", light: "not all", dark: "screen" };
-const NATIVE = { system: "light dark", light: "light", dark: "dark" };
-
-export function chosenScheme() {
-  return localStorage.getItem(KEEP) in RULES ? localStorage.getItem(KEEP) : "system";
+export function colourScheme() {
+  return localStorage.getItem(SCHEME_KEY) in MEDIA ? localStorage.getItem(SCHEME_KEY) : "system";
 }
 
-/** Chooses the next one and returns its name. */
-export function nextScheme() {
-  const names = Object.keys(RULES);
-  localStorage.setItem(KEEP, names[(names.indexOf(chosenScheme()) + 1) % names.length]);
-  apply();
-  return chosenScheme();
+/** Choose the next scheme and return its name. */
+export function nextColourScheme() {
+  const names = Object.keys(MEDIA);
+  localStorage.setItem(SCHEME_KEY, names[(names.indexOf(colourScheme()) + 1) % names.length]);
+  applyScheme();
+  return colourScheme();
 }
 
-function apply() {
+function applyScheme() {
   const { sheet } = document.getElementById("colours");
   const dark = [...sheet.cssRules].find((rule) => rule instanceof CSSMediaRule);
-  dark.media.mediaText = RULES[chosenScheme()];
-  document.documentElement.style.colorScheme = NATIVE[chosenScheme()];
+  dark.media.mediaText = MEDIA[colourScheme()];
+  document.documentElement.style.colorScheme = NATIVE_SCHEMES[colourScheme()];
 }
 
-apply();
+applyScheme();

@@ -1,41 +1,47 @@
-// Who may do what: tokens and their rights, and who did what.
+// Access tokens with their scopes, and the audit log.
 
 import { get, post, remove } from "../transport.js";
-import { button, check, confirm, copyable, dialog, field, fill, h, head, keyed, table } from "../ui.js";
+import { button, checkbox, confirm, copyable, dialog, field, fill, h, reconcile, table, viewHeader } from "../ui.js";
 import * as format from "../format.js";
 
 const SCOPES = {
-  read: "see applications, logs, tables",
+  read: "see applications, logs and tables",
   submit: "run and stop applications",
-  administer: "change instances and tokens",
+  administer: "manage instances and tokens",
 };
 
-export default async function tokens(view, { signal, keys }) {
-  const { whole, body } = table("Tokens", [
+export default async function access(view, { signal, keys }) {
+  const { element, body } = table("Tokens", [
     ["Name"],
-    ["May"],
+    ["Scopes"],
     ["Instances"],
-    ["Made", "wide"],
-    ["Used", "wide"],
-    ["Ends"],
+    ["Created", "wide"],
+    ["Last used", "wide"],
+    ["Expires"],
     [""],
   ]);
-  const audit = table("Audit", [["When"], ["Who"], ["What"], ["On"], ["Outcome", "wide"]]);
+  const audit = table("Audit", [["Time"], ["Caller"], ["Action"], ["Object"], ["Outcome", "wide"]]);
   const load = async () =>
-    keyed(
+    reconcile(
       body,
       (await get("v1/tokens", {}, signal)).items,
       (one) => one.id,
       (one) => row(one, load),
     );
-  const create = () => make(load);
+  const create = () => createToken(load);
   fill(
     view,
-    head("Access", button("New token", create, { kind: "primary", key: "c" })),
-    whole,
-    h("section", {}, h("h2", {}, "Audit"), h("p", { class: "note" }, "Who did what, the latest first."), audit.whole),
+    viewHeader("Access", button("New token", create, { kind: "primary", key: "c" })),
+    element,
+    h(
+      "section",
+      {},
+      h("h2", {}, "Audit"),
+      h("p", { class: "note" }, "Requests that changed something, latest first."),
+      audit.element,
+    ),
   );
-  keys.view("Access", { c: ["make a token", create] });
+  keys.view("Access", { c: ["create a token", create] });
   await load();
   const { items } = await get("v1/audit", { limit: 100 }, signal);
   fill(
@@ -44,7 +50,7 @@ export default async function tokens(view, { signal, keys }) {
       h(
         "tr",
         {},
-        h("td", { class: "when", title: format.moment(one.at) }, format.ago(one.at)),
+        h("td", { class: "when", title: format.dateTime(one.at) }, format.ago(one.at)),
         h("td", {}, one.actor),
         h("td", {}, one.action),
         h("td", {}, h("code", {}, one.subject)),
@@ -66,12 +72,12 @@ function row(one, load) {
       one.scopes.map((scope) => h("span", { class: "tag", title: SCOPES[scope] }, scope)),
     ),
     h("td", {}, one.instances ? one.instances.join(", ") : "all"),
-    h("td", { class: "wide", title: format.moment(one.created_at) }, format.ago(one.created_at)),
+    h("td", { class: "wide", title: format.dateTime(one.created_at) }, format.ago(one.created_at)),
     h("td", { class: "wide" }, one.last_used_at ? format.ago(one.last_used_at) : "never"),
     h(
       "td",
       { class: ended ? "bad" : "" },
-      one.expires_at ? (ended ? "ended " : "") + format.moment(one.expires_at) : "never",
+      one.expires_at ? (ended ? "expired " : "") + format.dateTime(one.expires_at) : "never",
     ),
     h(
       "td",
@@ -79,16 +85,21 @@ function row(one, load) {
       button(
         "Rotate",
         () =>
-          confirm(`Rotate ${one.name}?`, "A new token is made; the one in use now ends.", "Rotate it", async () => {
-            once(await post(`v1/tokens/${encodeURIComponent(one.id)}/rotate`));
-            await load();
-          }),
+          confirm(
+            `Rotate ${one.name}?`,
+            "A new token is created, and the current one stops working.",
+            "Rotate",
+            async () => {
+              showToken(await post(`v1/tokens/${encodeURIComponent(one.id)}/rotate`));
+              await load();
+            },
+          ),
         { kind: "quiet small", "aria-label": `Rotate ${one.name}` },
       ),
       button(
         "Revoke",
         () =>
-          confirm(`Revoke ${one.name}?`, "Whoever uses it is refused from now on.", "Revoke it", async () => {
+          confirm(`Revoke ${one.name}?`, "Requests with this token are refused from now on.", "Revoke", async () => {
             await remove(`v1/tokens/${encodeURIComponent(one.id)}`);
             await load();
           }),
@@ -98,14 +109,19 @@ function row(one, load) {
   );
 }
 
-function once(made) {
+function showToken(created) {
   dialog(
-    `The token “${made.name}”`,
-    h("div", {}, h("p", {}, "It is shown now and never again: only its hash is kept."), copyable(made.token)),
+    `Token “${created.name}”`,
+    h(
+      "div",
+      {},
+      h("p", {}, "Copy it now: it is never shown again, because only its hash is stored."),
+      copyable(created.token),
+    ),
   );
 }
 
-function make(load) {
+function createToken(load) {
   dialog(
     "New token",
     h(
@@ -114,21 +130,21 @@ function make(load) {
       field(
         "Name",
         h("input", { name: "name", required: true, maxlength: 100, autocomplete: "off" }),
-        "of the person or program that will use it",
+        "the person or program that uses it",
       ),
       h(
         "fieldset",
         { class: "field" },
-        h("legend", {}, "May"),
-        Object.entries(SCOPES).map(([scope, text]) => check("scope", scope, scope, text, scope === "read")),
+        h("legend", {}, "Scopes"),
+        Object.entries(SCOPES).map(([scope, text]) => checkbox("scope", scope, scope, text, scope === "read")),
       ),
       field(
         "Instances",
         h("input", { name: "instances", placeholder: "all", autocomplete: "off" }),
-        "names, with commas between",
+        "names, separated by commas",
       ),
       field(
-        "Ends after",
+        "Expires after",
         h(
           "select",
           { name: "days" },
@@ -142,14 +158,14 @@ function make(load) {
       ),
     ),
     {
-      action: "Make it",
+      action: "Create",
       submit: async (form) => {
         const instances = form
           .get("instances")
           .split(",")
           .map((name) => name.trim())
           .filter(Boolean);
-        once(
+        showToken(
           await post("v1/tokens", {
             name: form.get("name"),
             scopes: form.getAll("scope"),

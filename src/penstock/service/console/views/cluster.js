@@ -1,82 +1,93 @@
-// Who waits, in the order in which they will start, and for what.
+// The queue, the instances that share the cluster, and interactive sessions.
 
 import { get, post, put, remove } from "../transport.js";
 import {
-  attempt,
   badge,
   button,
-  choice,
   confirm,
   copyable,
   dialog,
-  every,
+  emptyState,
   field,
-  figures,
   fill,
   h,
-  head,
-  keyed,
+  keyFigures,
   meter,
-  nothing,
-  rows,
+  navigableRows,
+  poll,
+  reconcile,
+  runWithToast,
+  select,
   table,
+  viewHeader,
 } from "../ui.js";
 import * as format from "../format.js";
 
-export async function queue(view, { signal, keys, go, live }) {
-  const { whole, body } = table(
+/** Waiting applications in the order in which they will start. */
+export async function queue(view, { signal, keys, go, feed }) {
+  const { element, body } = table(
     "Queue",
-    [["", "number"], ["Application"], ["Instance"], ["Priority", "number"], ["Asks for"], ["Waits"], ["Because"]],
+    [["#", "number"], ["Application"], ["Instance"], ["Priority", "number"], ["Requested"], ["Waiting"], ["Reason"]],
     "rows",
   );
   const overview = h("div");
   const empty = h("div");
   fill(
     view,
-    head("Queue"),
+    viewHeader("Queue"),
     h(
       "p",
       { class: "note" },
-      "Instances share what there is by their weights; within one, higher priorities go first.",
+      "Instances share the cluster by weight. Within an instance, applications of higher priority start first.",
     ),
     overview,
-    whole,
+    element,
     empty,
   );
-  // An event has the first of a long queue, and how many there are.
+  // An event has only the first applications of a long queue, and their number.
   function draw({ items, waiting = items.length, capacity, used }) {
-    const bar = (kind, most, shown) => h("span", {}, `of ${shown(most)} promised`, meter(used[kind], most, "in use"));
+    const share = (kind, total, show) => h("span", {}, `of ${show(total)}`, meter(used[kind], total, "reserved"));
     fill(
       overview,
-      figures(
+      keyFigures(
         [
           "Waiting",
           format.count(waiting),
-          waiting > items.length ? `the first ${format.count(items.length)} are shown` : null,
+          waiting > items.length ? `the first ${format.count(items.length)} are listed` : null,
         ],
-        ["Cores", format.count(used.cores), bar("cores", capacity.promisable_cores, format.count)],
-        ["Memory", format.size(used.memory_bytes), bar("memory_bytes", capacity.memory_bytes, format.size)],
+        ["Cores reserved", format.count(used.cores), share("cores", capacity.promisable_cores, format.count)],
+        ["Memory reserved", format.size(used.memory_bytes), share("memory_bytes", capacity.memory_bytes, format.size)],
       ),
     );
-    keyed(body, items, (item) => item.id, row);
-    whole.hidden = !items.length;
+    reconcile(body, items, (item) => item.id, queueRow);
+    element.hidden = !items.length;
     fill(
       empty,
       items.length
         ? null
-        : nothing(
-            "Nobody waits",
-            "Whatever is submitted now starts at once, where it fits.",
+        : emptyState(
+            "The queue is empty",
+            "A new application starts at once if the cluster has room for it.",
             button("All applications", () => go("applications")),
           ),
     );
   }
-  rows(keys, body, "Queue", { open: (node) => go("application", node.dataset.key) });
-  live.on("queue", signal, draw);
+  navigableRows(keys, body, "Queue", (node) => go("application", node.dataset.key));
+  feed.on("queue", signal, draw);
   draw(await get("v1/queue", {}, signal));
 }
 
-function row({ id, name, instance, priority, position, submitted_at: since, reason, cores, memory_bytes: memory }) {
+function queueRow({
+  id,
+  name,
+  instance,
+  priority,
+  position,
+  submitted_at: since,
+  reason,
+  cores,
+  memory_bytes: memory,
+}) {
   return h(
     "tr",
     { tabindex: -1 },
@@ -85,12 +96,10 @@ function row({ id, name, instance, priority, position, submitted_at: since, reas
     h("td", {}, instance),
     h("td", { class: "number" }, String(priority)),
     h("td", {}, `${format.plural(cores, "core")}, ${format.size(memory)}`),
-    h("td", { title: format.moment(since) }, format.duration((Date.now() - Date.parse(since)) / 1000)),
+    h("td", { title: format.dateTime(since) }, format.duration((Date.now() - Date.parse(since)) / 1000)),
     h("td", {}, h("small", {}, reason?.message ?? "")),
   );
 }
-
-// Instances: who shares the machine, with which weight and up to which quota.
 
 const QUOTAS = {
   cores: ["Cores", format.count],
@@ -99,31 +108,35 @@ const QUOTAS = {
   waiting: ["Waiting at once", format.count],
 };
 
-export async function instances(view, { signal, may, live }) {
+/** Instances with their weights, quotas and current use. */
+export async function instances(view, { signal, may, feed }) {
   const cards = h("div", { class: "cards" });
-  const can = may("administer");
+  const mayAdminister = may("administer");
   const load = async () =>
-    keyed(
+    reconcile(
       cards,
       (await get("v1/instances", {}, signal)).items,
       (one) => one.name,
-      (one) => instanceCard(one, can, load),
+      (one) => instanceCard(one, mayAdminister, load),
     );
   fill(
     view,
-    head("Instances", can ? button("New instance", () => edit(null, load), { kind: "primary" }) : null),
+    viewHeader(
+      "Instances",
+      mayAdminister ? button("New instance", () => editInstance(null, load), { kind: "primary" }) : null,
+    ),
     h(
       "p",
       { class: "note" },
-      "A team, a pipeline, a customer: its applications wait in a queue of their own, and get a share of the cluster by its weight.",
+      "An instance stands for a team, a pipeline or a customer. Its applications wait in a queue of their own, and its weight decides its share of the cluster.",
     ),
     cards,
   );
-  live.on("queue", signal, () => load().catch(() => {}));
+  feed.on("queue", signal, () => load().catch(() => {}));
   await load();
 }
 
-function instanceCard(one, can, load) {
+function instanceCard(one, mayAdminister, load) {
   const used = one.used ?? {};
   const bars = Object.entries(QUOTAS).map(([key, [title, shown]]) => {
     const most = one.quota?.[key] ?? null;
@@ -133,7 +146,7 @@ function instanceCard(one, can, load) {
       h("span", {}, title),
       h("span", { class: "number" }, `${shown(used[key] ?? 0)}${most === null ? "" : ` of ${shown(most)}`}`),
       most === null
-        ? h("small", {}, "no limit of its own")
+        ? h("small", {}, "no quota")
         : meter(used[key] ?? 0, most, `${title} of ${one.name}`, (used[key] ?? 0) >= most ? "full" : ""),
     );
   });
@@ -146,15 +159,17 @@ function instanceCard(one, can, load) {
       "footer",
       {},
       h("a", { href: `#/applications?instance=${encodeURIComponent(one.name)}` }, "Applications"),
-      can ? button("Change", () => edit(one, load), { kind: "quiet small", "aria-label": `Change ${one.name}` }) : null,
-      can && one.name !== "default"
+      mayAdminister
+        ? button("Edit", () => editInstance(one, load), { kind: "quiet small", "aria-label": `Edit ${one.name}` })
+        : null,
+      mayAdminister && one.name !== "default"
         ? button(
             "Delete",
             () =>
               confirm(
                 `Delete ${one.name}?`,
-                "Its applications of the past stay. It must have none that wait or run.",
-                "Delete it",
+                "Its past applications are kept. An instance with waiting or running applications cannot be deleted.",
+                "Delete",
                 async () => {
                   await remove(`v1/instances/${encodeURIComponent(one.name)}`);
                   await load();
@@ -167,11 +182,11 @@ function instanceCard(one, can, load) {
   );
 }
 
-function edit(one, load) {
+function editInstance(one, load) {
   const number = (name, value, hint, more = {}) =>
     h("input", { name, type: "number", min: 0, step: 1, value: value ?? "", placeholder: hint, ...more });
   dialog(
-    one ? `Change ${one.name}` : "New instance",
+    one ? `Edit ${one.name}` : "New instance",
     h(
       "div",
       { class: "fields" },
@@ -180,30 +195,26 @@ function edit(one, load) {
         : field(
             "Name",
             h("input", { name: "name", required: true, pattern: "[a-z0-9][a-z0-9\\-]{0,62}", autocomplete: "off" }),
-            "small letters, digits, hyphens",
+            "lower-case letters, digits and hyphens",
           ),
       field(
         "Weight",
         number("weight", one?.weight ?? 1, "", { min: 0.01, max: 1000, step: "any", required: true }),
-        "twice the weight: twice the share while others wait",
+        "twice the weight gets twice the share while others wait",
       ),
-      field("Cores", number("cores", one?.quota?.cores, "no limit"), "promised to all its applications together"),
+      field("Cores", number("cores", one?.quota?.cores, "no quota"), "reserved by all its applications together"),
       field(
         "Memory",
         h("input", {
           name: "memory_bytes",
           value: one?.quota?.memory_bytes ? format.heap(one.quota.memory_bytes) : "",
-          placeholder: "no limit",
+          placeholder: "no quota",
           pattern: "[0-9]+[kmgtKMGT]?",
         }),
         "such as 16g",
       ),
-      field("Running at once", number("running", one?.quota?.running, "no limit")),
-      field(
-        "Waiting at once",
-        number("waiting", one?.quota?.waiting, "no limit"),
-        "beyond it, submissions are refused",
-      ),
+      field("Running at once", number("running", one?.quota?.running, "no quota")),
+      field("Waiting at once", number("waiting", one?.quota?.waiting, "no quota"), "further submissions are refused"),
     ),
     {
       submit: async (form) => {
@@ -217,78 +228,72 @@ function edit(one, load) {
           weight: Number(form.get("weight")),
           quota,
         });
-        await attempt(load, "Saved");
+        await runWithToast(load, "Saved");
       },
     },
   );
 }
 
-// Interactive sessions: a cluster of one's own that PySpark connects to.
-
-export async function sessions(view, { signal, keys, may, live }) {
+/** Interactive sessions: clusters that PySpark connects to. */
+export async function sessions(view, { signal, keys, may, feed }) {
   const cards = h("div", { class: "cards" });
   const empty = h("div");
-  const can = may("submit");
+  const maySubmit = may("submit");
   const load = async () => {
     const { items } = await get("v1/sessions", {}, signal);
-    keyed(
+    reconcile(
       cards,
       items,
       (one) => one.id,
-      (one) => sessionCard(one, can, load),
+      (one) => sessionCard(one, maySubmit, load),
     );
     fill(
       empty,
       items.length
         ? null
-        : nothing(
-            "No session is open",
-            "A session is a cluster of your own that stays while you work: PySpark and notebooks connect to it.",
+        : emptyState(
+            "No open sessions",
+            "A session is a cluster of your own that stays while you work. PySpark and notebooks connect to it.",
           ),
     );
   };
-  const start = () => begin(load);
+  const start = () => startSession(load);
   fill(
     view,
-    head("Sessions", can ? button("Start a session", start, { kind: "primary", key: "c" }) : null),
+    viewHeader("Sessions", maySubmit ? button("Start a session", start, { kind: "primary", key: "c" }) : null),
     cards,
     empty,
   );
-  if (can) keys.view("Sessions", { c: ["start one", start] });
-  live.on("application", signal, () => load().catch(() => {}));
+  if (maySubmit) keys.view("Sessions", { c: ["start a session", start] });
+  feed.on("application", signal, () => load().catch(() => {}));
   await load();
-  every(5, signal, () => load().catch(() => {}));
+  poll(5, signal, () => load().catch(() => {}));
 }
 
-function sessionCard(one, can, load) {
+function sessionCard(one, maySubmit, load) {
   const ready = one.state === "running" && one.address;
   return h(
     "article",
     { class: "card" },
     h("header", {}, h("h2", {}, h("a", { href: `#/application/${one.id}` }, one.name)), badge(one.state)),
-    h(
-      "p",
-      {},
-      `Started ${format.ago(one.submitted_at)}`,
-      `, ends when nobody has used it for ${format.duration(one.idle_seconds)}`,
-    ),
+    h("p", {}, `Started ${format.ago(one.submitted_at)}; ends when idle for ${format.duration(one.idle_seconds)}`),
     ready
       ? h("code", {}, one.address)
-      : h("p", { class: "note" }, format.FINAL.has(one.state) ? "It has ended." : "Its cluster is being started."),
+      : h("p", { class: "note" }, format.FINAL_STATES.has(one.state) ? "It has ended." : "Its cluster is starting."),
     h(
       "footer",
       {},
-      ready && can
-        ? button("Connect", () => attempt(() => connect(one)), {
+      ready && maySubmit
+        ? button("Connect", () => runWithToast(() => connect(one)), {
             kind: "small",
             "aria-label": `Connect to ${one.name}`,
           })
         : null,
-      can && !format.FINAL.has(one.state)
+      maySubmit && !format.FINAL_STATES.has(one.state)
         ? button(
             "Stop",
             () =>
-              confirm(`Stop ${one.name}?`, "What it holds in memory is lost.", "Stop it", async () => {
+              confirm(`Stop ${one.name}?`, "Everything that it holds in memory is lost.", "Stop", async () => {
                 await post(`v1/sessions/${one.id}/stop`);
                 await load();
               }),
@@ -306,7 +311,7 @@ async function connect(one) {
     h(
       "div",
       {},
-      h("p", {}, "The address holds this session's token: keep it to yourself."),
+      h("p", {}, "The address contains the token of this session: keep it secret."),
       copyable(address),
       h(
         "pre",
@@ -321,8 +326,8 @@ async function connect(one) {
   ).classList.add("wide");
 }
 
-async function begin(load) {
-  const { items: instances } = await get("v1/instances").catch(() => ({ items: [{ name: "default" }] }));
+async function startSession(load) {
+  const { items: choices } = await get("v1/instances").catch(() => ({ items: [{ name: "default" }] }));
   dialog(
     "Start a session",
     h(
@@ -331,17 +336,17 @@ async function begin(load) {
       field("Name", h("input", { name: "name", value: "session", required: true, maxlength: 100 })),
       field(
         "Instance",
-        choice(
+        select(
           "instance",
-          instances.map(({ name }) => [name, name]),
+          choices.map(({ name }) => [name, name]),
           "default",
         ),
       ),
       field("Executors", h("input", { name: "executors", type: "number", min: 1, placeholder: "1" })),
-      field("Cores of each", h("input", { name: "cores", type: "number", min: 1, placeholder: "usual" })),
-      field("Memory of each", h("input", { name: "memory", placeholder: "usual", pattern: "[0-9]+[mgMG]" })),
+      field("Cores per executor", h("input", { name: "cores", type: "number", min: 1, placeholder: "default" })),
+      field("Memory per executor", h("input", { name: "memory", placeholder: "default", pattern: "[0-9]+[mgMG]" })),
       field(
-        "End after idling",
+        "End when idle for",
         h(
           "select",
           { name: "idle" },

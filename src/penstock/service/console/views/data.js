@@ -1,36 +1,40 @@
-// The catalog: tables, their columns and statistics, and the first rows.
+// The catalog's tables, the lakes with their page cache, and the lab's reports.
 
 import { get, openPage } from "../transport.js";
 import {
-  attempt,
   badge,
   button,
-  every,
-  facts,
-  figures,
+  emptyState,
   fill,
   h,
-  head,
-  keyed,
+  keyFigures,
   meter,
-  nothing,
-  rows,
+  navigableRows,
+  poll,
+  propertyList,
+  reconcile,
+  runWithToast,
   table,
+  viewHeader,
 } from "../ui.js";
 import * as format from "../format.js";
 
 const PREVIEW_ROWS = 50;
 
+/** All tables, or the one that is named. */
 export async function tables(view, { signal, keys, go }, name = null) {
-  if (name) return oneTable(view, { signal, keys, go }, name);
+  if (name) return tableDetail(view, { signal, keys, go }, name);
   const { items } = await get("v1/tables", {}, signal);
   if (!items.length)
     return fill(
       view,
-      head("Tables"),
-      nothing("The catalog has no tables yet", "Tables that an application creates are seen by all others at once."),
+      viewHeader("Tables"),
+      emptyState(
+        "The catalog has no tables yet",
+        "A table that one application creates is visible to all others at once.",
+      ),
     );
-  const { whole, body } = table(
+  const { element, body } = table(
     "Tables",
     [
       ["Table"],
@@ -45,22 +49,22 @@ export async function tables(view, { signal, keys, go }, name = null) {
   );
   const search = h("input", {
     type: "search",
-    placeholder: "Name of a table or a column",
+    placeholder: "Table or column name",
     "aria-label": "Filter",
     oninput: () => draw(),
   });
   const found = h("span", { class: "note", role: "status" });
-  fill(view, head("Tables"), h("div", { class: "filters" }, search, found), whole);
+  fill(view, viewHeader("Tables"), h("div", { class: "filters" }, search, found), element);
   function draw() {
     const wanted = search.value.trim().toLowerCase();
-    const fits = (one) =>
+    const matches = (one) =>
       `${one.database}.${one.name}`.toLowerCase().includes(wanted) ||
       one.columns.some((column) => column.name.toLowerCase().includes(wanted));
-    const shown = items.filter(fits);
+    const shown = items.filter(matches);
     fill(body, shown.map(tableRow));
     found.textContent = format.plural(shown.length, "table");
   }
-  rows(keys, body, "Tables", { open: (node) => go("tables", node.dataset.key) });
+  navigableRows(keys, body, "Tables", (node) => go("tables", node.dataset.key));
   draw();
 }
 
@@ -87,25 +91,25 @@ function tableRow(one) {
   );
 }
 
-async function oneTable(view, { signal, keys, go }, name) {
+async function tableDetail(view, { signal, keys, go }, name) {
   const found = await get(`v1/tables/${encodeURIComponent(name)}`, {}, signal);
   const preview = h("div");
   const show = async () => {
     fill(preview, h("p", { class: "note" }, "Reading…"));
-    const answer = await attempt(() =>
+    const answer = await runWithToast(() =>
       get(`v1/tables/${encodeURIComponent(name)}/preview`, { rows: PREVIEW_ROWS }, signal),
     );
-    fill(preview, answer ? first(answer) : null);
+    fill(preview, answer ? previewTable(answer) : null);
   };
   fill(
     view,
-    head(
+    viewHeader(
       `${found.database}.${found.name}`,
       button("Preview", show, { kind: "primary", key: "p" }),
       button("All tables", () => go("tables")),
     ),
-    figures(
-      ["Rows", format.count(found.rows), found.rows === null ? "not measured" : "as last measured"],
+    keyFigures(
+      ["Rows", format.count(found.rows), found.rows === null ? "no statistics" : "from statistics"],
       ["Size", format.size(found.size_bytes)],
       found.partitions === null ? null : ["Partitions", format.count(found.partitions)],
       [
@@ -113,9 +117,9 @@ async function oneTable(view, { signal, keys, go }, name) {
         format.count(found.columns.length),
         `${found.columns.filter((column) => column.analyzed).length} with statistics`,
       ],
-      ["Statistics", found.statistics, found.statistics === "none" ? "ANALYZE TABLE makes plans better" : null],
+      ["Statistics", found.statistics, found.statistics === "none" ? "ANALYZE TABLE improves query plans" : null],
     ),
-    facts([
+    propertyList([
       ["Kind", `${found.kind} ${found.format}`],
       ["Location", found.location && h("code", {}, found.location)],
     ]),
@@ -124,99 +128,57 @@ async function oneTable(view, { signal, keys, go }, name) {
       "section",
       {},
       h("h2", {}, "Columns"),
-      h(
-        "div",
-        { class: "table", tabindex: 0, role: "region", "aria-label": "Columns" },
-        h(
-          "table",
-          {},
+      table(
+        "Columns",
+        [["Column"], ["Type"], ["Statistics"], ["Comment"]],
+        "",
+        found.columns.map((column) =>
           h(
-            "thead",
+            "tr",
             {},
-            h(
-              "tr",
-              {},
-              ["Column", "Type", "Statistics", "Comment"].map((title) => h("th", { scope: "col" }, title)),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            found.columns.map((column) =>
-              h(
-                "tr",
-                {},
-                h(
-                  "td",
-                  {},
-                  h("code", {}, column.name),
-                  column.partition ? h("span", { class: "tag" }, "partition") : null,
-                ),
-                h("td", {}, h("code", {}, column.type)),
-                h("td", {}, column.analyzed ? "yes" : h("span", { class: "muted" }, "none")),
-                h("td", {}, column.comment),
-              ),
-            ),
+            h("td", {}, h("code", {}, column.name), column.partition ? h("span", { class: "tag" }, "partition") : null),
+            h("td", {}, h("code", {}, column.type)),
+            h("td", {}, column.analyzed ? "yes" : h("span", { class: "muted" }, "none")),
+            h("td", {}, column.comment),
           ),
         ),
-      ),
+      ).element,
     ),
   );
-  keys.view("This table", { p: ["its first rows", show], Escape: ["back to all", () => go("tables")] });
+  keys.view("This table", { p: ["preview its first rows", show], Escape: ["back to all tables", () => go("tables")] });
 }
 
-function first({ columns, rows: values, truncated }) {
-  const right = (type) => /^(tinyint|smallint|int|bigint|float|double|decimal|long|short)/.test(type);
+function previewTable({ columns, rows: values, truncated }) {
+  const alignment = (type) =>
+    /^(tinyint|smallint|int|bigint|float|double|decimal|long|short)/.test(type) ? "number" : "";
   const cell = (value, column) =>
     h(
       "td",
-      { class: right(column.type) ? "number" : "" },
+      { class: alignment(column.type) },
       value === null
         ? h("span", { class: "muted" }, "null")
         : typeof value === "object"
           ? JSON.stringify(value)
           : String(value),
     );
+  const rows = values.map((row) =>
+    h(
+      "tr",
+      {},
+      row.map((value, index) => cell(value, columns[index])),
+    ),
+  );
+  const heads = columns.map(({ name, type }) => [name, alignment(type), type]);
   return h(
     "section",
     {},
-    h("h2", {}, values.length ? `The first ${format.plural(values.length, "row")}` : "No rows"),
-    truncated ? h("p", { class: "note" }, "There are more.") : null,
-    h(
-      "div",
-      { class: "table data", tabindex: 0, role: "region", "aria-label": "First rows" },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            columns.map((column) =>
-              h("th", { scope: "col", class: right(column.type) ? "number" : "", title: column.type }, column.name),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          values.map((row) =>
-            h(
-              "tr",
-              {},
-              row.map((value, index) => cell(value, columns[index])),
-            ),
-          ),
-        ),
-      ),
-    ),
+    h("h2", {}, values.length ? `First ${format.plural(values.length, "row")}` : "No rows"),
+    truncated ? h("p", { class: "note" }, "The table has more rows.") : null,
+    table("First rows", heads, "data", rows).element,
   );
 }
 
-// The lakes, and what this machine keeps of them near its clusters.
-
+/** Lakes, the page cache of this machine, and profiles. */
 export async function lake(view, { signal }) {
   const [{ items: lakes }, { items: profiles }] = await Promise.all([
     get("v1/lakes", {}, signal),
@@ -225,39 +187,32 @@ export async function lake(view, { signal }) {
   const cache = h("div");
   fill(
     view,
-    head("Lake"),
+    viewHeader("Lake"),
     lakes.length
       ? h("div", { class: "cards" }, lakes.map(lakeCard))
-      : nothing(
+      : emptyState(
           "There is no lake yet",
-          "penstock lake up starts one on this machine; penstock lake add names another store.",
+          "penstock lake up starts one on this machine; penstock lake add registers an object store of your own.",
         ),
     cache,
     h(
       "section",
       {},
       h("h2", {}, "Profiles"),
-      h("p", { class: "note" }, "Settings by kind of work; what a user sets wins over them."),
-      h(
-        "div",
-        { class: "table" },
-        h(
-          "table",
-          {},
-          h(
-            "tbody",
-            {},
-            profiles.map(({ name, summary }) =>
-              h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), h("td", {}, summary)),
-            ),
-          ),
+      h("p", { class: "note" }, "Spark settings for kinds of workload. Settings of an application take precedence."),
+      table(
+        "Profiles",
+        [],
+        "",
+        profiles.map(({ name, summary }) =>
+          h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), h("td", {}, summary)),
         ),
-      ),
+      ).element,
     ),
   );
-  const draw = async () => fill(cache, cached(await get("v1/cache", {}, signal)));
+  const draw = async () => fill(cache, cacheSections(await get("v1/cache", {}, signal)));
   await draw();
-  every(10, signal, () => draw().catch(() => {}));
+  poll(10, signal, () => draw().catch(() => {}));
 }
 
 function lakeCard(one) {
@@ -266,16 +221,16 @@ function lakeCard(one) {
     "article",
     { class: "card" },
     h("header", {}, h("h2", {}, one.name), one.default ? h("small", {}, "default") : null),
-    facts([
+    propertyList([
       ["Bucket", h("code", {}, one.bucket)],
       [endpoints.length > 1 ? "Gateways" : "Gateway", endpoints.map((address) => h("div", {}, h("code", {}, address)))],
-      ["Kind", one.running === null ? "a store of your own" : `${one.kind}, on this machine`],
+      ["Kind", one.running === null ? "object store of your own" : `${one.kind}, on this machine`],
       ["State", one.running === false ? "not started" : one.running ? "running" : null],
     ]),
   );
 }
 
-function cached({ tiers, applications }) {
+function cacheSections({ tiers, applications }) {
   const names = { memory: "In memory", disk: "On disk" };
   return [
     h(
@@ -285,7 +240,7 @@ function cached({ tiers, applications }) {
       h(
         "p",
         { class: "note" },
-        "Pages of objects that applications read or wrote; shared by all of them, outliving each.",
+        "Pages of objects that applications have read or written. All applications share them.",
       ),
       h(
         "div",
@@ -307,10 +262,10 @@ function cached({ tiers, applications }) {
                   h(
                     "small",
                     {},
-                    `${format.plural(tier.pages, "page")}, ${format.count(tier.evictions)} evicted so far`,
+                    `${format.plural(tier.pages, "page")}, ${format.plural(tier.evictions, "eviction")} so far`,
                   ),
                 ]
-              : h("p", {}, "off"),
+              : h("p", { class: "note" }, "This tier is disabled."),
           ),
         ),
       ),
@@ -319,7 +274,7 @@ function cached({ tiers, applications }) {
       ? h(
           "section",
           {},
-          h("h2", {}, "What the last applications had from it"),
+          h("h2", {}, "Cache hits of recent applications"),
           h(
             "ul",
             { class: "stages" },
@@ -327,12 +282,12 @@ function cached({ tiers, applications }) {
               h(
                 "li",
                 {},
-                h("a", { class: "what", href: `#/application/${one.id}` }, one.name),
+                h("a", { class: "label", href: `#/application/${one.id}` }, one.name),
                 meter(one.hit_rate ?? 0, 1, "share from the cache", "good"),
                 h(
                   "span",
                   { class: "number" },
-                  format.share(one.hit_rate ?? 0),
+                  format.percent(one.hit_rate ?? 0),
                   h("small", {}, `of ${format.size(one.read_bytes)}`),
                 ),
               ),
@@ -343,49 +298,48 @@ function cached({ tiers, applications }) {
   ];
 }
 
-// What the lab has measured: each run, and its report.
-
 const OUTCOMES = { ok: "finished", failed: "failed", wrong: "failed", running: "running", interrupted: "stopped" };
 
+/** Runs of the lab, each with its report. */
 export async function lab(view, { signal, keys }) {
   const { items } = await get("v1/lab/reports", {}, signal);
   if (!items.length)
     return fill(
       view,
-      head("Lab"),
-      nothing(
-        "Nothing was measured yet",
-        "penstock demo measures TPC-DS on a lake of its own; penstock lab has the other workloads.",
+      viewHeader("Lab"),
+      emptyState(
+        "No measurements yet",
+        "penstock demo measures TPC-DS on a lake of its own; penstock lab runs the other workloads.",
       ),
     );
-  const { whole, body } = table(
+  const { element, body } = table(
     "Reports",
     [["Workload"], ["Arm"], ["Scale", "number"], ["Outcome"], ["Measured"]],
     "rows",
   );
   fill(
     view,
-    head("Lab"),
+    viewHeader("Lab"),
     h(
       "p",
       { class: "note" },
-      "Every answer is checked before a time is reported; reports are made from the raw samples alone.",
+      "Each answer is verified before its time is reported. Reports contain nothing but the raw samples and what follows from them.",
     ),
-    whole,
+    element,
   );
-  const open = (id) => attempt(() => openPage(`v1/lab/reports/${encodeURIComponent(id)}`));
-  keyed(
+  const open = (id) => runWithToast(() => openPage(`v1/lab/reports/${encodeURIComponent(id)}`));
+  reconcile(
     body,
     items,
     ({ id }) => id,
     (one) => reportRow(one, open),
   );
-  rows(keys, body, "Reports", { open: (node) => open(node.dataset.key) });
+  navigableRows(keys, body, "Reports", (node) => open(node.dataset.key));
 }
 
 function reportRow(one, open) {
   const outcome = badge(OUTCOMES[one.outcome] ?? "waiting");
-  outcome.lastChild.textContent = one.outcome === "ok" ? "all right" : one.outcome;
+  outcome.lastChild.textContent = one.outcome === "ok" ? "passed" : one.outcome;
   return h(
     "tr",
     { tabindex: -1 },
@@ -398,6 +352,6 @@ function reportRow(one, open) {
     h("td", {}, one.arm),
     h("td", { class: "number" }, one.scale === null || one.scale === undefined ? "–" : String(one.scale)),
     h("td", {}, outcome),
-    h("td", { title: format.moment(one.created_at) }, format.ago(one.created_at)),
+    h("td", { title: format.dateTime(one.created_at) }, format.ago(one.created_at)),
   );
 }

@@ -1,63 +1,63 @@
-// What an application that has ended did, and what that took of cluster and lake.
+// Metrics of an application: resource usage once it has ended, throughput while it runs.
 
-import { facts, h, meter, spark } from "../ui.js";
+import { h, meter, propertyList, sparkline } from "../ui.js";
 import * as format from "../format.js";
 
-export function effort(summary) {
+export function runMetrics(summary) {
   const { lake = {}, skipping = {}, s3_requests: requests = {} } = summary;
-  const sent = Object.values(requests).reduce((sum, one) => sum + one, 0);
+  const requestCount = Object.values(requests).reduce((sum, one) => sum + one, 0);
   const { bytes_from_memory = 0, bytes_from_disk = 0, bytes_from_store = 0, bytes_fetched = 0 } = lake;
   const read = bytes_from_memory + bytes_from_disk + bytes_from_store;
-  // What was fetched a moment ago is in memory when it is read, and no hit: as `LakeUse.spared` has it.
+  // Bytes that were fetched just before they were read come from memory, but are no hits. The command line counts in the same way.
   const cached = Math.max(0, read - Math.max(bytes_fetched, bytes_from_store));
   return h(
     "section",
     {},
-    h("h2", {}, "What it took"),
+    h("h2", {}, "Resource usage"),
     h(
       "div",
-      { class: "halves" },
-      facts([
+      { class: "two-columns" },
+      propertyList([
         [
           "Tasks",
           `${format.count(summary.tasks)} in ${format.plural(summary.stages, "stage")}${summary.tasks_failed ? `, ${summary.tasks_failed} failed` : ""}`,
         ],
         [
           "Task time",
-          `${format.duration(summary.task_ms / 1000)}, of it ${format.duration(summary.executor_cpu_ms / 1000)} of CPU and ${format.duration(summary.gc_ms / 1000)} collecting garbage`,
+          `${format.duration(summary.task_ms / 1000)}, including ${format.duration(summary.executor_cpu_ms / 1000)} of CPU and ${format.duration(summary.gc_ms / 1000)} of garbage collection`,
         ],
         [
           "Shuffle",
           `${format.size(summary.shuffle_write_bytes)} written, ${format.size(summary.shuffle_read_bytes)} read`,
         ],
-        ["Spilt to disk", summary.spill_disk_bytes ? format.size(summary.spill_disk_bytes) : "nothing"],
-        ["Memory", summary.peak_rss_bytes ? `${format.size(summary.peak_rss_bytes)} at most` : null],
-        ["CPU of all processes", summary.cpu_seconds ? format.duration(summary.cpu_seconds) : null],
+        ["Spilled to disk", summary.spill_disk_bytes ? format.size(summary.spill_disk_bytes) : "none"],
+        ["Peak memory", summary.peak_rss_bytes ? format.size(summary.peak_rss_bytes) : null],
+        ["CPU time of all processes", summary.cpu_seconds ? format.duration(summary.cpu_seconds) : null],
         ["Scratch in memory", summary.scratch_memory_bytes ? format.size(summary.scratch_memory_bytes) : null],
       ]),
-      facts([
+      propertyList([
         [
-          "Requests to the store",
-          sent
-            ? `${format.count(sent)} (${Object.entries(requests)
+          "Requests to the object store",
+          requestCount
+            ? `${format.count(requestCount)} (${Object.entries(requests)
                 .filter(([, one]) => one)
                 .map(([kind, one]) => `${kind} ${format.count(one)}`)
                 .join(", ")})`
             : null,
         ],
         [
-          "From the cache",
+          "Read from the cache",
           read
             ? h(
                 "span",
                 { class: "with-meter" },
-                `${format.share(cached / read)} of ${format.size(read)}`,
+                `${format.percent(cached / read)} of ${format.size(read)}`,
                 meter(cached, read, "bytes from the cache", "good"),
               )
             : null,
         ],
         [
-          "Never read",
+          "Skipped",
           skipping.files
             ? h(
                 "span",
@@ -68,17 +68,16 @@ export function effort(summary) {
             : null,
         ],
         ["Retries", summary.s3_retries || null],
-        ["Kept in", summary.artefacts && h("code", {}, summary.artefacts)],
-        ["Not kept in the lake", summary.artefacts_problem],
+        ["Artifacts", summary.artefacts && h("code", {}, summary.artefacts)],
+        ["Artifacts not stored", summary.artefacts_problem],
       ]),
     ),
   );
 }
 
-// The stages that run, and how fast they read: from one snapshot of progress to the next.
+const MAX_SAMPLES = 120;
 
-const KEPT = 120;
-
+/** Rates between one snapshot of progress and the next, and the stages that run. */
 export class Throughput {
   #last = null;
   #rates = [];
@@ -88,7 +87,7 @@ export class Throughput {
       const seconds = (progress.updated_ms - this.#last.updated_ms) / 1000;
       const rate = (name) => Math.max(0, progress[name] - this.#last[name]) / seconds;
       this.#rates.push({ rows: rate("rows_read"), bytes: rate("bytes_read"), tasks: rate("tasks_done") });
-      this.#rates.splice(0, this.#rates.length - KEPT);
+      this.#rates.splice(0, this.#rates.length - MAX_SAMPLES);
     }
     this.#last = progress;
   }
@@ -98,26 +97,26 @@ export class Throughput {
       "section",
       {},
       h("h2", {}, progress.description || "Stages"),
-      this.#rates.length > 2 ? this.#drawn(progress) : null,
+      this.#rates.length > 2 ? this.#chart(progress) : null,
       progress.stages.length
         ? h("ul", { class: "stages" }, progress.stages.map(stage))
-        : h("p", { class: "note" }, "No stage is running: the driver is planning, or has not begun."),
+        : h("p", { class: "note" }, "No stage is running: the driver is planning, or has not started a job yet."),
     );
   }
 
-  /** Rows a second; of work that reads none, tasks. */
-  #drawn({ rows_read: rows }) {
-    const what = rows ? "rows" : "tasks";
+  /** Rows per second, or tasks per second of an application that reads no rows. */
+  #chart({ rows_read: rows }) {
+    const unit = rows ? "rows" : "tasks";
     const now = this.#rates[this.#rates.length - 1];
     const amount = rows ? format.count(Math.round(now.rows)) : now.tasks.toFixed(1);
     return h(
       "figure",
       { class: "rate" },
-      spark(
-        this.#rates.map((rate) => rate[what]),
-        `${what} a second, over the last minutes`,
+      sparkline(
+        this.#rates.map((rate) => rate[unit]),
+        `${unit} per second over the last minutes`,
       ),
-      h("figcaption", {}, `${amount} ${what}/s`, rows ? h("small", {}, `${format.size(now.bytes)}/s`) : null),
+      h("figcaption", {}, `${amount} ${unit}/s`, rows ? h("small", {}, `${format.size(now.bytes)}/s`) : null),
     );
   }
 }
@@ -127,8 +126,8 @@ function stage({ id, name, tasks, done, running, failed }) {
     "li",
     {},
     h("span", { class: "id" }, `Stage ${id}`),
-    // Python says where it was called with the file's whole path.
-    h("span", { class: "what", title: name }, name.replace(/ at \S+\//, " at ")),
+    // PySpark names a stage after its call site, with the whole path of the file.
+    h("span", { class: "label", title: name }, name.replace(/ at \S+\//, " at ")),
     meter(done, tasks, `tasks of stage ${id}`),
     h(
       "span",
