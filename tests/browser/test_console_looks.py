@@ -43,6 +43,15 @@ def test_a_phone_scrolls_every_place_in_one_direction_only(page: Page) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
 
 
+def test_a_phone_shows_lists_whole(page: Page) -> None:
+    page.resize(390, 844)
+    for place in ("applications", "queue", "tables", "lab", "tokens", f"application/{ALL['tpcds-q72']}/events"):
+        goes(page, place)
+        page.until("document.querySelector('.table tbody tr') !== null")
+        wider = "[...document.querySelectorAll('.table')].filter((list) => list.scrollWidth > list.clientWidth).length"
+        assert page.evaluate(wider) == 0, place
+
+
 def test_names_out_of_the_records_are_text_and_nothing_else(page: Page) -> None:
     shows(page, world.EVIL)
     goes(page, "tables/tpcds.store_sales")

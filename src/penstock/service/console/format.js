@@ -47,7 +47,11 @@ export function ago(time) {
   if (seconds < 60) return `${Math.floor(seconds)} s ago`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
-  return new Date(time).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+  return date(time);
+}
+
+export function date(time) {
+  return time ? new Date(time).toLocaleDateString(undefined, { dateStyle: "medium" }) : "–";
 }
 
 export function dateTime(time) {

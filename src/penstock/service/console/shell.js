@@ -378,7 +378,8 @@ function drawNavigation() {
       self?.authenticated
         ? h("div", { class: "account" }, h("span", {}, self.name), button("Sign out", signOut, { kind: "quiet small" }))
         : null,
-      h("small", {}, h("a", { href: "docs" }, "API reference"), self?.version ? ` · Penstock ${self.version}` : ""),
+      h("a", { href: "docs" }, "API reference"),
+      self?.version ? h("small", {}, `Penstock ${self.version}`) : null,
     ),
   );
 }

@@ -11,16 +11,12 @@ const SCOPES = {
 };
 
 export default async function access(view, { signal, keys }) {
-  const { element, body } = table("Tokens", [
-    ["Name"],
-    ["Scopes"],
-    ["Instances"],
-    ["Created", "wide"],
-    ["Last used", "wide"],
-    ["Expires"],
-    [""],
-  ]);
-  const audit = table("Audit", [["Time"], ["Caller"], ["Action"], ["Object"], ["Outcome", "wide"]]);
+  const { element, body } = table(
+    "Tokens",
+    [["Name"], ["Scopes"], ["Instances", "wide"], ["Created", "wide"], ["Last used", "wide"], ["Expires"], [""]],
+    "stacked",
+  );
+  const audit = table("Audit", [["Time"], ["Caller"], ["Action"], ["Object"], ["Outcome", "wide"]], "stacked");
   const load = async () =>
     reconcile(
       body,
@@ -50,10 +46,10 @@ export default async function access(view, { signal, keys }) {
       h(
         "tr",
         {},
-        h("td", { class: "when", title: format.dateTime(one.at) }, format.ago(one.at)),
-        h("td", {}, one.actor),
-        h("td", {}, one.action),
-        h("td", {}, h("code", {}, one.subject)),
+        h("td", { class: "time", title: format.dateTime(one.at) }, format.ago(one.at)),
+        h("td", { class: "when" }, one.actor),
+        h("td", { class: "name" }, one.action),
+        h("td", { class: "progress" }, h("code", {}, one.subject)),
         h("td", { class: "wide" }, one.outcome),
       ),
     ),
@@ -68,16 +64,24 @@ function row(one, load) {
     h("td", { class: "name" }, one.name, h("small", {}, one.id)),
     h(
       "td",
-      {},
-      one.scopes.map((scope) => h("span", { class: "tag", title: SCOPES[scope] }, scope)),
+      { class: "progress" },
+      h(
+        "div",
+        { class: "tags" },
+        one.scopes.map((scope) => h("span", { class: "tag", title: SCOPES[scope] }, scope)),
+      ),
     ),
-    h("td", {}, one.instances ? one.instances.join(", ") : "all"),
-    h("td", { class: "wide", title: format.dateTime(one.created_at) }, format.ago(one.created_at)),
+    h("td", { class: "wide" }, one.instances ? one.instances.join(", ") : "all"),
+    h("td", { class: "wide when", title: format.dateTime(one.created_at) }, format.ago(one.created_at)),
     h("td", { class: "wide" }, one.last_used_at ? format.ago(one.last_used_at) : "never"),
     h(
       "td",
-      { class: ended ? "bad" : "" },
-      one.expires_at ? (ended ? "expired " : "") + format.dateTime(one.expires_at) : "never",
+      {
+        class: ended ? "when bad" : "when",
+        "data-label": ended ? null : "Expires",
+        title: format.dateTime(one.expires_at),
+      },
+      one.expires_at ? (ended ? "expired " : "") + format.date(one.expires_at) : "never",
     ),
     h(
       "td",

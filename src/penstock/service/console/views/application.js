@@ -225,12 +225,12 @@ function eventTable(events) {
       "tr",
       {},
       h("td", { class: "when" }, format.dateTime(event.at)),
-      h("td", {}, event.event.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()),
-      h("td", {}, badge(event.to_state)),
-      h("td", {}, h("small", {}, detailText(event.detail))),
+      h("td", { class: "name" }, event.event.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()),
+      h("td", { class: "state" }, badge(event.to_state)),
+      h("td", { class: "progress" }, h("small", {}, detailText(event.detail))),
     ),
   );
-  return table("Events", [["Time"], ["Event"], ["State"], ["Detail"]], "", rows).element;
+  return table("Events", [["Time"], ["Event"], ["State"], ["Detail"]], "stacked", rows).element;
 }
 
 /** The detail of an event as text, without the backend's handle of the cluster, which means nothing to users. */
@@ -309,14 +309,19 @@ function webhookTable(deliveries) {
     h(
       "tr",
       {},
-      h("td", {}, one.url),
-      h("td", {}, badge(one.state)),
+      h("td", { class: "name" }, one.url),
+      h("td", { class: "state" }, badge(one.state)),
       h("td", { class: "when" }, deliveryTime(one)),
-      h("td", {}, String(one.tries), one.problem ? h("small", {}, one.problem) : null),
+      h(
+        "td",
+        { class: "progress", "data-label": "Attempts" },
+        String(one.tries),
+        one.problem ? h("small", {}, one.problem) : null,
+      ),
     ),
   );
   const columns = [["URL"], ["State"], ["Delivered"], ["Attempts"]];
-  return h("section", {}, h("h2", {}, "Webhooks"), table("Webhooks", columns, "", rows).element);
+  return h("section", {}, h("h2", {}, "Webhooks"), table("Webhooks", columns, "stacked", rows).element);
 }
 
 function deliveryTime({ delivered_at: at, due_at: due }) {
@@ -329,7 +334,7 @@ function requestProperties({ spec, spark_application_id: sparkId, exit_code: exi
   const list = (found) => (found?.length ? found.map((one) => h("div", {}, h("code", {}, one))) : null);
   return [
     propertyList([
-      ["Application", h("code", {}, spec.application)],
+      ["File", h("code", {}, spec.application)],
       ["Main class", spec.main_class && h("code", {}, spec.main_class)],
       ["Arguments", list(spec.arguments)],
       ["Profile", spec.profile],

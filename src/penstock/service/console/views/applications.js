@@ -51,7 +51,7 @@ export default async function applications(view, { signal, keys, go, may, feed, 
       ["Time", "number"],
       ["Cost", "number wide"],
     ],
-    "rows",
+    "rows stacked",
   );
 
   const chips = h(

@@ -19,6 +19,7 @@ import {
   runWithToast,
   select,
   table,
+  updateAges,
   viewHeader,
 } from "../ui.js";
 import * as format from "../format.js";
@@ -27,8 +28,16 @@ import * as format from "../format.js";
 export async function queue(view, { signal, keys, go, feed }) {
   const { element, body } = table(
     "Queue",
-    [["#", "number"], ["Application"], ["Instance"], ["Priority", "number"], ["Requested"], ["Waiting"], ["Reason"]],
-    "rows",
+    [
+      ["#", "number wide"],
+      ["Application"],
+      ["Instance"],
+      ["Priority", "number wide"],
+      ["Requested"],
+      ["Waiting"],
+      ["Reason"],
+    ],
+    "rows stacked",
   );
   const overview = h("div");
   const empty = h("div");
@@ -75,6 +84,7 @@ export async function queue(view, { signal, keys, go, feed }) {
   navigableRows(keys, body, "Queue", (node) => go("application", node.dataset.key));
   feed.on("queue", signal, draw);
   draw(await get("v1/queue", {}, signal));
+  updateAges(body, signal);
 }
 
 function queueRow({
@@ -91,13 +101,17 @@ function queueRow({
   return h(
     "tr",
     { tabindex: -1 },
-    h("td", { class: "number" }, String(position)),
+    h("td", { class: "number wide" }, String(position)),
     h("td", { class: "name" }, h("a", { href: `#/application/${id}` }, name), h("small", {}, id)),
-    h("td", {}, instance),
-    h("td", { class: "number" }, String(priority)),
-    h("td", {}, `${format.plural(cores, "core")}, ${format.size(memory)}`),
-    h("td", { title: format.dateTime(since) }, format.duration((Date.now() - Date.parse(since)) / 1000)),
-    h("td", {}, h("small", {}, reason?.message ?? "")),
+    h("td", { class: "state" }, instance),
+    h("td", { class: "number wide" }, String(priority)),
+    h("td", { class: "when", "data-label": "Requested" }, `${format.plural(cores, "core")}, ${format.size(memory)}`),
+    h(
+      "td",
+      { class: "time", title: format.dateTime(since), "data-since": since },
+      format.duration((Date.now() - Date.parse(since)) / 1000),
+    ),
+    h("td", { class: "progress" }, h("small", {}, reason?.message ?? "")),
   );
 }
 
@@ -139,15 +153,20 @@ export async function instances(view, { signal, may, feed }) {
 function instanceCard(one, mayAdminister, load) {
   const used = one.used ?? {};
   const bars = Object.entries(QUOTAS).map(([key, [title, shown]]) => {
-    const most = one.quota?.[key] ?? null;
+    const quota = one.quota?.[key] ?? null;
     return h(
       "div",
       { class: "quota" },
       h("span", {}, title),
-      h("span", { class: "number" }, `${shown(used[key] ?? 0)}${most === null ? "" : ` of ${shown(most)}`}`),
-      most === null
-        ? h("small", {}, "no quota")
-        : meter(used[key] ?? 0, most, `${title} of ${one.name}`, (used[key] ?? 0) >= most ? "full" : ""),
+      h(
+        "span",
+        { class: "number" },
+        shown(used[key] ?? 0),
+        h("small", {}, quota === null ? ", no quota" : ` of ${shown(quota)}`),
+      ),
+      quota === null
+        ? h("span", { class: "meter none" })
+        : meter(used[key] ?? 0, quota, `${title} of ${one.name}`, (used[key] ?? 0) >= quota ? "full" : ""),
     );
   });
   return h(

@@ -38,8 +38,8 @@ export async function tables(view, { signal, keys, go }, name = null) {
     "Tables",
     [
       ["Table"],
-      ["Format"],
-      ["Columns", "number"],
+      ["Format", "wide"],
+      ["Columns", "number wide"],
       ["Partitions", "number wide"],
       ["Rows", "number"],
       ["Size", "number"],
@@ -82,8 +82,8 @@ function tableRow(one) {
         one.name,
       ),
     ),
-    h("td", {}, one.kind === "view" ? "view" : one.format),
-    h("td", { class: "number" }, format.count(one.columns.length)),
+    h("td", { class: "wide" }, one.kind === "view" ? "view" : one.format),
+    h("td", { class: "number wide" }, format.count(one.columns.length)),
     h("td", { class: "number wide" }, format.count(one.partitions)),
     h("td", { class: "number" }, format.count(one.rows)),
     h("td", { class: "number" }, format.size(one.size_bytes)),
@@ -315,7 +315,7 @@ export async function lab(view, { signal, keys }) {
   const { element, body } = table(
     "Reports",
     [["Workload"], ["Arm"], ["Scale", "number"], ["Outcome"], ["Measured"]],
-    "rows",
+    "rows stacked",
   );
   fill(
     view,
@@ -349,9 +349,9 @@ function reportRow(one, open) {
       button(one.workload, () => open(one.id), { kind: "link" }),
       h("small", {}, one.id),
     ),
-    h("td", {}, one.arm),
-    h("td", { class: "number" }, one.scale === null || one.scale === undefined ? "–" : String(one.scale)),
-    h("td", {}, outcome),
-    h("td", { title: format.dateTime(one.created_at) }, format.ago(one.created_at)),
+    h("td", { class: "progress" }, one.arm),
+    h("td", { class: "number wide" }, one.scale === null || one.scale === undefined ? "–" : String(one.scale)),
+    h("td", { class: "state" }, outcome),
+    h("td", { class: "when", title: format.dateTime(one.created_at) }, format.ago(one.created_at)),
   );
 }

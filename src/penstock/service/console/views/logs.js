@@ -167,7 +167,7 @@ function logLine(text) {
 
 function sortKey(name) {
   const place = DRIVER_LOGS.indexOf(name);
-  return place >= 0 ? `0${place}` : `1${name}`;
+  return place >= 0 ? `a${place}` : `b${name}`;
 }
 
 const path = (name) => name.split("/").map(encodeURIComponent).join("/");

@@ -82,10 +82,10 @@ export default async function run(view, { signal, keys, go, self, query }) {
           h("h2", {}, "Cluster"),
           h(
             "div",
-            { class: "fields sizes" },
+            { class: "fields three" },
             field("Executors", number("executors")),
-            field("Cores per executor", number("executor_cores")),
-            field("Memory per executor", memory("executor_memory")),
+            field("Executor cores", number("executor_cores")),
+            field("Executor memory", memory("executor_memory")),
             field("Driver cores", number("driver_cores")),
             field("Driver memory", memory("driver_memory")),
           ),
@@ -244,8 +244,8 @@ function requestedShare({ executor = {}, executors }, defaults, capacity) {
       meter(requested, total, label, requested > total ? "full" : ""),
     );
   return [
-    share("Executor cores", cores, capacity.cores, format.count),
-    share("Executor memory", memory, capacity.memory_bytes, format.size),
+    share("Cores of all executors", cores, capacity.cores, format.count),
+    share("Memory of all executors", memory, capacity.memory_bytes, format.size),
   ];
 }
 
