@@ -65,7 +65,7 @@ def test_the_list_is_walked_by_keys_alone(page: Page) -> None:
     page.press("g", "t")
     page.until(f"{SHOWN} === 'Tables'")
     page.press("?")
-    shows(page, "find an application, a table, a place")
+    shows(page, "find an application, a table or a view")
     page.press("Escape")
     page.press("/")
     page.write("churn")
@@ -140,6 +140,13 @@ def test_stopping_is_asked_for_twice(page: Page, service: FakeService) -> None:
 def test_a_log_is_shown_from_its_end_searched_and_marked(page: Page) -> None:
     goes(page, f"application/{ALL['churn-model']}/logs")
     page.until("document.querySelectorAll('.log li').length > 100")
+    assert page.evaluate("[...document.querySelectorAll('.chips button')].map((chip) => chip.textContent)") == [
+        "driver.out",
+        "driver.err",
+        "driver.log",
+        "executor-1.log",
+        "executor-2.log",
+    ]
     page.until("(log => log.scrollHeight - log.scrollTop - log.clientHeight < 5)(document.querySelector('.log'))")
     assert page.evaluate("document.querySelector('.log .error').textContent").startswith("22:11:03 ERROR")
     page.evaluate("document.querySelector('[aria-label=\"Only lines with\"]').focus()")

@@ -21,7 +21,7 @@ def test_every_place_is_drawn_without_an_error_and_asks_nobody_else(page: Page, 
     for place in PLACES:
         goes(page, place)
         page.settled(stream="/v1/changes")
-        assert page.evaluate("document.querySelector('.view > .trouble')?.textContent") is None, place
+        assert page.evaluate("document.querySelector('.view > .problem')?.textContent") is None, place
     assert page.problems == []
     assert [address for address in page.requested if not address.startswith((service.url, "about:"))] == []
 
@@ -41,6 +41,15 @@ def test_a_phone_scrolls_every_place_in_one_direction_only(page: Page) -> None:
     for place in PLACES:
         goes(page, place)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
+
+
+def test_a_phone_shows_lists_whole(page: Page) -> None:
+    page.resize(390, 844)
+    for place in ("applications", "queue", "tables", "lab", "tokens", f"application/{ALL['tpcds-q72']}/events"):
+        goes(page, place)
+        page.until("document.querySelector('.table tbody tr') !== null")
+        wider = "[...document.querySelectorAll('.table')].filter((list) => list.scrollWidth > list.clientWidth).length"
+        assert page.evaluate(wider) == 0, place
 
 
 def test_names_out_of_the_records_are_text_and_nothing_else(page: Page) -> None:

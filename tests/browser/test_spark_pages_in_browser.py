@@ -148,7 +148,7 @@ def test_a_malicious_page_gets_its_own_data_and_nothing_else(browser: Browser, s
             known[0] = console
             page = signed_in(browser, stage, console)
             # As the console does, but in its own tab: an opener, or a user who follows a link, has it there.
-            opened = f"import('./console/api.js').then((api) => api.post('v1/applications/{mine}/ui'))"
+            opened = f"import('./console/transport.js').then((api) => api.post('v1/applications/{mine}/ui'))"
             link = page.evaluate(f"{opened}.then(({{url}}) => url)")
             assert link.startswith(f"{spark}/enter?ticket=")
             page.evaluate(f"location.href = {json.dumps(link)}")

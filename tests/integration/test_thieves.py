@@ -708,7 +708,7 @@ def test_nobody_gets_to_sparks_pages_of_another_tenant(scene: Scene, subtests: p
 def test_sparks_origin_has_no_operation_of_the_service(scene: Scene, subtests: pytest.Subtests) -> None:
     cookie = scene.enter(scene.ticket(VICTIM, scene.application))
     before = scene.state()
-    others = [("GET", path, [], False) for path in ("/", "/docs", "/openapi.json", "/console/main.js", "/metrics")]
+    others = [("GET", path, [], False) for path in ("/", "/docs", "/openapi.json", "/console/shell.js", "/metrics")]
     for method, path, _, takes_body in [*OPERATIONS, *others]:
         asked, body = _to_the_victims(path, scene), _body(path, scene) if takes_body else None
         with subtests.test(f"{method} {path}"):

@@ -13,7 +13,7 @@ from tests.unit.service.fakes import Stage
 SCRIPTS = [name for name in assets() if name.endswith(".js")]
 
 
-@pytest.mark.parametrize("address", ["/", "/docs", "/console/main.js", "/console/views/run.js", "/console/colours.css"])
+@pytest.mark.parametrize("address", ["/", "/docs", "/console/shell.js", "/console/views/run.js", "/console/colours.css"])
 def test_pages_need_no_token_and_load_nothing_from_outside(tmp_path: Path, address: str) -> None:
     answer = Stage(tmp_path).client(None).get(address)
     assert answer.status_code == 200
@@ -24,17 +24,17 @@ def test_pages_need_no_token_and_load_nothing_from_outside(tmp_path: Path, addre
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("name", ["../app.py", "..%2fapp.py", "%2e%2e/pages.py", "assets.py", "", "views", "main.js/"])
+@pytest.mark.parametrize("name", ["../app.py", "..%2fapp.py", "%2e%2e/pages.py", "assets.py", "", "views", "shell.js/"])
 def test_no_other_file_can_be_asked_for(tmp_path: Path, name: str) -> None:
     assert Stage(tmp_path).client(None).get(f"/console/{name}").status_code in (404, 405)
 
 
 def test_a_file_is_sent_again_only_where_it_changed(tmp_path: Path) -> None:
     client = Stage(tmp_path).client(None)
-    first = client.get("/console/main.js")
-    again = client.get("/console/main.js", headers={"If-None-Match": first.headers["etag"]})
+    first = client.get("/console/shell.js")
+    again = client.get("/console/shell.js", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-    assert client.get("/console/main.js", headers={"If-None-Match": '"another"'}).content == first.content
+    assert client.get("/console/shell.js", headers={"If-None-Match": '"another"'}).content == first.content
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

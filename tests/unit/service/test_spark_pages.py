@@ -110,7 +110,7 @@ def test_the_console_s_origin_shows_none_of_sparks_pages(stage: Stage, spark: Sp
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/docs", "/openapi.json", "/metrics", "/health/live", "/v1/self", "/v1/applications", "/console/main.js"],
+    ["/", "/docs", "/openapi.json", "/metrics", "/health/live", "/v1/self", "/v1/applications", "/console/shell.js"],
 )
 def test_sparks_origin_has_nothing_of_the_service(stage: Stage, path: str) -> None:
     browser = stage.looking(way(running(stage)))

@@ -1,4 +1,4 @@
-// Amounts, times and states in words, as the command line writes them.
+// Sizes, times, amounts and states as text.
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return "–";
@@ -11,7 +11,7 @@ export function size(bytes) {
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} TiB`;
 }
 
-/** As a heap is asked for: `2g`, `512m`. */
+/** Memory as in Spark's settings: `2g`, `512m`. */
 export function heap(bytes) {
   const mebibytes = Math.round(bytes / 2 ** 20);
   return mebibytes % 1024 === 0 ? `${mebibytes / 1024}g` : `${mebibytes}m`;
@@ -47,15 +47,19 @@ export function ago(time) {
   if (seconds < 60) return `${Math.floor(seconds)} s ago`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
-  return new Date(time).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+  return date(time);
 }
 
-export function moment(time) {
+export function date(time) {
+  return time ? new Date(time).toLocaleDateString(undefined, { dateStyle: "medium" }) : "–";
+}
+
+export function dateTime(time) {
   return time ? new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }) : "–";
 }
 
-/** Rounded down, so that only all is “100 %”. */
-export function share(fraction) {
+/** Rounded down, so that “100 %” means all. */
+export function percent(fraction) {
   return `${Math.floor(fraction * 100)} %`;
 }
 
@@ -80,28 +84,20 @@ const STATES = {
   finished: "finished",
   failed: "failed",
   stopped: "stopped",
-  auto_terminated: "time over",
+  auto_terminated: "timed out",
 };
-export const FINAL = new Set(["finished", "failed", "stopped", "auto_terminated"]);
+export const FINAL_STATES = new Set(["finished", "failed", "stopped", "auto_terminated"]);
 
-export function stateWord(state) {
+export function stateLabel(state) {
   return STATES[state] ?? state;
 }
 
-/** Seconds from submission to the end, or to now. */
-export function took(application) {
+/** Seconds from submission to the end, or until now. */
+export function elapsed(application) {
   const end = application.ended_at ? Date.parse(application.ended_at) : Date.now();
   return (end - Date.parse(application.submitted_at)) / 1000;
 }
 
-export function shape(size) {
-  return `${size.executors} × ${plural(size.executor.cores, "core")}, ${heap(size.executor.memory_bytes)}`;
-}
-
-/** Cores and heaps of the whole cluster, driver included. */
-export function total(size) {
-  return {
-    cores: size.driver.cores + size.executors * size.executor.cores,
-    memory: size.driver.memory_bytes + size.executors * size.executor.memory_bytes,
-  };
+export function clusterSize({ executors, executor }) {
+  return `${executors} × ${plural(executor.cores, "core")}, ${heap(executor.memory_bytes)}`;
 }

@@ -1,16 +1,14 @@
-// The API's description for people, from openapi.json: every operation, what it takes and what it answers.
+// The API reference: every operation of openapi.json with its parameters, body and responses.
 
-import { h, fill } from "./dom.js";
-import { copyButton, trouble } from "./parts.js";
-import "./scheme.js";
+import { copyButton, fill, h, problemBox, table } from "./ui.js";
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
-const DEEPEST = 4;
+const MAX_DEPTH = 4;
 
 const nav = document.getElementById("nav");
 const main = document.getElementById("main");
 
-/** What stands between backticks, as code. */
+/** Text whose parts between backticks become code. */
 function prose(text) {
   return text.split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part));
 }
@@ -26,7 +24,7 @@ function operations(api) {
   );
 }
 
-/** The schema itself where it is one by name. */
+/** The schema to which a reference points, or the schema itself. */
 function resolved(api, schema) {
   return schema?.$ref
     ? schema.$ref
@@ -51,37 +49,26 @@ function limits({ minimum, maximum, minLength, maxLength, maxItems, pattern, def
     minimum !== undefined || maximum !== undefined ? `${minimum ?? "…"} to ${maximum ?? "…"}` : "",
     maxLength !== undefined ? `${minLength ? `${minLength} to ` : "at most "}${maxLength} characters` : "",
     maxItems !== undefined ? `at most ${maxItems}` : "",
-    pattern ? `as ${pattern}` : "",
-    usual !== undefined && usual !== null ? `${JSON.stringify(usual)} if left out` : "",
+    pattern ? `pattern ${pattern}` : "",
+    usual !== undefined && usual !== null ? `default ${JSON.stringify(usual)}` : "",
   ];
   return parts.filter(Boolean).join("; ");
 }
 
-function rows(entries) {
-  return h(
-    "div",
-    { class: "table" },
+function fieldTable(label, entries) {
+  const rows = entries.map(([name, type, required, text]) =>
     h(
-      "table",
+      "tr",
       {},
-      h(
-        "tbody",
-        {},
-        entries.map(([name, type, required, text]) =>
-          h(
-            "tr",
-            {},
-            h("td", {}, h("code", {}, name), required ? h("span", { class: "tag" }, "needed") : null),
-            h("td", {}, h("code", {}, type)),
-            h("td", {}, prose(text)),
-          ),
-        ),
-      ),
+      h("td", {}, h("code", {}, name), required ? h("span", { class: "tag" }, "required") : null),
+      h("td", {}, h("code", {}, type)),
+      h("td", {}, prose(text)),
     ),
   );
+  return table(label, [], "", rows).element;
 }
 
-/** The fields of a schema, those of objects in it beneath them. */
+/** The fields of a schema, each followed by the fields of the object in it. */
 function fields(api, schema, prefix = "", depth = 0) {
   const found = resolved(api, schema);
   return Object.entries(found.properties ?? {}).flatMap(([name, part]) => {
@@ -92,7 +79,7 @@ function fields(api, schema, prefix = "", depth = 0) {
       found.required?.includes(name),
       [part.description ?? inner.description, limits(inner)].filter(Boolean).join(" "),
     ];
-    return [own, ...(inner.properties && depth < DEEPEST ? fields(api, inner, `${prefix}${name}.`, depth + 1) : [])];
+    return [own, ...(inner.properties && depth < MAX_DEPTH ? fields(api, inner, `${prefix}${name}.`, depth + 1) : [])];
   });
 }
 
@@ -105,7 +92,7 @@ function curl({ path, method, requestBody }) {
 function operation(api, one) {
   const parameters = [...one.parameters].map((found) => resolved(api, found));
   const body = Object.values(one.requestBody?.content ?? {})[0]?.schema;
-  const answers = Object.entries(one.responses ?? {}).map(([status, found]) => [
+  const responses = Object.entries(one.responses ?? {}).map(([status, found]) => [
     status,
     "",
     false,
@@ -132,7 +119,8 @@ function operation(api, one) {
         parameters.length
           ? [
               h("h3", {}, "Parameters"),
-              rows(
+              fieldTable(
+                "Parameters",
                 parameters.map((found) => [
                   found.name,
                   `${typeName(api, found.schema)}, in ${found.in}`,
@@ -142,8 +130,8 @@ function operation(api, one) {
               ),
             ]
           : null,
-        body ? [h("h3", {}, "Body"), rows(fields(api, body))] : null,
-        answers.length ? [h("h3", {}, "Answers"), rows(answers)] : null,
+        body ? [h("h3", {}, "Body"), fieldTable("Body", fields(api, body))] : null,
+        responses.length ? [h("h3", {}, "Responses"), fieldTable("Responses", responses)] : null,
         h("pre", {}, h("code", {}, command)),
         copyButton(command),
       ),
@@ -184,19 +172,14 @@ function draw(api) {
       {},
       [...groups.keys()].map((tag) => h("li", {}, h("a", { href: `#tag-${tag}` }, tag))),
     ),
-    h(
-      "div",
-      { class: "foot" },
-      h("a", { href: "openapi.json" }, "openapi.json"),
-      h("a", { href: "./" }, "The console"),
-    ),
+    h("div", { class: "footer" }, h("a", { href: "openapi.json" }, "openapi.json"), h("a", { href: "./" }, "Console")),
   );
   fill(
     main,
     h(
       "div",
       { class: "view" },
-      h("h1", {}, `${api.info.title} ${api.info.version}: the API`),
+      h("h1", {}, `${api.info.title} API ${api.info.version}`),
       (api.info.description ?? "")
         .split("\n\n")
         .filter(Boolean)
@@ -216,9 +199,9 @@ function grouped(all) {
 }
 
 try {
-  const answer = await fetch(new URL("openapi.json", document.baseURI));
-  if (!answer.ok) throw new Error(`openapi.json: the service answered ${answer.status}`);
-  draw(await answer.json());
+  const response = await fetch(new URL("openapi.json", document.baseURI));
+  if (!response.ok) throw new Error(`openapi.json: the service answered ${response.status}`);
+  draw(await response.json());
 } catch (error) {
-  fill(main, h("div", { class: "view" }, trouble(error)));
+  fill(main, h("div", { class: "view" }, problemBox(error)));
 }

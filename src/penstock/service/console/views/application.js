@@ -1,24 +1,33 @@
-// One application: what it does now, what it did, what it wrote, how it was asked for.
+// One application: overview, logs, events, and the request that submitted it.
 
-import { get, openSparkPages, post } from "../api.js";
-import { h, fill, every } from "../dom.js";
+import { get, openSparkUi, post } from "../transport.js";
+import {
+  badge,
+  button,
+  confirm,
+  fill,
+  h,
+  keyFigures,
+  poll,
+  problemBox,
+  propertyList,
+  runWithToast,
+  table,
+  updateAges,
+  viewHeader,
+} from "../ui.js";
 import * as format from "../format.js";
-import { attempt, badge, button, confirm, figures, head, ticking, trouble } from "../parts.js";
-import { effort } from "../effort.js";
-import { requested } from "../requested.js";
-import { Throughput } from "../throughput.js";
-import { deliveries } from "../webhooks.js";
-import { timeline } from "../timeline.js";
 import logs from "./logs.js";
+import { runMetrics, Throughput } from "./metrics.js";
 
 const TABS = { overview: "Overview", logs: "Logs", events: "Events", request: "Request" };
 
-export default async function application(view, { signal, keys, go, may, live }, id, tab = "overview", ...rest) {
+export default async function application(view, { signal, keys, go, may, feed }, id, tab = "overview", ...rest) {
   let item = await get(`v1/applications/${id}`, {}, signal);
   document.title = `${item.spec.name} · Penstock`;
-  const part = async (name) => (await get(`v1/applications/${item.id}/${name}`, {}, signal)).items;
-  const telling = async () => (item.spec.webhooks.length ? part("deliveries") : []);
-  let [happened, told] = await Promise.all([part("events"), telling()]);
+  const list = async (name) => (await get(`v1/applications/${item.id}/${name}`, {}, signal)).items;
+  const listDeliveries = async () => (item.spec.webhooks.length ? list("deliveries") : []);
+  let [events, deliveries] = await Promise.all([list("events"), listDeliveries()]);
   const throughput = new Throughput();
   const top = h("div");
   const body = h("div", { class: "tab", role: "tabpanel" });
@@ -34,14 +43,14 @@ export default async function application(view, { signal, keys, go, may, live },
   const stop = () =>
     confirm(
       `Stop ${item.spec.name}?`,
-      "Its cluster is ended, and what it has not written yet is lost. Its logs stay.",
-      "Stop it",
+      "Its cluster is shut down, and results that it has not written yet are lost. Its logs are kept.",
+      "Stop",
       async () => {
         await post(`v1/applications/${item.id}/stop`);
       },
     );
-  const again = () =>
-    attempt(
+  const rerun = () =>
+    runWithToast(
       async () =>
         go(
           "application",
@@ -49,27 +58,27 @@ export default async function application(view, { signal, keys, go, may, live },
         ),
       "Submitted again",
     );
-  const change = () => {
+  const edit = () => {
     location.hash = `#/run?from=${item.id}`;
   };
-  const running = () => !format.FINAL.has(item.state);
-  const hasUi = () => (running() ? item.ui : item.spark_application_id);
-  const openUi = () => attempt(() => openSparkPages(item.id));
+  const running = () => !format.FINAL_STATES.has(item.state);
+  const hasSparkUi = () => (running() ? item.ui : item.spark_application_id);
+  const showSparkUi = () => runWithToast(() => openSparkUi(item.id));
 
   function drawTop() {
-    const can = may("submit");
+    const maySubmit = may("submit");
     fill(
       top,
-      head(
+      viewHeader(
         item.spec.name,
-        hasUi() ? button(running() ? "Spark UI" : "Spark history", openUi, { key: "u" }) : null,
-        can && !running() ? button("Change and run", change, { key: "e" }) : null,
-        can && !running() ? button("Run again", again, { kind: "primary", key: "r" }) : null,
-        can && running() && item.state !== "stopping" ? button("Stop", stop, { kind: "danger", key: "x" }) : null,
+        hasSparkUi() ? button(running() ? "Spark UI" : "Spark history", showSparkUi, { key: "u" }) : null,
+        maySubmit && !running() ? button("Edit and run", edit, { key: "e" }) : null,
+        maySubmit && !running() ? button("Run again", rerun, { kind: "primary", key: "r" }) : null,
+        maySubmit && running() && item.state !== "stopping" ? button("Stop", stop, { kind: "danger", key: "x" }) : null,
       ),
       h(
         "p",
-        { class: "under" },
+        { class: "subtitle" },
         badge(item.state),
         h("code", {}, item.id),
         item.spec.instance && item.spec.instance !== "default"
@@ -80,32 +89,32 @@ export default async function application(view, { signal, keys, go, may, live },
         ),
         h(
           "span",
-          { title: format.moment(item.submitted_at) },
+          { title: format.dateTime(item.submitted_at) },
           "submitted ",
           h("span", { "data-since": item.submitted_at, "data-as": "ago" }, format.ago(item.submitted_at)),
         ),
       ),
-      item.reason && item.state !== "finished" ? reason(item) : null,
+      item.reason && item.state !== "finished" ? reasonBox(item) : null,
     );
   }
 
   const draw =
     {
-      overview: () => fill(body, overview(item, happened, throughput, live.progress.get(item.id) ?? item.progress)),
-      events: () => fill(body, history(happened), deliveries(told)),
-      request: () => fill(body, requested(item)),
+      overview: () => fill(body, overview(item, events, throughput, feed.progress.get(item.id) ?? item.progress)),
+      events: () => fill(body, eventTable(events), webhookTable(deliveries)),
+      request: () => fill(body, requestProperties(item)),
     }[tab] ?? (() => {});
 
   const reload = async () => {
     const changed = get(`v1/applications/${item.id}`, {}, signal);
-    [item, happened, told] = await Promise.all([changed, part("events"), telling()]);
+    [item, events, deliveries] = await Promise.all([changed, list("events"), listDeliveries()]);
     drawTop();
     draw();
   };
-  live.on("application", signal, ({ id }) => id === item.id && reload().catch(() => {}));
-  // What happened while the stream was broken is not told again.
-  live.on("state", signal, (connected) => connected && reload().catch(() => {}));
-  live.on("progress", signal, (progress) => {
+  feed.on("application", signal, (changed) => changed.id === item.id && reload().catch(() => {}));
+  // The stream does not repeat what happened while it was broken.
+  feed.on("state", signal, (connected) => connected && reload().catch(() => {}));
+  feed.on("progress", signal, (progress) => {
     if (progress.id !== item.id) return;
     throughput.add(progress);
     draw();
@@ -117,39 +126,43 @@ export default async function application(view, { signal, keys, go, may, live },
         [TABS[name].toLowerCase(), () => go("application", item.id, name)],
       ]),
     ),
-    u: ["Spark's own pages of it, live or from the history", () => hasUi() && openUi()],
-    x: ["stop it", () => may("submit") && running() && stop()],
-    r: ["run it again", () => may("submit") && !running() && again()],
-    e: ["change it and run it", () => may("submit") && !running() && change()],
-    Escape: ["back to all", () => go("applications")],
+    u: ["open the Spark UI, live or from the history", () => hasSparkUi() && showSparkUi()],
+    x: ["stop", () => may("submit") && running() && stop()],
+    r: ["run again", () => may("submit") && !running() && rerun()],
+    e: ["edit and run", () => may("submit") && !running() && edit()],
+    Escape: ["back to all applications", () => go("applications")],
   });
   drawTop();
-  ticking(top, signal);
+  updateAges(top, signal);
   if (tab === "logs") await logs(body, { signal, keys, go }, item, ...rest);
   else draw();
-  if (tab === "overview") every(1, signal, () => running() && !getSelection().toString() && draw());
+  if (tab === "overview") poll(1, signal, () => running() && !getSelection().toString() && draw());
 }
 
-function reason({ state, reason }) {
-  if (state === "failed") return trouble({ problem: reason.message, fix: reason.fix });
+function reasonBox({ state, reason }) {
+  if (state === "failed") return problemBox({ problem: reason.message, fix: reason.fix });
   return h(
     "div",
-    { class: "told" },
+    { class: "notice" },
     reason.message,
     reason.fix ? h("p", { class: "fix" }, h("span", {}, "Fix"), reason.fix) : null,
   );
 }
 
-function overview(item, happened, throughput, progress) {
+function overview(item, events, throughput, progress) {
   const { spec, summary } = item;
   const running = progress && item.state === "running";
   const cost = (running && progress.cost) || item.cost;
-  const ran = item.started_at
+  const runSeconds = item.started_at
     ? ((item.ended_at ? Date.parse(item.ended_at) : Date.now()) - Date.parse(item.started_at)) / 1000
     : null;
   const parts = [
-    figures(
-      ["Time", format.duration(format.took(item)), ran === null ? null : `${format.duration(ran)} of it running`],
+    keyFigures(
+      [
+        "Time",
+        format.duration(format.elapsed(item)),
+        runSeconds === null ? null : `${format.duration(runSeconds)} of it running`,
+      ],
       [
         "Cluster",
         `${spec.size.executors} × ${format.plural(spec.size.executor.cores, "core")}`,
@@ -171,25 +184,25 @@ function overview(item, happened, throughput, progress) {
       summary?.tasks !== undefined
         ? ["Written", format.size(summary.bytes_written), `${format.count(summary.rows_written)} rows`]
         : null,
-      cost ? ["Cost", format.money(cost), running ? "until now" : "by the price data"] : null,
+      cost ? ["Cost", format.money(cost), running ? "so far" : "by the price file"] : null,
     ),
   ];
-  parts.push(h("section", {}, h("h2", {}, "Where the time went"), timeline(item, happened)));
+  parts.push(h("section", {}, h("h2", {}, "Where the time went"), timeline(item, events)));
   if (running) parts.push(throughput.draw(progress));
-  if (item.attempts?.length) parts.push(attempts(item.attempts));
-  if (summary?.tasks !== undefined) parts.push(effort(summary));
+  if (item.attempts?.length) parts.push(previousAttempts(item.attempts));
+  if (summary?.tasks !== undefined) parts.push(runMetrics(summary));
   return parts;
 }
 
-function attempts(before) {
+function previousAttempts(attempts) {
   return h(
     "section",
     {},
-    h("h2", {}, "Attempts before this one"),
+    h("h2", {}, "Previous attempts"),
     h(
       "ul",
       { class: "attempts" },
-      before.map(({ number, ended_at: at, reason, cost }) =>
+      attempts.map(({ number, ended_at: at, reason, cost }) =>
         h(
           "li",
           {},
@@ -198,7 +211,7 @@ function attempts(before) {
             "span",
             {},
             reason.message,
-            h("small", {}, ` ${format.moment(at)}${cost ? `, ${format.money(cost)}` : ""}`),
+            h("small", {}, ` ${format.dateTime(at)}${cost ? `, ${format.money(cost)}` : ""}`),
           ),
         ),
       ),
@@ -206,47 +219,146 @@ function attempts(before) {
   );
 }
 
-function history(happened) {
-  return h(
-    "div",
-    { class: "table" },
+function eventTable(events) {
+  const rows = events.map((event) =>
     h(
-      "table",
+      "tr",
       {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          ["When", "What", "State", "Detail"].map((title) => h("th", { scope: "col" }, title)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        happened.map((event) =>
-          h(
-            "tr",
-            {},
-            h("td", { class: "when" }, format.moment(event.at)),
-            h("td", {}, event.event.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()),
-            h("td", {}, badge(event.to_state)),
-            h("td", {}, h("small", {}, detail(event.detail))),
-          ),
-        ),
-      ),
+      h("td", { class: "when" }, format.dateTime(event.at)),
+      h("td", { class: "name" }, event.event.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()),
+      h("td", { class: "state" }, badge(event.to_state)),
+      h("td", { class: "progress" }, h("small", {}, detailText(event.detail))),
     ),
   );
+  return table("Events", [["Time"], ["Event"], ["State"], ["Detail"]], "stacked", rows).element;
 }
 
-/** What an event brought with it; the backend's handle of the cluster says nothing to people. */
-function detail(value) {
-  const { cluster: _, reason, cost, ...more } = value ?? {};
+/** The detail of an event as text, without the backend's handle of the cluster, which means nothing to users. */
+function detailText(detail) {
+  const { reason, cost, ...more } = detail ?? {};
+  delete more.cluster;
   if (reason) return reason.message;
   if (cost) more.cost = format.money(cost);
   const written = (item) => (typeof item === "object" ? JSON.stringify(item) : item);
   return Object.entries(more)
     .map(([key, item]) => `${key.replaceAll("_", " ")}: ${written(item)}`)
     .join(", ");
+}
+
+const TIMELINE_LABELS = {
+  accepted: "accepted",
+  waiting: "waiting in the queue",
+  starting: "starting the cluster",
+  running: "running",
+  stopping: "stopping",
+  ended: "collecting artifacts",
+};
+
+/** How long the application was in each state, as one bar with a legend. */
+function timeline(item, events) {
+  const spans = stateSpans(item, events, Date.now());
+  const total = spans.reduce((sum, { seconds }) => sum + seconds, 0) || 1;
+  return h(
+    "div",
+    { class: "timeline" },
+    h(
+      "div",
+      { class: "bar", "aria-hidden": "true" },
+      spans.map(({ state, seconds }) =>
+        h("span", {
+          class: state,
+          style: { "flex-grow": String(seconds / total) },
+          title: `${TIMELINE_LABELS[state]}: ${format.duration(seconds)}`,
+        }),
+      ),
+    ),
+    h(
+      "dl",
+      {},
+      spans.map(({ state, seconds }) =>
+        h(
+          "div",
+          {},
+          h("dt", {}, h("i", { class: state, "aria-hidden": "true" }), TIMELINE_LABELS[state]),
+          h("dd", {}, format.duration(seconds)),
+        ),
+      ),
+    ),
+  );
+}
+
+/** Seconds in each state, consecutive ones in the same state merged. The current state lasts until `now`. */
+function stateSpans(item, events, now) {
+  const spans = [];
+  events.forEach((event, index) => {
+    const last = index === events.length - 1;
+    if (format.FINAL_STATES.has(event.to_state)) return;
+    const end = last ? (item.ended_at ? Date.parse(item.ended_at) : now) : Date.parse(events[index + 1].at);
+    const seconds = Math.max(0, (end - Date.parse(event.at)) / 1000);
+    const previous = spans[spans.length - 1];
+    if (previous?.state === event.to_state) previous.seconds += seconds;
+    else spans.push({ state: event.to_state, seconds });
+  });
+  return spans.filter(({ seconds }) => seconds >= 0.05);
+}
+
+/** Deliveries to the application's webhooks; null if there are none. */
+function webhookTable(deliveries) {
+  if (!deliveries.length) return null;
+  const rows = deliveries.map((one) =>
+    h(
+      "tr",
+      {},
+      h("td", { class: "name" }, one.url),
+      h("td", { class: "state" }, badge(one.state)),
+      h("td", { class: "when" }, deliveryTime(one)),
+      h(
+        "td",
+        { class: "progress", "data-label": "Attempts" },
+        String(one.tries),
+        one.problem ? h("small", {}, one.problem) : null,
+      ),
+    ),
+  );
+  const columns = [["URL"], ["State"], ["Delivered"], ["Attempts"]];
+  return h("section", {}, h("h2", {}, "Webhooks"), table("Webhooks", columns, "stacked", rows).element);
+}
+
+function deliveryTime({ delivered_at: at, due_at: due }) {
+  if (at) return format.dateTime(at);
+  return due ? `next attempt ${format.dateTime(due)}` : "given up";
+}
+
+/** The request as it was submitted. */
+function requestProperties({ spec, spark_application_id: sparkId, exit_code: exitCode }) {
+  const list = (found) => (found?.length ? found.map((one) => h("div", {}, h("code", {}, one))) : null);
+  return [
+    propertyList([
+      ["File", h("code", {}, spec.application)],
+      ["Main class", spec.main_class && h("code", {}, spec.main_class)],
+      ["Arguments", list(spec.arguments)],
+      ["Profile", spec.profile],
+      ["Lake", spec.lake],
+      ["Instance", spec.instance],
+      ["Priority", spec.priority],
+      ["Jars", list(spec.jars)],
+      ["Files", list(spec.files)],
+      ["Python files", list(spec.python_files)],
+      ["Time limit", spec.time_limit_seconds === null ? null : format.duration(spec.time_limit_seconds)],
+      ["Retries", spec.retries || null],
+      ["Webhooks", list(spec.webhooks)],
+      ["Spark application ID", sparkId],
+      ["Exit code", exitCode === null ? null : String(exitCode)],
+    ]),
+    keyValueTable("Settings", spec.settings),
+    keyValueTable("Environment", spec.environment),
+  ];
+}
+
+function keyValueTable(title, pairs) {
+  const rows = Object.entries(pairs ?? {}).map(([key, value]) =>
+    h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, value)),
+  );
+  if (!rows.length) return null;
+  return h("section", {}, h("h2", {}, title), table(title, [], "narrow code", rows).element);
 }

@@ -1,10 +1,22 @@
-// All applications, live: the ones that match a filter, newest first, a page at a time.
+// The list of applications, live, filtered, newest first, one page at a time.
 
-import { get } from "../api.js";
-import { h, fill, keyed } from "../dom.js";
+import { get } from "../transport.js";
+import {
+  badge,
+  button,
+  emptyState,
+  fill,
+  h,
+  keyFigures,
+  meter,
+  navigableRows,
+  problemBox,
+  reconcile,
+  table,
+  updateAges,
+  viewHeader,
+} from "../ui.js";
 import * as format from "../format.js";
-import { badge, button, figures, head, meter, nothing, table, ticking, trouble } from "../parts.js";
-import { rows } from "../rows.js";
 
 const PAGE = 50;
 const LARGEST_PAGE = 500;
@@ -16,7 +28,7 @@ const FILTERS = {
   stopped: ["Stopped", ["stopped", "auto_terminated"]],
 };
 
-export default async function applications(view, { signal, keys, go, may, live, query }) {
+export default async function applications(view, { signal, keys, go, may, feed, query }) {
   const filter = {
     state: query.get("state") in FILTERS ? query.get("state") : "all",
     search: "",
@@ -28,7 +40,7 @@ export default async function applications(view, { signal, keys, go, may, live, 
   const overview = h("div");
   const more = h("div", { class: "more" });
   const empty = h("div");
-  const { whole, body } = table(
+  const { element, body } = table(
     "Applications",
     [
       ["Application"],
@@ -39,14 +51,14 @@ export default async function applications(view, { signal, keys, go, may, live, 
       ["Time", "number"],
       ["Cost", "number wide"],
     ],
-    "rows",
+    "rows stacked",
   );
 
   const chips = h(
     "div",
     { class: "chips", role: "group", "aria-label": "State" },
     Object.entries(FILTERS).map(([name, [title]]) =>
-      button(title, () => choose({ state: name }), {
+      button(title, () => applyFilter({ state: name }), {
         "data-filter": name,
         kind: "chip",
         "aria-pressed": String(name === filter.state),
@@ -57,30 +69,30 @@ export default async function applications(view, { signal, keys, go, may, live, 
     type: "search",
     placeholder: "Name or id",
     "aria-label": "Filter by name or id",
-    oninput: debounced(() => choose({ search: search.value.trim() })),
+    oninput: debounced(() => applyFilter({ search: search.value.trim() })),
   });
   const scopes = h("div", { class: "chips" });
   fill(
     view,
-    head(
+    viewHeader(
       "Applications",
       may("submit") ? button("Run an application", () => go("run"), { kind: "primary", key: "n" }) : null,
     ),
     overview,
     h("div", { class: "filters" }, chips, scopes, search),
-    whole,
+    element,
     empty,
     more,
   );
 
-  function choose(change) {
+  function applyFilter(change) {
     Object.assign(filter, change);
     for (const chip of chips.children) chip.setAttribute("aria-pressed", String(chip.dataset.filter === filter.state));
     for (const kind of ["tag", "instance"]) scopes.querySelector(`[data-kind=${kind}]`)?.remove();
     for (const kind of ["tag", "instance"])
       if (filter[kind])
         scopes.append(
-          button(`${kind}: ${filter[kind]} ×`, () => choose({ [kind]: "" }), {
+          button(`${kind}: ${filter[kind]} ×`, () => applyFilter({ [kind]: "" }), {
             kind: "chip on",
             "data-kind": kind,
             "aria-label": `Remove the filter ${kind} ${filter[kind]}`,
@@ -89,12 +101,12 @@ export default async function applications(view, { signal, keys, go, may, live, 
     return load();
   }
 
-  let asked = 0;
-  // What was heard while an answer was on its way may be newer than the answer.
-  let heard = null;
+  let latestLoad = 0;
+  // Changes that arrive while a page is being loaded may be newer than that page.
+  let changesMeanwhile = null;
   async function load(from = null, limit = PAGE) {
-    const mine = ++asked;
-    heard = [];
+    const thisLoad = ++latestLoad;
+    changesMeanwhile = [];
     const parameters = {
       state: FILTERS[filter.state][1],
       search: filter.search,
@@ -105,115 +117,115 @@ export default async function applications(view, { signal, keys, go, may, live, 
     };
     try {
       const page = await get("v1/applications", parameters, signal);
-      if (mine !== asked) return;
+      if (thisLoad !== latestLoad) return;
       items = from ? [...items, ...page.items] : page.items;
       next = page.next ?? null;
-      heard.forEach(place);
-      heard = null;
+      changesMeanwhile.forEach(applyChange);
+      changesMeanwhile = null;
       draw();
     } catch (error) {
       if (error.name === "AbortError") return;
       if (items.length === 0) throw error;
-      fill(more, trouble(error));
+      fill(more, problemBox(error));
     }
   }
 
   function draw() {
-    keyed(
+    reconcile(
       body,
-      items.map((item) => ({ ...item, progress: live.progress.get(item.id) ?? item.progress })),
+      items.map((item) => ({ ...item, progress: feed.progress.get(item.id) ?? item.progress })),
       (item) => item.id,
-      (item) => row(item, choose),
+      (item) => row(item, applyFilter),
     );
     fill(more, next ? button("Show more", () => load(next)) : null);
     const filtered = filter.state !== "all" || filter.search || filter.tag || filter.instance;
-    whole.hidden = items.length === 0;
+    element.hidden = items.length === 0;
     fill(
       empty,
       items.length
         ? null
         : filtered
-          ? nothing(
-              "No application fits",
-              "Nothing that was submitted has this state and name.",
-              button("Show all", () => {
+          ? emptyState(
+              "No matching applications",
+              "No application matches the chosen state, name, tag and instance.",
+              button("Clear filters", () => {
                 search.value = "";
-                choose({ state: "all", search: "", tag: "", instance: "" });
+                applyFilter({ state: "all", search: "", tag: "", instance: "" });
               }),
             )
-          : nothing(
+          : emptyState(
               "No applications yet",
-              "Each runs on a cluster of its own, which is gone when it ends; its logs and figures stay.",
+              "Each application runs on a cluster of its own that is removed when it ends. Its logs and metrics are kept.",
               may("submit") ? button("Run an application", () => go("run"), { kind: "primary" }) : null,
             ),
     );
   }
 
-  const fits = (item) =>
+  const matches = (item) =>
     (!FILTERS[filter.state][1].length || FILTERS[filter.state][1].includes(item.state)) &&
     (!filter.search || `${item.spec.name} ${item.id}`.toLowerCase().includes(filter.search.toLowerCase())) &&
     (!filter.tag || item.spec.tags.includes(filter.tag)) &&
     (!filter.instance || (item.spec.instance ?? "default") === filter.instance);
 
-  /** Where the list has, or should have it; or out of the list, where it fits no more. */
-  function place(item) {
+  /** Update the item in the list, insert it at its place, or remove it if it no longer matches the filter. */
+  function applyChange(item) {
     const at = items.findIndex((other) => other.id === item.id);
-    if (at >= 0) items.splice(at, 1, ...(fits(item) ? [item] : []));
-    else if (fits(item) && (!next || item.submitted_at >= items[items.length - 1].submitted_at)) {
+    if (at >= 0) items.splice(at, 1, ...(matches(item) ? [item] : []));
+    else if (matches(item) && (!next || item.submitted_at >= items[items.length - 1].submitted_at)) {
       const before = items.findIndex((other) => other.submitted_at < item.submitted_at);
       items.splice(before < 0 ? items.length : before, 0, item);
     }
   }
 
-  live.on("application", signal, (item) => {
-    heard?.push(item);
-    place(item);
+  feed.on("application", signal, (item) => {
+    changesMeanwhile?.push(item);
+    applyChange(item);
     draw();
   });
-  live.on("progress", signal, ({ id }) => items.some((item) => item.id === id) && draw());
-  live.on("queue", signal, drawOverview);
-  // What happened while the stream was broken is not told again.
-  live.on("state", signal, (connected) => {
+  feed.on("progress", signal, ({ id }) => items.some((item) => item.id === id) && draw());
+  feed.on("queue", signal, drawOverview);
+  // The stream does not repeat what happened while it was broken.
+  feed.on("state", signal, (connected) => {
     const shown = Math.min(Math.max(items.length, PAGE), LARGEST_PAGE);
     if (connected) load(null, shown).catch(() => {});
   });
 
   function drawOverview(queue) {
     const { capacity, used } = queue;
-    const of = (kind, most, name, shown) => [
+    const usage = (kind, total, name, show) => [
       name,
-      shown(used[kind]),
-      h("span", {}, `of ${shown(most)}`, meter(used[kind], most, `${name} in use`)),
+      show(used[kind]),
+      h("span", {}, `of ${show(total)}`, meter(used[kind], total, name)),
     ];
     fill(
       overview,
-      figures(
+      keyFigures(
         ["Running", format.count(used.running ?? 0)],
         [
           "Waiting",
           format.count(used.waiting ?? queue.items.length),
-          queue.items.length ? h("a", { href: "#/queue" }, "see the queue") : "nobody waits",
+          queue.items.length ? h("a", { href: "#/queue" }, "Show the queue") : "The queue is empty",
         ],
-        of("cores", capacity.promisable_cores, "Cores promised", format.count),
-        of("memory_bytes", capacity.memory_bytes, "Memory promised", format.size),
+        usage("cores", capacity.promisable_cores, "Cores reserved", format.count),
+        usage("memory_bytes", capacity.memory_bytes, "Memory reserved", format.size),
       ),
     );
   }
 
-  rows(keys, body, "Applications", { open: (node) => go("application", node.dataset.key) });
-  await choose({});
+  navigableRows(keys, body, "Applications", (node) => go("application", node.dataset.key));
+  await applyFilter({});
   if (query.has("tag") || query.has("instance")) history.replaceState(null, "", "#/applications");
   get("v1/queue", {}, signal)
     .then(drawOverview)
     .catch(() => {});
-  ticking(body, signal);
+  updateAges(body, signal);
 }
 
-function row(item, choose) {
+function row(item, applyFilter) {
   const { spec } = item;
-  const running = !format.FINAL.has(item.state);
+  const running = !format.FINAL_STATES.has(item.state);
   const tags = spec.tags.map((tag) =>
-    button(tag, () => choose({ tag }), { kind: "tag", "aria-label": `Only with the tag ${tag}` }),
+    button(tag, () => applyFilter({ tag }), { kind: "tag", "aria-label": `Show only applications tagged ${tag}` }),
   );
   return h(
     "tr",
@@ -226,23 +238,23 @@ function row(item, choose) {
       h("small", {}, item.id, spec.instance && spec.instance !== "default" ? ` · ${spec.instance}` : ""),
     ),
     h("td", { class: "state" }, badge(item.state), item.attempt > 1 ? h("small", {}, `attempt ${item.attempt}`) : null),
-    h("td", { class: "progress" }, doing(item)),
-    h("td", { class: "wide when" }, format.shape(spec.size)),
+    h("td", { class: "progress" }, progressCell(item)),
+    h("td", { class: "wide when" }, format.clusterSize(spec.size)),
     h(
       "td",
-      { class: "when", title: format.moment(item.submitted_at), "data-since": item.submitted_at, "data-as": "ago" },
+      { class: "when", title: format.dateTime(item.submitted_at), "data-since": item.submitted_at, "data-as": "ago" },
       format.ago(item.submitted_at),
     ),
     h(
       "td",
       { class: "number time", "data-since": running ? item.submitted_at : null },
-      format.duration(format.took(item)),
+      format.duration(format.elapsed(item)),
     ),
     h("td", { class: "number wide" }, format.money(item.progress?.cost ?? item.cost)),
   );
 }
 
-function doing({ state, progress, reason, summary }) {
+function progressCell({ state, progress, reason, summary }) {
   if (state === "running" && progress) {
     const tasks = progress.stages.reduce((sum, stage) => sum + stage.tasks, 0);
     const done = progress.stages.reduce((sum, stage) => sum + stage.done, 0);

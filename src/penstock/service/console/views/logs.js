@@ -1,30 +1,31 @@
-// What the processes of an application write: followed while they do, searched, and never more than fits.
+// The logs of an application: followed while it runs, searchable, and cut to their last lines.
 
-import { get, pieces, request } from "../api.js";
-import { h, fill } from "../dom.js";
+import { byteChunks, get, request } from "../transport.js";
+import { button, emptyState, fill, h, problemBox, runWithToast } from "../ui.js";
 import * as format from "../format.js";
-import { attempt, button, nothing, trouble } from "../parts.js";
 
 const TAIL = 2000;
-const MOST_LINES = 20000;
+const MAX_LINES = 20000;
 const RETRY_MS = 2000;
-// Beside them lie event logs and summaries, which nobody reads line by line.
+// The same directory holds event logs and summaries, which are not read line by line.
 const LOG = /\.(log|out|err)$/;
-const FIRST = ["driver.out", "driver.err", "driver.log"];
+const DRIVER_LOGS = ["driver.out", "driver.err", "driver.log"];
 
 export default async function logs(view, { signal, keys, go }, item, chosen = null) {
-  const ended = format.FINAL.has(item.state);
+  const ended = format.FINAL_STATES.has(item.state);
   const { items } = await get(`v1/applications/${item.id}/logs`, {}, signal);
   const names = items
     .map(({ name }) => name)
     .filter((name) => LOG.test(name))
-    .sort((a, b) => order(a).localeCompare(order(b), undefined, { numeric: true }));
+    .sort((a, b) => sortKey(a).localeCompare(sortKey(b), undefined, { numeric: true }));
   if (!names.length)
     return fill(
       view,
-      nothing(
-        "Nothing is written yet",
-        ended ? "It ended before its cluster was started." : "The logs appear here as soon as the driver starts.",
+      emptyState(
+        "No logs yet",
+        ended
+          ? "The application ended before its cluster started."
+          : "The logs appear here as soon as the driver starts.",
       ),
     );
   const name = names.includes(chosen) ? chosen : names.includes("driver.log") ? "driver.log" : names[0];
@@ -65,7 +66,7 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
     if (following) toEnd();
   }
   const toEnd = () => (lines.scrollTop = lines.scrollHeight);
-  // Scrolling up is a wish to read, scrolling to the end one to go on.
+  // Scrolling up pauses following, scrolling to the end resumes it.
   lines.addEventListener(
     "wheel",
     () =>
@@ -75,26 +76,26 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
     { passive: true },
   );
 
-  let torn = null;
-  let waiting = [];
+  let partialLine = null;
+  let pending = [];
   let drawing = false;
   function add(text) {
-    waiting.push(text);
+    pending.push(text);
     if (drawing) return;
     drawing = true;
     requestAnimationFrame(() => {
       drawing = false;
-      const parts = waiting.join("").split("\n");
-      waiting = [];
-      if (torn) parts[0] = torn.textContent + parts[0];
-      const made = parts.slice(-MOST_LINES).map(line);
-      torn?.remove();
-      torn = parts[parts.length - 1] === "" ? (made.pop(), null) : made[made.length - 1];
-      lines.append(...made);
-      for (let extra = lines.childElementCount - MOST_LINES; extra > 0; extra--) lines.firstElementChild.remove();
+      const parts = pending.join("").split("\n");
+      pending = [];
+      if (partialLine) parts[0] = partialLine.textContent + parts[0];
+      const added = parts.slice(-MAX_LINES).map(logLine);
+      partialLine?.remove();
+      partialLine = parts[parts.length - 1] === "" ? (added.pop(), null) : added[added.length - 1];
+      lines.append(...added);
+      for (let extra = lines.childElementCount - MAX_LINES; extra > 0; extra--) lines.firstElementChild.remove();
       if (search.value) filter();
       if (following) toEnd();
-      status.textContent = `${format.plural(lines.childElementCount, "line")}${lines.childElementCount >= TAIL ? ", the last ones; Save has all" : ""}`;
+      status.textContent = `${format.plural(lines.childElementCount, "line")}${lines.childElementCount >= TAIL ? ", the last of the file; Save downloads all of it" : ""}`;
     });
   }
 
@@ -104,46 +105,48 @@ export default async function logs(view, { signal, keys, go }, item, chosen = nu
   }
 
   async function save() {
-    await attempt(async () => {
-      const answer = await request("GET", `v1/applications/${item.id}/logs/${path(name)}`);
-      const address = URL.createObjectURL(await answer.blob());
+    await runWithToast(async () => {
+      const response = await request("GET", `v1/applications/${item.id}/logs/${path(name)}`);
+      const address = URL.createObjectURL(await response.blob());
       h("a", { href: address, download: `${item.id}-${name}` }).click();
       URL.revokeObjectURL(address);
     });
   }
 
   keys.view("Logs", {
-    f: ["follow", () => !ended && setFollowing(!following)],
+    f: ["follow or stop following", () => !ended && setFollowing(!following)],
     w: ["wrap long lines", () => wrap.click()],
     s: ["save the whole file", save],
-    "[": ["the file before", () => step(-1)],
-    "]": ["the next file", () => step(1)],
+    "[": ["previous file", () => step(-1)],
+    "]": ["next file", () => step(1)],
   });
   const step = (by) =>
     go("application", item.id, "logs", names[(names.indexOf(name) + by + names.length) % names.length]);
 
-  read(item.id, name, { follow: !ended, signal, add }).catch((error) => signal.aborted || fill(view, trouble(error)));
+  streamLog(item.id, name, { follow: !ended, signal, add }).catch(
+    (error) => signal.aborted || fill(view, problemBox(error)),
+  );
 }
 
 /**
- * Feeds `add` with the end of the text and, following, with what comes; goes on after a break where it was, and after
- * an attempt's end with the next attempt's log.
+ * Pass the end of the log to `add` and, while following, what is appended. Resumes at the same byte after a broken
+ * connection, and continues with the next attempt's log after the end of an attempt.
  */
-async function read(id, name, { follow, signal, add }) {
+async function streamLog(id, name, { follow, signal, add }) {
   let start = null;
   let attempt = null;
-  // Of the log, not of an answer: a break in the middle of a character's bytes is none in the text.
+  // One decoder per log, not per response: a connection may break between the bytes of a character.
   let decoder = new TextDecoder();
   for (;;) {
     try {
       const query = start === null ? { tail: TAIL, follow } : { start, attempt, follow };
-      const answer = await request("GET", `v1/applications/${id}/logs/${path(name)}`, { query, signal });
-      start ??= Number(answer.headers.get("Penstock-Log-Start") ?? 0);
-      attempt = Number(answer.headers.get("Penstock-Log-Attempt") ?? 0) || null;
-      // Counted before they are decoded: what is not UTF-8 has another length as text.
-      for await (const piece of pieces(answer)) {
-        start += piece.length;
-        add(decoder.decode(piece, { stream: true }));
+      const response = await request("GET", `v1/applications/${id}/logs/${path(name)}`, { query, signal });
+      start ??= Number(response.headers.get("Penstock-Log-Start") ?? 0);
+      attempt = Number(response.headers.get("Penstock-Log-Attempt") ?? 0) || null;
+      // Count bytes before decoding: text that is not UTF-8 has another length.
+      for await (const chunk of byteChunks(response)) {
+        start += chunk.length;
+        add(decoder.decode(chunk, { stream: true }));
       }
       if (!follow || attempt === null || attempt >= (await get(`v1/applications/${id}`, {}, signal)).attempt) return;
       [start, attempt, decoder] = [0, attempt + 1, new TextDecoder()];
@@ -155,16 +158,16 @@ async function read(id, name, { follow, signal, add }) {
   }
 }
 
-function line(text) {
+function logLine(text) {
   const level =
     /\b(ERROR|FATAL|WARN)\b/.exec(text.slice(0, 60))?.[1] ??
     (/^(Traceback|Exception|\S+(Error|Exception):)/.test(text) ? "ERROR" : "");
   return h("li", { class: level === "FATAL" ? "error" : level.toLowerCase() || null }, text);
 }
 
-function order(name) {
-  const place = FIRST.indexOf(name);
-  return place >= 0 ? `0${place}` : `1${name}`;
+function sortKey(name) {
+  const place = DRIVER_LOGS.indexOf(name);
+  return place >= 0 ? `a${place}` : `b${name}`;
 }
 
 const path = (name) => name.split("/").map(encodeURIComponent).join("/");
