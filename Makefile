@@ -14,7 +14,7 @@ JVM_SOURCES := $(shell find jvm -type f -not -path '*/target/*' -not -path '*/sr
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-jvm test-integration test-system test-browser test-stores test-kubernetes
 .PHONY: suites-beside pytest-beside
-.PHONY: test-chaos test-lab test-spark test-all test-repeat coverage browser stores lines check format lock wheel clean
+.PHONY: test-chaos test-lab test-spark test-all test-repeat coverage browser stores lines check docs format lock wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,11 +88,14 @@ stores: # What tests of stores start: Ceph (root) and fio
 lines: setup ## The skipping plug-in on Spark's other lines (downloads a pyspark of each, some 400 MB)
 	$(PYTHON) scripts/spark_lines.py
 
-check: setup ## Format, lint and types, both languages
+check: setup docs ## Format, lint and types, both languages, and the documents' links
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(MAVEN) spotless:check -Pspark-suites
+
+docs: setup ## The documents as a site in build/site; a broken link or anchor is an error
+	$(VENV)/bin/zensical build --strict --clean
 
 format: setup ## Rewrite the sources in the house's format
 	$(VENV)/bin/ruff format .
@@ -113,4 +116,4 @@ wheel: setup ## Build the wheel with its jars into dist/
 	$(PYTHON) -m hatchling build -t wheel
 
 clean: ## Remove what was built; downloads and data stay
-	rm -rf build dist src/penstock/jars/*.jar src/penstock/jars/*.json src/penstock/jars/lab jvm/target jvm/*/target
+	rm -rf .cache build dist src/penstock/jars/*.jar src/penstock/jars/*.json src/penstock/jars/lab jvm/target jvm/*/target

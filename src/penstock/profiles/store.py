@@ -247,7 +247,7 @@ _SIGHT = (
         "io.penstock.fs.RequestCounter,io.penstock.fs.pool.PoolDoctor,io.penstock.fs.EmptyBodies",
         "Counts the requests that really go out, retries included, for the summary of every application; says who "
         "holds the connections when the pool has none left; and has empty objects signed as Ceph 16 takes them",
-        "docs/why.md; docs/guide/filesystem.md",
+        "docs/design/file-system.md; docs/guide/filesystem.md",
     ),
     Setting(
         "spark.plugins",

@@ -34,7 +34,7 @@ LAYER = Layer(
             "spark.shuffle.compress",
             "false",
             "The benchmark's keys are random, and its rules forbid to gain by what is not: each byte is to be moved",
-            "docs/why.md",
+            "docs/design/lab.md",
         ),
         Setting(
             "spark.serializer",

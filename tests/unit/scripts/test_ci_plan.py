@@ -41,7 +41,7 @@ def test_an_unknown_path_needs_every_target(path: str) -> None:
 
 
 def test_a_plan_names_a_path_for_each_target_in_the_order_of_the_targets() -> None:
-    assert plan(["tests/lab/test_a.py", "docs/why.md", "src/penstock/lake/s3.py", "tests/stores/test_b.py"]) == {
+    assert plan(["tests/lab/test_a.py", "docs/design/lab.md", "src/penstock/lake/s3.py", "tests/stores/test_b.py"]) == {
         STORES: "src/penstock/lake/s3.py",
         CHAOS: "src/penstock/lake/s3.py",
         LAB: "tests/lab/test_a.py",
