@@ -82,7 +82,7 @@ class Superseded(StateError):
 
 
 class ClusterError(PenstockError):
-    """A dedicated cluster cannot be had, or was lost."""
+    """A dedicated cluster could not be started, or was lost."""
 
     exit_code = 8
     code = "cluster_error"
