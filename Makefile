@@ -102,6 +102,10 @@ format: setup ## Rewrite the sources in the house's format
 	$(VENV)/bin/ruff check --fix .
 	$(MAVEN) spotless:apply -Pspark-suites
 
+.PHONY: reference
+reference: setup ## Write the pages of docs/reference that follow from the code
+	$(PYTHON) -m scripts.make_reference
+
 setup: build/setup.stamp ## Install what is missing: JDK 17, Maven, the virtual environment, the jars
 
 build/setup.stamp: scripts/bootstrap.sh requirements/dev.txt pyproject.toml $(JVM_SOURCES)

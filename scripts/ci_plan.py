@@ -36,6 +36,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "scripts/": TARGETS,
     "scripts/ci_plan.py": (),
     "scripts/coverage_report.py": (),
+    "scripts/make_reference.py": (),
     "scripts/mutations.py": (),
     "scripts/readme_chart.py": (),
     "scripts/repeat_test.py": (),

@@ -82,7 +82,7 @@ class Superseded(StateError):
 
 
 class ClusterError(PenstockError):
-    """A dedicated cluster cannot be had, or was lost."""
+    """A dedicated cluster could not be started, or was lost."""
 
     exit_code = 8
     code = "cluster_error"
@@ -117,7 +117,7 @@ class ServiceError(PenstockError):
 
 
 class Conflict(PenstockError):
-    """What was asked for contradicts what is there: a key used for something else, an instance in use."""
+    """A request contradicts what exists: a key used for something else, an instance in use."""
 
     exit_code = 13
     code = "conflict"

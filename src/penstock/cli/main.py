@@ -75,10 +75,8 @@ _COMMANDS = {
     "index": _Command(
         "index", "app", "Skipping indexes: files that a query cannot need are not read.", _DATA, remote=True
     ),
-    "cache": _Command(
-        "cache", "app", "What this machine keeps of the lake, near its clusters.", _DATA, remote_parts=("status",)
-    ),
-    "cluster": _Command("cluster", "app", "Where applications run: this machine, or a Kubernetes.", _HERE),
+    "cache": _Command("cache", "app", "The page cache of this machine.", _DATA, remote_parts=("status",)),
+    "cluster": _Command("cluster", "app", "The place where applications run: this machine or Kubernetes.", _HERE),
     "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA, remote=True),
     "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),
     "up": _Command("machine", "up", "Start the embedded lake and catalog, and prepare fast starts.", _HERE),
@@ -88,7 +86,7 @@ _COMMANDS = {
     "wipe": _Command("machine", "wipe", "Remove everything Penstock keeps on this machine.", _HERE),
     "serve": _Command("serve", "serve", "Serve the REST API and the console.", _HERE),
     "instance": _Command("instances", "app", "Shares of the machine, with weights and quotas.", _HERE, remote=True),
-    "token": _Command("token", "app", "Who may use the service.", _HERE, remote=True),
+    "token": _Command("token", "app", "Access tokens of the service.", _HERE, remote=True),
     "records": _Command("records", "app", "Keep a copy of the engine's records, and bring it back.", _HERE),
     "image": _Command("image", "app", "The container image of Penstock and Spark, built without a daemon.", _HERE),
     "demo": _Command("demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),

@@ -1,6 +1,6 @@
 """How Penstock starts Java: which Java, which class path, which flags, which class-data archive.
 
-Everything here is about the time to the first task; docs/reference/startup.md has the measurement behind each choice.
+Everything here is about the time to the first task; docs/design/clusters.md has the measurement behind each choice.
 No argument ever carries a secret: the commands name the private files that do.
 """
 

@@ -245,7 +245,7 @@ _JVM = (
         f"{_JVM_OPTIONS} {_LESS_EAGER_DRIVER}",
         f"{_JVM_REASON}. A driver runs much code a few hundred times: the optimising compiler, as eager as usual, "
         "takes a tenth of a small cluster's processor time away from starting up. Loops keep their own thresholds",
-        f"{NVM_CONFIGURATION}; docs/reference/startup.md",
+        f"{NVM_CONFIGURATION}; docs/design/clusters.md",
     ),
     Setting(
         "spark.executor.extraJavaOptions",
