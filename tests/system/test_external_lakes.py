@@ -101,7 +101,7 @@ def hosted(tmp_path: Path, shared_home: Home, issued: Certificates, resolved: Pa
     own = Home(tmp_path / "store")
     with pytest.MonkeyPatch.context() as patch:
         plain = seaweed.server_command
-        patch.setattr(seaweed, "command", lambda *a, **k: [*plain(*a, **k), f"-s3.domainName={DOMAIN}"])
+        patch.setattr(seaweed, "server_command", lambda *a, **k: [*plain(*a, **k), f"-s3.domainName={DOMAIN}"])
         embedded = EmbeddedLake(own).ensure()
     try:
         with fronts(issued, ("127.0.0.1", urlsplit(embedded.endpoints[0]).port or 0), 1) as (front,):

@@ -49,7 +49,7 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Train:
     def trained(**jvms: dict[str, float]) -> str | None:
         made = {role: Jvm(clock, pid, **how) for pid, (role, how) in enumerate(jvms.items())}  # type: ignore[arg-type]
         by_pid = {jvm.pid: jvm for jvm in made.values()}
-        monkeypatch.setattr(processes, "core_seconds_of", lambda pid: by_pid[pid].core_seconds())
+        monkeypatch.setattr(cds, "core_seconds_of", lambda pid: by_pid[pid].core_seconds())
         return cds._await_end(made)  # type: ignore[arg-type]
 
     return trained

@@ -41,7 +41,7 @@ class Store:
 
 
 class FakeEngine:
-    artifacts = artifacts.uploads_of("ours")
+    uploads = artifacts.uploads_of("ours")
 
     def __init__(self, home: Home) -> None:
         self.home = home

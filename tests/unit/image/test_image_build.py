@@ -36,7 +36,9 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         module.parent.mkdir(parents=True)
         module.write_text(f"NAME = {name!r}\n", "utf-8")
         entry = Entry(f"opt/penstock/python/{name}/module.py", "file", 0o644, source=module)
-        monkeypatch.setattr(build, {"jar": "jars", "library": "libraries"}.get(name, name), partial(_only, entry))
+        monkeypatch.setattr(
+            build, {"jar": "jars", "library": "installed_libraries"}.get(name, name), partial(_only, entry)
+        )
 
 
 def _only(entry: Entry, more: Sequence[str] = ()) -> list[Entry]:

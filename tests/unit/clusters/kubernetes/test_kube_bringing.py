@@ -37,7 +37,7 @@ class Store:
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(sidecar, "_POLICY", replace(recovery.SIDECAR, first_seconds=0.0))
-    monkeypatch.setattr(sidecar, "_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(sidecar, "_UPLOAD_EVERY_SECONDS", 0.0)
     return Store()
 
 
