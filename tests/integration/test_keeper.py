@@ -20,9 +20,9 @@ from tests.support.waiting import within
 # The kernel shows less and less of a process that it is taking apart: the keeper may find it by nothing.
 _OUT_OF_SIGHT = """
 import pathlib, sys
-from penstock.clusters import keeper
-keeper.Keeper.left = lambda _: set()
-keeper.main(pathlib.Path(sys.argv[1]))
+from penstock.clusters import shim
+shim.Keeper.left = lambda _: set()
+shim.main(pathlib.Path(sys.argv[1]))
 """
 
 

@@ -1,6 +1,6 @@
 """The keeper: parent of one local cluster's driver and executors, and the only one that learns how they end.
 
-Run as `python -I keeper.py <directory of the application>`, with the standard library alone, so that it starts in
+Run as `python -I shim.py <directory of the application>`, with the standard library alone, so that it starts in
 milliseconds and stays small. It does what `private/plan.json` says, records what it sees in `cluster/status.json`, and
 decides nothing: lost executors are replaced up to the plan's limit, and whether the application goes on without them
 is for the engine to say.

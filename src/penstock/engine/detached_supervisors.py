@@ -27,7 +27,7 @@ class DetachedSupervisors:
         self._home.create()
         with self._changing:
             if not self._forked(application_id):
-                command = [*_python("background"), str(self._home.root), application_id]
+                command = [*_python("supervisor_main"), str(self._home.root), application_id]
                 start_daemon(command, log=self._home.root / _LOG, directory=self._home.root)
             self._keep_server()
 
@@ -61,7 +61,7 @@ class DetachedSupervisors:
             return
         with (self._home.root / _LOG).open("ab") as log:
             self._server = subprocess.Popen(
-                [*_python("forkserver"), str(self._home.root)],
+                [*_python("prefork_server"), str(self._home.root)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

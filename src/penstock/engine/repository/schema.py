@@ -141,7 +141,7 @@ pending_artefacts = sa.Table(
     sa.Column("engine", sa.Text),
     sa.Column("content", sa.LargeBinary),
 )
-"""See `engine/pendingartefacts.py`."""
+"""See `engine/artifacts.py`."""
 
 FUNCTIONS = frozenset(
     {"refuse_change_after_end", "refuse_change_of_audit", "refuse_emptying_of_audit", "refuse_loss_of_audit"}
