@@ -1,12 +1,7 @@
-"""YAML files that people write: read so that every complaint can name the file, the line and the key.
+"""File formats that people, Java and Hadoop share: YAML with positions, properties, configuration XML, PEM.
 
-Hadoop's configuration files: what its `Configuration` reads back as exactly the given keys and values.
-
-Hosts as URLs name them. Pure.
-
-Files of certificates: of authorities that are trusted beside the public ones.
-
-Java properties files: what `java.util.Properties.load` reads back as exactly the given keys and values.
+YAML is read so that every complaint can name the file, the line and the key. Properties and configuration files are
+written so that `java.util.Properties.load` and Hadoop's `Configuration` read back exactly the given keys and values.
 """
 
 from __future__ import annotations

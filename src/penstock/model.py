@@ -1,7 +1,4 @@
-"""What to run, on what size of cluster, and the states it goes through. Plain data: no I/O, no clock.
-
-Application ids: short, sorted by time, not to be guessed from one another.
-"""
+"""The engine's vocabulary: specifications, sizes, capacities, states, reasons and ids. Plain data: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -408,3 +405,10 @@ def new_id(at: datetime) -> str:
     time = "".join(_LETTERS[tenths >> shift & 31] for shift in (15, 10, 5, 0))
     random = "".join(secrets.choice(_LETTERS) for _ in range(_RANDOM_LETTERS))
     return f"app-{at:%Y%m%d}-{time}{random}"
+
+
+CAPACITY = "capacity"
+"""The code of a reason to wait that no other application's end removes."""
+
+
+MORE_NODES = "add nodes, or ask for less; for an autoscaler that adds them, declare capacity: in the cluster's file"

@@ -1,10 +1,7 @@
-"""Prices, and what follows from them alone. Pure; money is in the currency of the prices.
+"""Prices of compute and storage, and the cost of a cluster that follows from them.
 
-Nothing here knows a price: `pricefile.py` reads them. GiB is for memory; TB is decimal, as drives are sold.
-
-Prices as data: the packaged file, and over it what a file of the user's says.
-
-What an application's clusters cost, from the prices of the home: hours of what it was promised, idle or not.
+The packaged file `prices.yaml` holds every price; a file of the user's replaces single ones. Money is in the currency
+of the prices, GiB is for memory, and TB is decimal, as drives are sold.
 """
 
 from __future__ import annotations

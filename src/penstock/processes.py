@@ -1,12 +1,7 @@
-"""Processes that outlive the command that started them, told apart by (process id, start time).
+"""Processes of this machine: their identity, their daemons, what the kernel counts of them, and signals.
 
-A process id alone is no identity: ids are reused, and ending a stranger's process is unforgivable.
-
-What the kernel counts, from proc(5): reading it is kept apart from making sense of it.
-
-Signals to this process, handled for a while.
-
-Whether a server of this machine does its work, as opposed to merely listening.
+A process is identified by its id together with its start time. A process id alone is no identity: ids are reused, and
+ending a stranger's process is unforgivable.
 """
 
 from __future__ import annotations

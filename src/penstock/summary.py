@@ -1,7 +1,4 @@
-"""What an application asked of its lake and what the page cache spared it, from its summary. Pure.
-
-Which files an application did not have to read, from its summary. Pure.
-"""
+"""The summary of an application's run, typed: I/O metrics of its lake and page cache, and skipping metrics. Pure."""
 
 from __future__ import annotations
 

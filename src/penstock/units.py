@@ -1,11 +1,4 @@
-"""Powers of two that sizes in bytes are made of.
-
-Values as Spark and Hadoop read them: sizes with a suffix, times with a unit, flags.
-
-Kubernetes' way to write amounts. Pure.
-
-Numbers as people read them.
-"""
+"""Sizes, times, quantities, counts: parsed as Spark, Hadoop and Kubernetes write them, shown as people read them."""
 
 from __future__ import annotations
 

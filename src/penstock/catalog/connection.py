@@ -1,12 +1,9 @@
-"""How Penstock connects to PostgreSQL: the one home of time-outs and keepalives, for both ends of a connection.
+"""Connections to PostgreSQL: address, time-outs, keepalives and the pool, for both ends of a connection.
 
 A claim on an application is a lock that ends with its connection, so the server has to notice a client whose machine is
 lost: TCP alone gives it up after 15 minutes where data is under way, and after two hours where none is. The client has
-to notice a lost server as well, or it would wait as long for an answer.
-
-Where a PostgreSQL server is and how to log in, in the forms its different clients want. Pure; no connection.
-
-Connections kept between uses: making one costs milliseconds of both sides, which prove a password to each other.
+to notice a lost server as well, or it would wait as long for an answer. Connections are kept between uses: making one
+costs milliseconds of both sides, which prove a password to each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The Hive metastore's tables in PostgreSQL: made once, by the object layer that will use them, then only opened.
+"""The Hive metastore: its tables in PostgreSQL, and the `hive-site.xml` with which Spark's drivers open them.
 
-The settings with which a Spark driver opens the metastore's database itself, as `hive-site.xml`. Pure.
-
-Each application holds its own Hive client inside its driver: no metastore service to run, to size, or to wait for.
+The tables are made once, by the object layer that will use them, then only opened. Each application holds its own Hive
+client inside its driver: no metastore service to run, to size, or to wait for.
 """
 
 from __future__ import annotations

@@ -2,15 +2,13 @@
 
 Mechanism only; `database.py` decides when to call it and holds the lock that makes the calls of one home take turns.
 The wheel's own Python control is not used: it opens up parent directories and talks through sockets in shared places.
+PostgreSQL refuses to run as root, so for root it runs under another account, with its programs where that account can
+read them.
 
     <directory>/data      the cluster (PGDATA); made under another name and renamed when complete
     <directory>/password  the superuser's password, readable by its owner only
     <directory>/port      where the server listens; kept across restarts while it stays free
     <directory>/postgres.log
-
-Which account runs the embedded PostgreSQL, and where that account finds the programs.
-
-PostgreSQL refuses to run as root. For any other user it runs as that user, from the wheel itself.
 """
 
 from __future__ import annotations

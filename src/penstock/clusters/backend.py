@@ -44,7 +44,7 @@ class Launch:
     authorities: str | None = None
     """Which of the private files holds certificates (PEM) that the cluster's JVMs trust beside Java's own."""
     lake: Lake | None = None
-    """Where a cluster of other machines brings its artefacts by itself, as `artifact_key` (`lake/model.py`) names them."""
+    """The lake to which a cluster of other machines uploads its artifacts, as `lake.model.artifact_key` names them."""
 
 
 class Phase(str, enum.Enum):

@@ -1,7 +1,4 @@
-"""What a local cluster is made of: the settings, commands and environment of its driver and executors.
-
-What a driver tells of itself in its cluster's directory; its own pages, and how it is asked to open them.
-"""
+"""The launch of a local cluster: settings, commands and environment of its processes, and the driver's pages."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Dedicated clusters on this machine: a driver and executors as real processes under a keeper of their own.
 
 Everything of one application is in `applications/<id>` of the home: `private/` (secrets and what is started),
-`cluster/` (what the processes tell each other), `scratch/` and `artefacts/`. The process supervisor (`shim.py`) starts and
-watches the processes; this module writes its plan and reads its status, so any engine that has the directory can go on
-where another one stopped.
+`cluster/` (what the processes tell each other), `scratch/` and `artefacts/`. The process supervisor
+(`shim.py`) starts and watches the processes; this module writes its plan and reads its status, so any engine that has
+the directory can go on where another one stopped.
 """
 
 from __future__ import annotations

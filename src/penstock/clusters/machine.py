@@ -1,18 +1,10 @@
-"""What this machine has: the cores and the memory this process may use, containers' limits included.
+"""This machine's resources: cores and memory within containers' limits, page-cache tiers, scratch space.
 
-What clusters may have is for their backend to say (`choice.capacity`): they need not be on this machine.
-
-This machine's page cache: where its two tiers are, how large they may become, what is in them, dropping it.
-
-The tiers belong to a home and outlive its clusters. Who reads and fills them are the applications' file systems
-(jvm/filesystem, `io.penstock.fs.cache`); this module only says where, and looks at the header of their table.
-
-A cluster's scratch directory outside of the home: in memory, or on a device that users chose for it.
-
-It is below a directory that only its user can look into, and known to the cluster by a link in the application's
-directory: whoever has that finds it, whatever the environment or the settings say by then.
-
-A cluster's directory in memory, for the shuffle and spill files that it has been promised room for.
+The capacity for clusters is their backend's to report (`clusters.capacity`): they need not be on this machine.
+The tiers belong to a home and outlive its clusters. The applications' file systems read and fill them
+(jvm/filesystem, `io.penstock.fs.cache`); this module only decides where, and looks at the header of their table.
+Scratch outside of the home is below a directory that only its user can look into, and known to the cluster by a link in
+the application's directory: whoever has that finds it, whatever the environment or the settings have become.
 """
 
 from __future__ import annotations

@@ -1,19 +1,11 @@
-"""What outlives a cluster: logs, event log and summary, kept in the lake before the cluster is gone.
+"""Artifacts that outlive a cluster (logs, event log, summary) and uploaded files, in the lake and on the way to it.
 
-Files that were brought to a lake for applications: where they are, and which are to be removed. Pure.
+Each engine has a prefix of its own for uploads, so that none removes another's. Small uploads are kept as files of this
+machine too, found by the hash of their content, which is compared each time.
 
-Each engine has a place of its own, so that none removes what another one's applications use.
-
-Small uploads as files of this machine too, so that a driver here need not open the lake to read its own program.
-
-Found by the hash of their content, which is compared each time: a copy is what its address says, or it is not used.
-
-Logs and event logs of ended applications that their lake did not take yet, in the records.
-
-Services that share secrets through the database share these, too: the state directory of each may end with its pod. A
-volume in their place would have to be writable by pods of several nodes, which few clusters have; the database is there
-anyway, is backed up, and takes what comes in one transaction. It is no place for gigabytes, so what is kept in it is
-bounded, for an application and in all. What exceeds the bounds stays in the state directory.
+Artifacts that their lake did not take yet wait in the database: the state directory of a pod may end with it, a volume
+would have to be writable by pods of several nodes, and the database is there anyway and backed up. It is no place for
+gigabytes, so what waits in it is bounded, for an application and in all; the rest waits in the state directory.
 """
 
 from __future__ import annotations

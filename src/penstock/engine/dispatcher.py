@@ -1,14 +1,11 @@
-"""Starts what waits when it is its turn, and has somebody look after what nobody does. One thread of a service.
+"""The background work of a service: starting applications whose turn it is, and housekeeping. A thread each.
 
 Any number of dispatchers may work on one database: each decision is a transaction under one lock, and what it decides
-is recorded before it is carried out. A dispatcher killed in between leaves an application that starts and that nobody
-looks after, which the next patrol, or the next `reconcile` of any process, finds.
+is recorded before it is carried out. A dispatcher killed in between leaves an application that starts without a
+supervisor, which the next patrol, or the next `reconcile` of any process, finds.
 
-Removes, now and then, what nobody needs any more: old rows of the records, uploads, lakes made for keys. Brings logs
-to the lake that was away when their applications ended.
-
-One thread of a service, beside the dispatcher: a store that is slow, or away, delays nobody. Whatever it does may be
-done by several services at once, and again.
+Housekeeping removes old rows, unused uploads and credential-scoped lakes, and brings logs to a lake that was away when
+their applications ended. A store that is slow delays nobody; several services may do it at once, and again.
 """
 
 from __future__ import annotations

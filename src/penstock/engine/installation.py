@@ -1,7 +1,4 @@
-"""What one home has on this machine besides applications: lake, catalog and class-data archives, up and down.
-
-What can be done with this machine's page cache that takes a JVM: reading into it, checking it, dropping a part.
-"""
+"""A home on this machine besides its applications: lake, catalog and class-data archives, and its page-cache tools."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ class Installation:
         cds.make(
             self._home,
             location=f"{lake.root}/{_TRAINING}",
-            settings=launch.settings,
+            settings={**machine.tier_settings(machine.page_cache(self._home)), **launch.settings},
             environment=launch.environment,
             private_files=launch.private_files,
         )

@@ -1,11 +1,7 @@
-"""What an application needs around it before it can be launched: the lake up, the catalog's tables made.
+"""The preparation of a launch: lake up, catalog made, final settings resolved, temporary credentials leased.
 
-The final settings of one application: profiles, lake, catalog and user made one; secrets kept apart. Pure.
-
-Temporary credentials of running applications: asked for at the launch, renewed while the cluster lives.
-
-What was issued, and until when, stands in the cluster's private file alone: whoever looks after the application next
-reads it there and goes on.
+Secrets stay apart from settings. The credentials that were issued, and their end, stand in the cluster's private file
+alone: the next supervisor of the application reads them there and goes on renewing.
 """
 
 from __future__ import annotations

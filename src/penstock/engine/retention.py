@@ -1,7 +1,4 @@
-"""How long what nobody needs any more is kept. Plain data; `housekeeping.py` acts by it.
-
-What the records hold that is not needed any more, and what they need of what lies elsewhere.
-"""
+"""Retention periods, and the rows and uploads that pruning may remove by them."""
 
 from __future__ import annotations
 

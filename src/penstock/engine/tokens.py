@@ -1,9 +1,6 @@
-"""Tokens: what a client proves itself with. The secret is shown once; only its hash is kept. Pure but for chance.
+"""Tokens, scopes and page grants: issued, checked and stored beside the applications, for every service of a database.
 
-Where tokens are kept, and the passes that were given for them: tables beside the engine's records, so that every
-service on them knows the same ones.
-
-Where the service of a home leaves its first token: commands of the same home find it there.
+A secret is shown once; only its hash is kept. Commands of the same home find the service's first token in a file.
 """
 
 from __future__ import annotations

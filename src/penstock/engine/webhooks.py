@@ -1,15 +1,11 @@
-"""Telling webhooks what changed: signed, retried with back-off, and never led into the network the engine is in.
+"""Webhooks: signed deliveries of state changes, retried with back-off, and never led into the engine's own network.
 
 A delivery follows the Standard Webhooks specification: headers `webhook-id`, `webhook-timestamp` and
 `webhook-signature` (`v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`). It is delivered when the receiver
 answers 2xx within ten seconds. It may come twice, with the same id; the order of `timestamp` is that of the changes.
 
-Web addresses that users give and the engine calls: which may be, and where they may lead. Pure.
-
-Calling a web address that a user gave, so that it leads nowhere else than where it was judged to lead.
-
-A name is resolved once, every address it has is judged, and the connection goes to the very address that was judged: a
-name that answers something else the second time (DNS rebinding) gains nothing. Redirects are not followed.
+A receiver's name is resolved once, every address it has is judged, and the connection goes to the very address that was
+judged: a name that answers something else the second time (DNS rebinding) gains nothing. Redirects are not followed.
 """
 
 from __future__ import annotations

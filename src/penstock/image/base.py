@@ -1,6 +1,6 @@
-"""What an image is built on: a root directory, a tar of one, or another image as an OCI layout. Reads only.
+"""The base of an image: a root directory, a tar of one, another image as an OCI layout, or Debian's packages.
 
-A root of Debian's packages, made by mmdebstrap: no container daemon, no registry.
+Packages are unpacked by mmdebstrap: no container daemon, no registry.
 """
 
 from __future__ import annotations

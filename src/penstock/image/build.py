@@ -1,8 +1,6 @@
-"""Building the image: from a base and what is installed here to an OCI archive.
+"""The build of the image: from a base and this installation's files to an OCI archive.
 
-Penstock and all it needs, as it is installed here, as entries of the image.
-
-Layers and the archive, written so that the same contents are the same bytes, whenever and by whomever.
+The same contents make the same bytes, whenever and by whomever it is built.
 """
 
 from __future__ import annotations

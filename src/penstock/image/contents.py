@@ -1,11 +1,8 @@
-"""What the image holds, and with which permissions. Pure: names and modes in, names and modes out.
+"""The contents of the image and their permissions. Pure: names and modes in, names and modes out.
 
-Everything belongs to root and its group, and nothing that is run can be written to. OpenShift gives each namespace user
-ids of its own, always in group 0: what must be written to is that group's.
-
-Java's file of trusted certificates without the times at which they were put there. Pure.
-
-Each making of it writes the clock's, which alone would make two images of the same packages differ.
+Everything belongs to root and its group, and no program can be written to. OpenShift gives each namespace user ids of
+its own, always in group 0: the state directory is that group's to write. Java's trust store is normalised, since each
+making of it writes the clock's time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Checks a store row by row: what it supports, and what Penstock does because of it.
-
-What a measurement of a store means: pure functions from what `probes.py` saw to what Penstock does because of it.
-"""
+"""The check of a store, row by row: its capabilities, and what Penstock does because of each. Verdicts are pure."""
 
 from __future__ import annotations
 

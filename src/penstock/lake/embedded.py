@@ -1,11 +1,7 @@
 """The embedded lake: a SeaweedFS server of this machine, started when needed, which any number of commands share.
 
 The server is recognised by what it is, a `weed` whose working directory is this home's, and not by a recorded process
-id. So a command killed between starting it and writing anything down leaves nothing that the next one cannot find.
-
-SeaweedFS as one private server of this machine: its binary, its arguments and its configuration files.
-
-Nothing here starts or stops anything; `embedded.py` does.
+id. So a command killed between starting it and recording anything leaves nothing that the next one cannot find.
 """
 
 from __future__ import annotations

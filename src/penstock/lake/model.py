@@ -1,7 +1,4 @@
-"""What a lake is, and what the rest of Penstock may ask of its object store.
-
-A file that a download makes: whole, or not there.
-"""
+"""The model of a lake: its address and stores, the contract of an object store, and the layout of keys in it."""
 
 from __future__ import annotations
 

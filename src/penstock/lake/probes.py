@@ -1,9 +1,7 @@
-"""Measurements of one object store: how each observation is made. What they mean is decided in `judgements.py`.
+"""Measurements of one object store: each probe, and the observation it returns. `check.py` decides their meaning.
 
 Every probe writes under one prefix of its own and raises what botocore raises; the caller turns that into a finding.
 Probes that look for stale answers write through one gateway and read through the next, as a cluster would.
-
-What is seen of an object store when it is probed, as numbers. What they mean is decided in `judgements.py`.
 """
 
 from __future__ import annotations

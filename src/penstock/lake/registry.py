@@ -1,6 +1,6 @@
-"""The lakes this home knows by name, and which is meant when none is named.
+"""The lakes that a home knows by name, the default among them, and credential-scoped lakes.
 
-Credential-scoped lakes: another lake's place, opened by keys that came with a submission, for its queue alone.
+A credential-scoped lake is another lake's place, opened by keys that came with a submission, for its queue alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""An S3 client for small jobs by hand and for artefacts. Spark's own reading and writing does not pass here.
+"""An S3 client for small jobs by hand and for artifacts, and botocore's exceptions as Penstock's.
 
-What a failed S3 request means for the user: botocore's exceptions as Penstock's.
+Spark's own reading and writing does not pass here.
 """
 
 from __future__ import annotations

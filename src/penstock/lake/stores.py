@@ -1,8 +1,6 @@
-"""The stores that this machine runs itself, for whoever starts, stops or lists them without asking which they are.
+"""The stores that this machine runs, to start, stop, list, measure and compare them by one interface.
 
-What a lake's store is, and which processes of this machine it is made of: for whoever measures or compares stores.
-
-Nothing here asks the store itself for data; a store of another machine has no processes here and tells nothing.
+Nothing here asks a store for data; a store of another machine has no processes here and yields no counters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Asks a store for temporary credentials: the protocol of AWS's Security Token Service, which Ceph's RGW speaks too.
+"""Temporary credentials: requested from AWS's Security Token Service (also Ceph's RGW), and the policy of renewal.
 
-Temporary credentials: for how long they are good, when they are renewed, when there is no more hope. Pure.
-
-All times are seconds since the epoch by this machine's clock, whatever the store's says.
+All times are seconds since the epoch by this machine's clock, whatever the store's clock shows.
 """
 
 from __future__ import annotations

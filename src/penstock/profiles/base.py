@@ -1,8 +1,7 @@
-"""Every application: a dedicated cluster that is started for it, used by it alone, and thrown away.
+"""The layer of every application: a dedicated cluster, started for it, used by it alone, and thrown away.
 
-Shuffle and spill in memory, up to a budget, and on disk beyond it.
-
-Where values come from, named once.
+With it the settings of scratch space (shuffle and spill in memory up to a budget, and on disk beyond it), and the
+sources that the reasons of settings name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A user's settings judged before launch: what would fail an hour later, or silently do nothing, is said now.
+"""A user's settings judged before launch: what would fail an hour later, or silently do nothing, is reported now.
 
-Settings the engine decides itself, and the option of `penstock run` that says the same.
-
-Secrets are refused as settings: settings end up in the event log, the records and the web interface.
+Refused are settings that the engine decides itself (the finding names the option of `penstock run` for the same) and
+secrets, since settings end up in the event log, the records and the web interface.
 """
 
 from __future__ import annotations

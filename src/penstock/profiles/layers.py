@@ -1,16 +1,11 @@
-"""One setting of a profile: the value, and beside it why it is so and who says so.
+"""Settings, their layers, and the resolution of layers into final settings. Pure: the same input, the same output.
 
-JVM options of several layers made one: concatenated in order, and free of pairs that no JVM starts with.
+The order is base < store < skipping < workload < user. A later layer's value replaces an earlier one's, except where
+Spark keeps a list under one key: there every layer adds to it, since a user who asks for one more JVM option or
+listener does not ask for ours to go. JVM options are merged so that no JVM refuses a pair of them.
 
-Layers on top of each other: base < store < skipping < workload < user. Pure: the same input, the same output.
-
-A later layer's value replaces an earlier one's, except where Spark keeps a list under one key: there every layer adds
-to it, since a user who asks for one more JVM option or listener does not ask for ours to go.
-
-The memory of driver and executors beside their heaps, as Spark on Kubernetes computes it from its settings.
-
-Spark's own figures are in `BasicDriverFeatureStep`, `BasicExecutorFeatureStep` and `ResourceProfile` of 4.1. They are
-computed once, when a submission is checked: queue, pods and Spark's settings then have the same ones.
+Memory overheads follow Spark's own rules (`BasicDriverFeatureStep`, `BasicExecutorFeatureStep` and `ResourceProfile` of
+4.1). They are computed once, when a submission is checked: queue, pods and Spark's settings then have the same ones.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Settings that are fine alone and wrong together, or that a dedicated cluster cannot keep.
+"""Findings about settings, and the rules for settings that are fine alone and wrong together.
 
-Each rule looks at the settings as they will be (profile and user merged) and yields what it finds; the keys of a
-finding say which settings it is about.
-
-What can be wrong with settings, found before a cluster is started.
+Each rule looks at the settings as they will be (profile and user merged) and yields its findings; the keys of a finding
+name the settings it is about.
 """
 
 from __future__ import annotations

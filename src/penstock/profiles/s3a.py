@@ -1,11 +1,8 @@
-"""Every application: the lake through S3A of Hadoop 3.4.2, written without renames and read by ranges.
+"""The layers of every application on an object store: S3A of Hadoop 3.4.2, the page cache, and skipping.
 
-Every application: what is read from the lake or written to it stays near, for the next reader.
-
-Where the pages are kept and how many there may be belongs to a machine, not to a profile: the cluster's backend says it
-(`penstock cache status`).
-
-Every application: files that cannot match are never read, where a table has a skipping index.
+The lake is written without renames and read by ranges; what is read or written stays near for the next reader; files
+that cannot match are never read where a table has a skipping index. Where pages are kept, and how many, belongs to a
+machine and not to a profile: the cluster's backend decides it (`penstock cache status`).
 """
 
 from __future__ import annotations

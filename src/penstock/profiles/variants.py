@@ -1,12 +1,9 @@
-"""Other ways to the same lake, for comparisons: on top of any profile, everything else being equal.
+"""Other clients of the same lake, for comparisons: on top of any profile, everything else being equal.
 
-`tpcds+s3a-default` is the profile `tpcds` with Hadoop's own S3A, set as Hadoop sets it. What Penstock plugs into S3A is
-off in all of these; the application, the cluster and the counting of requests stay the same.
-
-The profiles on a lake that is an HDFS: without what is about S3.
-
-Nothing takes its place. The commit protocol, the reader and the block sizes are then Spark's and Hadoop's own, since
-the baseline is HDFS as it is used, not as Penstock would have it.
+`tpcds+s3a-default` is the profile `tpcds` with Hadoop's own S3A, set as Hadoop sets it. Everything that Penstock plugs
+into S3A is off in these; the application, the cluster and the counting of requests stay the same. On an HDFS the
+settings of S3 are left out and nothing takes their place: the commit protocol, the reader and the block sizes are
+Spark's and Hadoop's own, since the baseline is HDFS as it is used, not as Penstock would have it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,4 @@
-"""The profiles by name: which layers make each.
-
-Queries over columnar tables whose statistics are in the catalog.
-
-TPC-DS: many short queries one after another in one session. Sits on top of `sql`.
-
-Transformation, loading and enrichment: much is written, much of it once.
-
-Sorting everything: each byte is read, shuffled and written once.
-
-Iterative learning: the input is read once, cached, and gone through many times.
-"""
+"""The layers of workloads (SQL, TPC-DS, ETL, sorting, machine learning), and the profiles by name."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.clusters import machine
 from penstock.errors import ClusterError
 from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
@@ -48,9 +47,9 @@ def make(
     """Run the training application on a driver and one executor (some 30 s on two idle cores), unless made already.
 
     `location` is where it may write for a moment; one in the lake, with the lake's `settings`, `environment` and
-    `private_files` (as in `base.Launch`), trains the S3 client and the catalog too. Raises `ClusterError` when it
-    fails, or gets nothing done for two minutes, with what it waited for, and `StateError` when another process is at
-    it; nothing is half-made then.
+    `private_files` (as in `clusters.backend.Launch`), trains the S3 client and the catalog too. Raises `ClusterError`
+    when it fails, or gets nothing done for two minutes, with what it waited for, and `StateError` when another process
+    is at it; nothing is half-made then.
     """
     with home.lock("class-archives", busy="The class-data archives are being made by another command"):
         if made(home):
@@ -60,7 +59,7 @@ def make(
                 Path(directory),
                 _targets(home),
                 location=location,
-                settings={**machine.tier_settings(machine.page_cache(home)), **(settings or {})},
+                settings=settings or {},
                 environment=environment or {},
                 private_files=private_files or {},
             )

@@ -1,11 +1,8 @@
-"""How Penstock starts Java: which Java, which class path, which flags, which class-data archive.
+"""The start of a JVM: which Java, class path, flags, class-data archive and trust store.
 
 Everything here is about the time to the first task; docs/design/clusters.md has the measurement behind each choice.
-No argument ever carries a secret: the commands name the private files that do.
-
-Which authorities Penstock's JVMs trust: Java's own, and beside them those of a lake that has others.
-
-A JVM reads a single trust store, so one is made of both by the JDK's own keytool, and kept until either changes.
+No argument ever carries a secret: the commands name the private files that do. A JVM reads a single trust store, so
+Java's own and a lake's authorities are merged by the JDK's keytool; the result is kept until either changes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Dedicated clusters on Kubernetes: a driver pod per application, whose executors Spark's own scheduler makes.
 
 All of one application are one pod and one secret of its name, and what Spark makes for it; the pod owns the rest, so
-deleting it removes all. Nothing about a cluster is kept here: any engine that may use the namespace can go on where
-another one stopped.
-
-A launch that a namespace's quota has no room for yet: it waits for it as for a place in the queue, without end. In
-memory: an engine that comes anew launches anew.
+deleting it removes all. Nothing about a cluster is kept here, but for quota back-off: any engine that may use the
+namespace can go on where another one stopped.
 """
 
 from __future__ import annotations

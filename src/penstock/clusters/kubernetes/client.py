@@ -1,11 +1,6 @@
-"""The few requests of the Kubernetes API that a backend makes, as plain JSON.
+"""A client of the Kubernetes API: kubeconfig, authentication, and the few requests that a backend makes, as plain JSON.
 
-The official client would do, but takes 0.7 s to load (httpx 0.07), in each process that looks after an application.
-
-How to reach a Kubernetes API server: from a kubeconfig, or as a pod of the cluster itself.
-
-Only what kubectl itself still supports is read: client certificates, tokens, passwords, and credential plug-ins
-(`exec`), which is how managed clusters sign their users in.
+The official client would do, but takes 0.7 s to load (httpx 0.07), in each process that supervises an application.
 """
 
 from __future__ import annotations

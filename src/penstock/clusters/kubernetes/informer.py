@@ -1,7 +1,7 @@
-"""The pods of one application as they are now: listed once, then told of every change.
+"""The watch of one application's pods: listed once, then updated by every change, for as long as somebody asks.
 
-The clusters that somebody asks about, each followed until nobody has asked for a while: a service is asked about
-many, for years, and each costs a thread and a connection.
+Each watch costs a thread and a connection, and a service is asked about many applications, for years: a watch ends when
+nobody has asked for a while.
 """
 
 from __future__ import annotations

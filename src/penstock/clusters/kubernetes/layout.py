@@ -1,7 +1,4 @@
-"""Where things are in the pods of a cluster, and on which ports they listen: what engine and pods agree on.
-
-An application's files of the engine's machine: those that travel in its secret, and those the image has already.
-"""
+"""Paths and ports in the pods of a cluster, on which engine and pods agree, and the local files in its secret."""
 
 from __future__ import annotations
 

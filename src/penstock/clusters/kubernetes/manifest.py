@@ -1,9 +1,4 @@
-"""The objects of one application's cluster: its driver pod, its secret, the template of its executors. Pure.
-
-The volumes of a cluster's pods, and where they are mounted. Pure.
-
-A user's pod template under what Penstock says of the same pod. Pure.
-"""
+"""The objects of one application's cluster: driver pod, secret, executors' and users' templates, volumes. Pure."""
 
 from __future__ import annotations
 

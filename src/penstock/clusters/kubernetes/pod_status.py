@@ -1,9 +1,7 @@
-"""What pods look like, in the words of the application they are for: how far it is, and what stands in its way. Pure.
+"""Pod status in the words of the application: how far it is, and what stands in its way. Pure.
 
-A reason that waiting may mend (no room on any node just now) is told and waited out until the start's time limit; one
-that it cannot is final at once.
-
-What is known of a cluster that has ended, from its keeper or from what the pod's status still says. Pure.
+A reason that waiting may mend (no room on any node just now) is reported and waited out until the start's time limit;
+one that it cannot mend is final at once. Of an ended cluster the sidecar's record counts, or the pod's own status.
 """
 
 from __future__ import annotations

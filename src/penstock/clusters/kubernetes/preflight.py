@@ -1,7 +1,4 @@
-"""Whether a Kubernetes can run applications as its target says, asked before there is any pod.
-
-What an engine, and a driver in its pod, must be permitted on Kubernetes, and how to permit it.
-"""
+"""The check of a Kubernetes before there is any pod: permissions, and the commands that grant what is missing."""
 
 from __future__ import annotations
 

@@ -1,15 +1,8 @@
-"""What an application's pods ask for and may use, by the figures that they are made of. Pure.
+"""Resource requests of an application's pods, against quotas, limit ranges and nodes. Policy pure, one request each.
 
-What the resource quotas of the namespace leave to applications. Policy pure, one request.
-
-A quota is counted ahead, so that whoever has no room waits in the queue, whole, and not as a driver whose executors are
-refused. Only what holds for every pod is: a quota with scopes is for the API server to apply.
-
-What the limit ranges of the namespace let one pod or container have. Policy pure, one request.
-
-Only what can be known before a pod is made: ratios and the limits of storage are the API server's to apply.
-
-What the nodes of a cluster can hold, and what they cannot. Policy pure, one request.
+A quota is counted ahead, so that an application without room waits in the queue, whole, and not as a driver whose
+executors are refused. Only what holds for every pod is counted: a quota with scopes, ratios of limits and storage are
+the API server's to apply.
 """
 
 from __future__ import annotations
@@ -23,9 +16,8 @@ from typing import Any
 from penstock.clusters.kubernetes import layout, manifest
 from penstock.clusters.kubernetes.client import QUOTA_FIX, Api, listed_if_permitted
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.policy.admission import CAPACITY, MORE_NODES
 from penstock.errors import ClusterError, Forbidden
-from penstock.model import CORES_PER_CORE, Capacity, ClusterSize, Node, Reason, ResourceLimit
+from penstock.model import CAPACITY, CORES_PER_CORE, MORE_NODES, Capacity, ClusterSize, Node, Reason, ResourceLimit
 from penstock.units import gibibytes, parse_quantity
 
 

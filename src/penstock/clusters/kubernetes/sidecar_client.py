@@ -1,7 +1,7 @@
-"""The engine's side of a keeper: through the API server from anywhere, straight to the pod within the cluster.
+"""Requests and tunnels to a pod's sidecar: through the API server from outside, to the pod from inside.
 
-A port of this machine's loopback that leads to one of a driver's, through its keeper: what listens on the loopback
-of a pod is nobody's but the pod's own, and no port of it needs to be open to the cluster.
+A tunnel is a port of this machine's loopback that leads to one of a driver's: the loopback of a pod is nobody's but the
+pod's own, and no port of it needs to be open to the cluster.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Interactive sessions: a dedicated cluster that speaks Spark Connect, used from any notebook until nobody uses it.
 
-A session is an application like any other: queue, quotas, cost, logs and history are its own without another word. What
-it adds is the address, whose token lives in the cluster's private directory alone and is gone with the cluster.
-
-Ways to sessions whose drivers are on other machines: kept open by whoever looks after the session, on a port of this
-machine's loopback that everybody of the home finds here.
-
-What an application that runs SQL statements looks like, and what its arguments say. Pure.
+A session is an application like any other: queue, quotas, cost, logs and history are its own without another word. It
+adds the address, whose token lives in the cluster's private directory alone and is gone with the cluster; on other
+machines' drivers a tunnel to it, on a port of this machine's loopback; and the application that runs SQL statements.
 """
 
 from __future__ import annotations

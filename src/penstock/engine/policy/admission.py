@@ -11,7 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from penstock.model import (
+    CAPACITY,
     CORES_PER_CORE,
+    MORE_NODES,
     ApplicationSpec,
     Capacity,
     ClusterSize,
@@ -25,11 +27,6 @@ from penstock.profiles import layers
 from penstock.profiles.base import MEMORY as SCRATCH_MEMORY
 from penstock.profiles.base import budget_bytes
 from penstock.units import gibibytes
-
-CAPACITY = "capacity"
-"""The code of a reason to wait that no other application's end removes."""
-
-MORE_NODES = "add nodes, or ask for less; for an autoscaler that adds them, declare capacity: in the cluster's file"
 
 _FREE_SHARE = 0.9
 """Of a node: the system's own pods have the rest."""

@@ -1,4 +1,4 @@
-"""Who starts next, and why each other waits. Pure: no I/O, no clock.
+"""The order of the queue: which application starts next, and why each other waits. Pure: no I/O, no clock.
 
 Between instances, what each holds now decides: the one whose dominant share (cores or memory, whichever it has more of)
 is smallest for its weight goes first, as in dominant resource fairness (Ghodsi and others, NSDI 2011). Where they hold
@@ -8,8 +8,6 @@ less. So nobody gets the machine by submitting early, or much. Within an instanc
 What goes first is never overtaken because it is large: the room it needs is kept until it is there, or small clusters
 would starve it for ever. Only an instance at its quota, and a cluster larger than all that there is today, are passed
 over, since others cannot help them by waiting.
-
-Instances: who shares the machine, how large a part is theirs, and how much they may hold at once. Plain data.
 """
 
 from __future__ import annotations

@@ -4,15 +4,13 @@ No I/O and no clock: every event carries the time it happened. Whoever carries t
 moment; `resume` says, from the recorded application alone, what its successor has to do. That works because an
 instruction is recorded as due (by the state) before it is carried out, and each may be carried out twice.
 
-The way: accepted → (waiting →) starting → running → stopping → one of the four final states. `stopping` means that the
-outcome is known or the end was asked for, and processes are being ended and artefacts kept; the final state is entered
-when that is done, so that whoever sees it also finds the logs. What is left after it is to release the cluster:
+The order of states: accepted → (waiting →) starting → running → stopping → one of the four final states. `stopping`
+means that the outcome is known or the end was requested, and processes are being ended and artifacts kept; the final
+state is entered when that is done, so that whoever sees it also finds the logs. After it the cluster is released:
 `cluster` is None again when nothing of it exists any more.
 
 An attempt that the infrastructure failed goes back to waiting instead, where more may follow: its cluster is released
 first, and the next is admitted no earlier than `not_before`.
-
-Which failures another attempt may mend, and when it may begin. Pure.
 """
 
 from __future__ import annotations

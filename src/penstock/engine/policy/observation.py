@@ -1,7 +1,4 @@
-"""What an observation means for the life of an application. Pure.
-
-Why a driver failed, in the user's words, from the end of what it wrote. Pure.
-"""
+"""Observations of a cluster as events of the lifecycle, and a driver's failure in the user's words. Pure."""
 
 from __future__ import annotations
 

@@ -1,15 +1,9 @@
-"""The durable records: applications, what happened to them, who looks after them. PostgreSQL through SQLAlchemy.
+"""The repository of applications: their rows, the transitions between states, and their events, in PostgreSQL.
 
 Every transition is one transaction: the row is locked, the pure lifecycle decides on what is really there, the former
 state is checked again by the update, and the event is kept. So two engines that see the same thing at the same time
-cannot take an application two ways.
-
-The statements by which an application's row changes: each also keeps the event of the change, and tells of it.
-
-One statement each, since it is the turns between here and the database that an application's life is made of; and each
-is put together and compiled once, which costs more than all that the database does for it.
-
-Applications as rows of the records, and back.
+cannot take an application two ways. One statement changes the row, keeps the event and notifies, since the round trips
+to the database dominate; each statement is compiled once, which costs more than all that the database does for it.
 """
 
 from __future__ import annotations

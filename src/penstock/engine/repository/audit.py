@@ -1,9 +1,7 @@
-"""The record of who did what. Plain data; kept by the database so that nothing in it can be changed afterwards.
+"""The audit and the outbox of webhooks: rows that are only added, in the transaction of the change they report.
 
-The audit in the records; the database itself refuses to change or remove what is in it.
-
-What webhooks are still to be told, kept in the transaction of the change itself: no change is told that did not
-happen, and none that happened is forgotten by a killed engine.
+The database itself refuses to change or remove an audit record. No change is reported that did not happen, and none
+that happened is forgotten by a killed engine.
 """
 
 from __future__ import annotations

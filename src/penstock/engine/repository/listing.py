@@ -1,6 +1,4 @@
-"""Applications page by page, from the records. See `paging.py` for what a page is.
-
-Asking for applications page by page: what is wanted, in which order, and where a page begins. Plain data.
+"""Applications page by page (keyset pagination): filters, order, and the place at which a page begins.
 
 A page begins after the last application of the one before it, not at a number: what is submitted meanwhile neither
 repeats nor hides anything, and the thousandth page costs what the first does.

@@ -1,8 +1,7 @@
-"""Ceph's own files, as text: its configuration, with the reason beside each value, and the keys of who may do what.
+"""Ceph's configuration with a reason beside each value, its keys and capabilities, and its daemons' commands.
 
 All paths are relative to the directory the daemons run in: a socket's path has at most 107 bytes, wherever a home is.
-
-The daemons of one Ceph: their names, their commands, and what is to be started next. Nothing is done here.
+Pure: nothing is started here.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Starting and ending the daemons of one Ceph, and telling whether they serve.
+"""Control of one Ceph's daemons: packages, start, end, administrative sockets and Ceph's own programs.
 
 A daemon is recognised by what it is, a program of Ceph's that runs in this directory under its name, and not by a
 recorded process id. So a command killed at any moment leaves nothing that the next one cannot find.
-
-A daemon's administrative socket: what it says of itself, also while the monitor says nothing.
-
-Running Ceph's own programs, and asking its monitor.
-
-The distribution's packages that a Ceph is made of: which are missing, and installing them on request.
 """
 
 from __future__ import annotations

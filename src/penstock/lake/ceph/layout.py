@@ -1,6 +1,6 @@
-"""What a Ceph is made of: how many daemons, on which files, with which pools. Decided here, done elsewhere.
+"""The layout of a Ceph: daemons, files and pools, decided here and made elsewhere; and the state file of a home.
 
-What one home remembers of its Ceph. The file holds a secret, so it is private like the daemons' keys beside it.
+The state file holds a secret, so it is private like the daemons' keys beside it.
 """
 
 from __future__ import annotations

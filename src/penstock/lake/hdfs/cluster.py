@@ -2,8 +2,6 @@
 
 A daemon is recognised by what it is, a process whose working directory is its own place in this home, and not by a
 recorded process id: whatever was killed between two steps, the next command finds what there is.
-
-Every HDFS of a home together, as one of the stores of this machine.
 """
 
 from __future__ import annotations

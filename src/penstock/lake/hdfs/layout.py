@@ -1,9 +1,4 @@
-"""What an HDFS of this machine is made of, and what to start next. Pure: no I/O, no clock.
-
-The daemons' configuration and commands. Pure: texts and arguments from the shape, the ports and the places.
-
-What an HDFS of this machine is remembered by: its shape, and the ports its daemons listen on.
-"""
+"""The layout of an HDFS of this machine: shape, ports, configuration files, the next daemon, its state file."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Hadoop's servers: what pyspark does not bring of them, fetched by Maven the first time that it is asked for.
+"""Hadoop's servers: their jars, fetched by Maven on first use, and the health that NameNode and kernel report.
 
 pyspark brings Hadoop's client alone. The servers that fit it, renamed packages and all, are in one artifact, which is
 three times as large as everything that Penstock brings; so it is no part of the wheel.
-
-What the NameNode says of its HDFS, and what the kernel says of the daemons.
 """
 
 from __future__ import annotations

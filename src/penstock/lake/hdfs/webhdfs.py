@@ -1,12 +1,9 @@
-"""WebHDFS: requests to a NameNode, and to the DataNodes it names.
+"""HDFS over WebHDFS: requests to a NameNode and its DataNodes, and an object store made of them.
 
-Every method raises `LakeError`, in the NameNode's own words where it gave any.
-
-An HDFS as an object store, over WebHDFS: artefacts and small jobs by hand. Spark does not pass here.
-
-What an HDFS has not, is made up here so that callers need not know: a write appears whole because it is renamed into
-place, and a directory that a deletion leaves empty goes, as in a store that has no directories. What cannot be made up:
-“a” and “a/b” exclude each other, and a part of a key is at most 255 bytes, is neither “.” nor “..”, and has no colon.
+Spark does not pass here. Every method raises `LakeError`, in the NameNode's own words where it gave any. A write
+appears whole because it is renamed into place, and a directory that a deletion leaves empty goes, as in a store that
+has no directories. Two differences stay: “a” and “a/b” exclude each other, and a part of a key is at most 255 bytes, is
+neither “.” nor “..”, and has no colon.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The driver's container: starts Spark's driver as the plan says, ends it when it is told to, records how it ended.
-
-One child process of a container: what it says is passed on as it says it, and what it cost is known at its end.
-"""
+"""The driver's container: starts Spark's driver as planned, ends it on request, records its exit code and CPU time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""An executor's container: starts Spark's executor as its scheduler asks (`SPARK_*` variables), and brings all it says
-to the driver's keeper as it says it, so that nothing is lost with the pod.
+"""An executor's container: starts Spark's executor by its scheduler's `SPARK_*` variables, and forwards its output.
 
-From an executor to the driver's keeper: what it says, in order, each byte once, within a second.
+The output goes to the driver's sidecar in order, each byte once, within a second, so that nothing is lost with the pod.
 """
 
 from __future__ import annotations

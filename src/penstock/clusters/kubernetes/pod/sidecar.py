@@ -1,19 +1,12 @@
-"""The keeper: the container beside the driver that outlives it, for as long as somebody needs what it left.
+"""The sidecar: the container beside the driver that outlives it, for as long as somebody needs its files.
 
-It answers the engine (what the driver's files hold, and that it shall end), takes in what executors say, and brings all
-of it to the lake: now and then while the driver runs, and whole when it has ended, however it ended. It goes when
-the engine has seen it (the pod is deleted), or, once everything is in the lake, by itself, so that a pod holds
-nothing while nobody looks.
-
-The keeper's end of a way to a port of the driver's loopback: a connection to either, and every byte passed on.
-
-What the keeper answers over HTTP, to who knows the cluster's token.
+It answers the engine, takes in the executors' output, and uploads all of it to the lake: at intervals while the driver
+runs, and whole when it has ended, however it ended. It ends when the engine deletes the pod, or by itself once
+everything is in the lake, so that a pod holds nothing while nobody looks. Over HTTP, with the cluster's token:
 
 `GET /status`, `GET /artefacts/NAME?start=&at_most=`, `GET /published/NAME`, `GET /pages`, `GET /tunnel/PORT` (to be
 upgraded), `POST /stop`, `POST /kill`, `POST /release` for the engine; `POST /nodes/ADDRESS`,
 `POST /executors/N/log?offset=` and `POST /executors/N/end` for executors.
-
-Brings a cluster's artefacts to the lake: whole at its end, and before that as often as growth makes it worth it.
 """
 
 from __future__ import annotations
