@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-Arm = TypeVar("Arm")
+Item = TypeVar("Item")
 
 
-def turns(arms: Sequence[Arm], repetitions: int) -> Iterator[tuple[int, Arm]]:
+def turns(arms: Sequence[Item], repetitions: int) -> Iterator[tuple[int, Item]]:
     """(repetition, arm): every arm once in each repetition, and each first equally often.
 
     What drifts over time (a filling disk, a warming machine) then falls on all arms alike.

@@ -8,7 +8,8 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from penstock import __version__
 from penstock.service import console, description, problems
@@ -122,6 +123,6 @@ class ByPort:
         self._main = main
         self._others = others
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         _, port = scope.get("server") or ("", None)
         await self._others.get(port or 0, self._main)(scope, receive, send)

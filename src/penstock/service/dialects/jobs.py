@@ -6,7 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from penstock.engine.repository.listing import MOST_PER_PAGE, Query
+from penstock.engine.repository.listing import MOST_PER_PAGE
+from penstock.engine.repository.listing import Query as Wanted
 from penstock.engine.tokens import Scope
 from penstock.model import Application
 from penstock.service.access import Reader, Submitter
@@ -30,7 +31,7 @@ def jobs(prefix: str) -> APIRouter:
     def listed(instance_id: str, service: ServiceOf, caller: Reader) -> list[dict[str, Any]]:
         instance_of(service, caller, instance_id)
         # This API has no pages.
-        page = service.engine.page(Query(instances=(instance_id,), limit=MOST_PER_PAGE))
+        page = service.engine.page(Wanted(instances=(instance_id,), limit=MOST_PER_PAGE))
         return [job(application) for application in page.items]
 
     @router.get("/{application_id}", summary="The state of a job", responses={200: {"model": shown.SparkJob}})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
+from fastapi import Path as InPath
 
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
@@ -18,7 +19,7 @@ from penstock.service.context import Service, ServiceOf
 
 router = APIRouter(prefix="/v1", tags=["data"])
 
-TableName = Annotated[str, Path(max_length=300, description="DATABASE.TABLE")]
+TableName = Annotated[str, InPath(max_length=300, description="DATABASE.TABLE")]
 
 
 @router.get("/tables", summary="The catalog's tables", responses={200: {"model": shownplaces.Tables}})

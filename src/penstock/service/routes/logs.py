@@ -7,7 +7,8 @@ from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
+from fastapi import Path as InPath
 from fastapi.responses import StreamingResponse
 
 from penstock.engine.artifacts import checked_name
@@ -50,7 +51,7 @@ def names(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, 
 async def read(
     *,
     application_id: str,
-    name: Annotated[str, Path(description="driver.log, driver.out, driver.err, executor-1.log, …")],
+    name: Annotated[str, InPath(description="driver.log, driver.out, driver.err, executor-1.log, …")],
     service: ServiceOf,
     caller: Reader,
     start: Annotated[int, Query(ge=0, le=1 << 53, description="Begin with this byte.")] = 0,
