@@ -24,8 +24,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.lab.analysis import Interval, Spread, ratio, spread
-from penstock.lab.analysis.spread import CONFIDENCE
+from penstock.lab.analysis import Interval, ratio
+from penstock.lab.analysis.spread import CONFIDENCE, Spread, spread
 
 Times = Mapping[int, Sequence[float]]
 """Seconds of each repetition, per number of cores."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.lab.analysis import Spread, spread
+from penstock.lab.analysis.spread import Spread, spread
 from penstock.lab.report.plots.base import DASHES, QUIET, SERIES, SYMBOLS, Figure, axis, box, layout
 
 Write = Callable[[float], str]
