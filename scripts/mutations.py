@@ -75,7 +75,7 @@ MUTATIONS = (
     Mutation(
         "spark-ui-one-application",
         "leave to see one application's pages opens another's",
-        "src/penstock/service/sparkui.py",
+        "src/penstock/service/spark_ui.py",
         "found is not None and found.root == root and",
         "found is not None and",
         "tests/unit/service/test_spark_ui.py",
@@ -83,7 +83,7 @@ MUTATIONS = (
     Mutation(
         "spark-ui-once",
         "a link to Spark's pages opens them again and again",
-        "src/penstock/service/sparkui.py",
+        "src/penstock/service/spark_ui.py",
         'taken = self._store.take_pass(_digest("ticket", ticket))',
         'taken = self._store.find_pass(_digest("ticket", ticket))',
         "tests/unit/service/test_spark_ui.py",

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 from penstock.home import Home
-from penstock.service import serving
+from penstock.service import server
 from penstock.service.listening import Listening
 from tests.support.fake_engine import PretendingEngine
 
 if __name__ == "__main__":
-    serving.Engine = PretendingEngine  # type: ignore[misc]
+    server.Engine = PretendingEngine  # type: ignore[misc]
     port, spark_ui_port = int(sys.argv[2]), int(sys.argv[3])
-    serving.serve(Home(Path(sys.argv[1])), Listening(port=port), log_level="warning", spark_ui_port=spark_ui_port)
+    server.serve(Home(Path(sys.argv[1])), Listening(port=port), log_level="warning", spark_ui_port=spark_ui_port)

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.clusters.backend import READ_AT_ONCE, Handle
 from penstock.home import Home
-from penstock.service import serving
+from penstock.service import server
 from penstock.service.listening import Listening
 from tests.support.fake_engine import PretendedBackend, PretendingEngine
 
@@ -48,6 +48,6 @@ class Followed(PretendingEngine):
 
 
 if __name__ == "__main__":
-    serving.Engine = Followed  # type: ignore[misc]
+    server.Engine = Followed  # type: ignore[misc]
     port, spark_ui_port = int(sys.argv[2]), int(sys.argv[3])
-    serving.serve(Home(Path(sys.argv[1])), Listening(port=port), log_level="warning", spark_ui_port=spark_ui_port)
+    server.serve(Home(Path(sys.argv[1])), Listening(port=port), log_level="warning", spark_ui_port=spark_ui_port)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.main import main
-from penstock.doctor.examination import Examination
+from penstock.doctor import Examination
 from penstock.home import Home
 from penstock.lake.check import Outcome, Row
 from penstock.lake.model import Credentials, Lake

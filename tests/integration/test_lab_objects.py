@@ -20,16 +20,15 @@ from penstock.engine.policy import admission
 from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lab import runner
-from penstock.lab.bench import Bench
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
-from penstock.lab.objects import coordinate, null_store, readback, simple
-from penstock.lab.objects.content import Content
-from penstock.lab.objects.coordinate import Result
-from penstock.lab.objects.distributions import Numbers, Sizes
-from penstock.lab.objects.tally import UNFINISHED, WRONG_CONTENT, WRONG_LENGTH
-from penstock.lab.objects.workload import Kind, Limit, Operation, Stage, Targets, Work
+from penstock.lab.loadgen import null_store, processes, results
+from penstock.lab.loadgen import workload as simple
+from penstock.lab.loadgen.processes import Result
+from penstock.lab.loadgen.statistics import UNFINISHED, WRONG_CONTENT, WRONG_LENGTH
+from penstock.lab.loadgen.workload import Content, Kind, Limit, Numbers, Operation, Sizes, Stage, Targets, Work
 from penstock.lab.records import Run
-from penstock.lab.suites.objects import Objects
+from penstock.lab.workloads.objects import Objects
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.model import Credentials, Lake
 from tests.unit.lab.lab_fakes import Silent
@@ -184,7 +183,7 @@ def reading(
     get = Operation(Kind.GET, 1, TARGETS, sizes)
     stage = Stage("main", (Work("main", workers, (get,), limit or Limit(operations=8)),))
     lake = Lake("test", endpoints, "bucket", "environment")
-    with coordinate.opened(lake, credentials, prefix="p", seed=1, processes=1, grace_seconds=grace) as generator:
+    with processes.opened(lake, credentials, prefix="p", seed=1, processes=1, grace_seconds=grace) as generator:
         return generator.run(stage, lambda *_: None)
 
 
@@ -267,7 +266,7 @@ def test_a_process_that_dies_fails_the_run_and_leaves_none_behind() -> None:
         children: list[int] = []
         with (
             pytest.raises(PenstockError, match="process of the load generator died"),
-            coordinate.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator,
+            processes.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator,
         ):
             children += [child.process.pid or 0 for child in generator._children]
             threading.Timer(1.0, os.kill, (children[0], signal.SIGKILL)).start()
@@ -279,7 +278,7 @@ def test_ctrl_c_is_left_to_the_command_from_a_process_s_first_moment_on() -> Non
     stage = Stage("main", (Work("main", 2, (Operation(Kind.GET, 1, TARGETS),), Limit(operations=8)),))
     with store(send) as endpoint:
         lake = Lake("test", (endpoint,), "bucket", "environment")
-        with coordinate.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
+        with processes.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
             for child in generator._children:
                 os.kill(child.process.pid or 0, signal.SIGINT)
             result = generator.run(stage, lambda *_: None)
@@ -313,11 +312,11 @@ def test_an_object_that_was_acknowledged_and_is_not_there_makes_the_check_wrong(
     stage = Stage("main", (Work("main", 2, (put,), Limit(operations=8)),))
     with store(forgetful) as endpoint:
         lake = Lake("test", (endpoint,), "bucket", "environment")
-        with coordinate.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
+        with processes.opened(lake, NOBODY, prefix="p", seed=1, processes=2) as generator:
             written = generator.run(stage, lambda *_: None)
-            after = readback.stage_after(written)
+            after = results.stage_after(written)
             assert after is not None
-            found = readback.check(written, generator.run(after, lambda *_: None))
+            found = results.check(written, generator.run(after, lambda *_: None))
     assert len(written.written) == 4
     assert not found["right"]
     assert "of 4 acknowledged objects 1 are missing" in found["note"]
@@ -334,7 +333,7 @@ def test_the_ceiling_is_found_with_contents_that_are_right() -> None:
     canned = null_store.Canned.of(workload, seed=1, bucket="bucket", prefix="p")
     with null_store.serving(lake, canned, processes=2) as null:
         assert len(null.endpoints) == 2
-        with coordinate.opened(replace(null), NOBODY, prefix="p", seed=1, processes=2) as generator:
+        with processes.opened(replace(null), NOBODY, prefix="p", seed=1, processes=2) as generator:
             result = generator.run(workload.stages[-1], lambda *_: None)
     assert not result.errors()
     assert all(tally.operations for work in result.tallies for tally in work)

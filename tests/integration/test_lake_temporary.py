@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lake import app
+from penstock.cli.lake.lakes import app
 from penstock.errors import LakeError
 from penstock.home import Home
 from penstock.lake.check import Outcome, judge_temporary

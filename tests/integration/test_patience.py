@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from penstock.service import patience
-from penstock.service.patience import PatientProtocol
+from penstock.service import server as patience
+from penstock.service.server import PatientProtocol
 from tests.support.waiting import within
 
 

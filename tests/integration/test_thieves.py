@@ -37,8 +37,8 @@ from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service.app import create_app
 from penstock.service.context import Service
-from penstock.service.sparkui import Cookie, SparkUi
-from penstock.service.underway import Bounds
+from penstock.service.guards import Bounds
+from penstock.service.spark_ui import Cookie, SparkUi
 from tests.support.database_template import DatabaseTemplate
 from tests.support.fake_engine import PretendingEngine, specification
 from tests.support.service_process import serving

@@ -6,14 +6,12 @@ import functools
 
 from penstock.home import Home
 from penstock.lab import records, runner
-from penstock.lab.bench import Bench
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.progress import Terminal
 from penstock.lab.records import Run
-from penstock.lab.suites.base import Suite
-from penstock.lab.suites.dfsio import Dfsio
-from penstock.lab.suites.gateways import Gateways
-from penstock.lab.suites.ingest import Ingest
+from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.throughput import Dfsio, Gateways, Ingest
 from penstock.model import ClusterSize, ProcessSize
 
 MIB = 1 << 20

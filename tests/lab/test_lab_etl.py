@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.home import Home
 from penstock.lab import runner
-from penstock.lab.bench import Bench
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
-from penstock.lab.suites.etl import Etl
+from penstock.lab.workloads.pipelines import Etl
 from penstock.model import ClusterSize, ProcessSize
 from tests.unit.lab.lab_fakes import Silent
 

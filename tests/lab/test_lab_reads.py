@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from penstock.home import Home
 from penstock.lab import runner
-from penstock.lab.bench import Bench
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.progress import Listener
 from penstock.lab.records import Run
-from penstock.lab.suites.reads import Reads
+from penstock.lab.workloads.overhead import Reads
 from penstock.model import ClusterSize, ProcessSize
 
 MIB = 1 << 20

@@ -10,14 +10,15 @@ import pytest
 from rich.console import Console
 
 from penstock.home import Home
-from penstock.lab import analysis, runner, stores
-from penstock.lab.bench import Bench
+from penstock.lab import analysis, runner
+from penstock.lab.analysis import stores
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Experiment, Plan
 from penstock.lab.progress import Terminal
-from penstock.lab.report import make
-from penstock.lab.suites.base import Suite
-from penstock.lab.suites.dfsio import Dfsio
-from penstock.lab.suites.objects import Objects
+from penstock.lab.report import report
+from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.objects import Objects
+from penstock.lab.workloads.throughput import Dfsio
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import S3ObjectStore
@@ -60,4 +61,4 @@ def test_workloads_on_two_lakes_take_turns_and_make_one_page(shared_home: Home, 
     table = stores.matrix(runs)
     assert [row.series for row in table.rows] == ["write", "read", ""]
     assert all(len(row.cells) == 2 for row in table.rows)
-    assert "Over 3 workloads, against embedded: second takes" in make.as_html(runs)
+    assert "Over 3 workloads, against embedded: second takes" in report.as_html(runs)

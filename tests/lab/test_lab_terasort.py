@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from penstock.home import Home
 from penstock.lab import runner
-from penstock.lab.bench import Bench
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.progress import Listener
-from penstock.lab.suites.terasort import TeraSort
+from penstock.lab.workloads.sort import TeraSort
 from penstock.model import ClusterSize, ProcessSize
 
 MIB = 1 << 20

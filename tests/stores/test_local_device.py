@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.lab.fio import PATTERNS
 from penstock.lab.records import Description, Recorder
 from penstock.lab.session import Session
-from penstock.lab.suites.blocks import Blocks
+from penstock.lab.workloads.blocks import PATTERNS, Blocks
 from tests.unit.lab.lab_fakes import Silent
 
 

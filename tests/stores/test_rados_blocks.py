@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 from penstock.home import Home
-from penstock.lab import fio
-from penstock.lab.bench import Bench
+from penstock.lab.conditions import mounted
+from penstock.lab.environment import Bench
 from penstock.lab.progress import Terminal
 from penstock.lab.records import Description, Recorder
-from penstock.lab.scratchdevice import mounted
 from penstock.lab.session import Session
-from penstock.lab.suites.blocks import Blocks
+from penstock.lab.workloads import blocks
+from penstock.lab.workloads.blocks import Blocks
 from penstock.lake.ceph import rbd
 from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.ceph.control import run
@@ -45,8 +45,8 @@ def test_a_device_kept_as_the_lake_is_measured_and_removed(ceph: Ceph, lake: str
     suite.check_lake(bench.lake)
     suite.repetition(session)
     found = recorder.run()
-    assert [sample["name"] for sample in found.of_kind("measure")] == [pattern.name for pattern in fio.PATTERNS]
-    assert len(found.of_kind("latency")) == len(fio.PATTERNS)
+    assert [sample["name"] for sample in found.of_kind("measure")] == [pattern.name for pattern in blocks.PATTERNS]
+    assert len(found.of_kind("latency")) == len(blocks.PATTERNS)
     assert [sample["right"] for sample in found.of_kind("check")] == [True]
     assert images(ceph) == []
 

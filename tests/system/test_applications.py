@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.cli import statements
-from penstock.cli.local import LocalEngine
+from penstock.cli import sql
+from penstock.cli.target import LocalEngine
 from penstock.engine.engine import Engine
 from penstock.model import State
 from tests.support.command import SMALL, WAITS, Command, named, nothing_is_left
@@ -72,7 +72,7 @@ def test_sql_answers_on_its_own_cluster_leaves_no_result_behind_and_keeps_its_st
     assert results() <= before
     assert not list((penstock.home.root / "cache").glob("statements-*"))
     # By the newest application: `penstock sql` gives its own no name.
-    assert statements.kept(LocalEngine(penstock.home), engine.list(limit=1)[0]) == text
+    assert sql.kept(LocalEngine(penstock.home), engine.list(limit=1)[0]) == text
 
 
 def test_a_cluster_larger_than_the_machine_is_refused_with_one_that_fits(

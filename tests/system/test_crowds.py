@@ -10,9 +10,9 @@ from penstock.clusters import machine
 from penstock.engine.engine import Engine
 from penstock.errors import ClusterError
 from penstock.home import Home
-from penstock.lab import crowd
-from penstock.lab.bench import Bench
-from penstock.lab.launcher import EngineLauncher
+from penstock.lab import conditions
+from penstock.lab.environment import Bench
+from penstock.lab.launchers import EngineLauncher
 from penstock.lab.progress import Terminal
 from penstock.lab.records import Description, Recorder
 from penstock.lab.session import Session, Stopped
@@ -45,7 +45,7 @@ def test_two_run_at_once_on_cores_promised_oftener_and_the_failure_of_one_leaves
     bench = Bench(shared_home, lake, engine.store(lake.name), engine)
     recorder = Recorder.begin(shared_home, Description("crowd", "crowd", "Penstock", "", ""))
     session = Session(bench, recorder, EngineLauncher(bench), Terminal(Console()), size, "default", {})
-    session = crowd.crowded(session, 2)
+    session = conditions.crowded(session, 2)
     ids: dict[str, str] = {}
     ended: dict[str, Application] = {}
 
@@ -64,7 +64,7 @@ def test_two_run_at_once_on_cores_promised_oftener_and_the_failure_of_one_leaves
         raise ClusterError("it broke")
 
     with pytest.raises(ClusterError, match="it broke"):
-        crowd.at_once(session, [fails_after_meeting, lambda within: run(within, "second", waits_for="nothing")])
+        conditions.at_once(session, [fails_after_meeting, lambda within: run(within, "second", waits_for="nothing")])
 
     assert ended["first"].state is State.FINISHED, "it met the second, so both were running"
     assert engine.get(ids["second"]).state is State.STOPPED

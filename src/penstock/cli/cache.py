@@ -11,8 +11,8 @@ import typer
 
 from penstock import units
 from penstock.cli import options
-from penstock.cli.console import count, share, size
-from penstock.cli.server import server
+from penstock.cli.options import server
+from penstock.cli.output import count, share, size
 from penstock.errors import InvalidInput
 from penstock.home import Home
 

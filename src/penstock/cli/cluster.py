@@ -1,20 +1,33 @@
-"""`penstock cluster`: where applications run, on this machine or on a Kubernetes."""
+"""`penstock cluster`: where applications run, on this machine or on a Kubernetes.
+
+`penstock image`: the container image of Penstock, Spark and all they need.
+
+`penstock profile`: the tuned settings, and where each value came from.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from penstock import __version__, units
 from penstock.cli import options
+from penstock.cli.output import duration, size
+from penstock.errors import InvalidInput
 from penstock.home import Home
+from penstock.profiles import workloads
 
 if TYPE_CHECKING:
     from penstock.clusters.kubernetes.preflight import Finding
+    from penstock.model import ClusterSize
+    from penstock.profiles.layers import Resolved, ResolvedSetting
 
-app = typer.Typer(
+
+cluster_app = typer.Typer(
     help=(
         "Where applications run: as processes of this machine, or as pods of a Kubernetes or OpenShift that a file "
         "tells of. What you type stays the same: penstock run, sql, lab."
@@ -59,13 +72,13 @@ image: registry.example/penstock:1  # penstock image build makes one; push it wh
 """
 
 
-@app.command()
+@cluster_app.command()
 def example() -> None:
     """Print a cluster file with every key explained."""
     typer.echo(_EXAMPLE, nl=False)
 
 
-@app.command()
+@cluster_app.command()
 def use(
     file: Annotated[Path, typer.Argument(help="The cluster file (penstock cluster example).")],
     unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not ask the cluster whether it can.")] = False,
@@ -89,7 +102,7 @@ def use(
     typer.echo(f"Applications run in the namespace {target.namespace} from now on")
 
 
-@app.command()
+@cluster_app.command()
 def local() -> None:
     """Run applications on this machine from now on."""
     from penstock.clusters.choice import own_file
@@ -100,7 +113,7 @@ def local() -> None:
     typer.echo("Applications run on this machine from now on")
 
 
-@app.command()
+@cluster_app.command()
 def show() -> None:
     """Show where applications run."""
     from penstock.clusters.choice import cluster_file
@@ -109,7 +122,7 @@ def show() -> None:
     typer.echo("this machine" if file is None else file.read_text(encoding="utf-8"), nl=file is None)
 
 
-@app.command()
+@cluster_app.command()
 def check(as_json: options.Json = False) -> None:
     """Ask the Kubernetes whether it can run applications; what it lacks, with the commands that mend it.
 
@@ -169,3 +182,200 @@ def _require_idle(home: Home) -> None:
             why="it belongs to where it was started",
             fix="penstock apps; penstock stop ID",
         )
+
+
+image_app = typer.Typer(
+    help="The container image: written without a container daemon, the same bytes each time.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@image_app.callback()
+def _group() -> None:
+    """The container image: written without a container daemon, the same bytes each time."""
+
+
+@image_app.command()
+def build(
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The OCI archive.")] = Path(
+        "penstock.tar"
+    ),
+    name: Annotated[str, typer.Option(help="What it is called: [REGISTRY/]NAME:TAG.")] = f"penstock:{__version__}",
+    base: Annotated[
+        Optional[Path],  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+        typer.Option(
+            metavar="PATH",
+            help="What it is built on: a root directory, a tar of one, or an OCI layout or archive of another image, "
+            "with Java 17 and this machine's Python. [a root of Debian's packages, made by mmdebstrap]",
+        ),
+    ] = None,
+    more: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--with", metavar="NAME", help="A Python package installed here, for applications; repeatable."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write the image of what is installed here: Penstock, Spark, Python packages, on a base with Java and Python.
+
+    Neither Docker nor a registry is needed. From the same installation and base come the same bytes. Containers run as
+    user 1000, or as any user of group 0 (OpenShift). Push it with skopeo copy oci-archive:penstock.tar
+    docker://REGISTRY/penstock:TAG, or load it on a node with ctr -n k8s.io images import penstock.tar.
+
+    penstock image build -o penstock.tar --name registry.example.com/penstock:1.0 --with pandas --with pyarrow
+    """
+    from penstock.image import oci
+    from penstock.image.build import build as run
+
+    built = run(output, oci.name(name), base, _tell, more=more or ())
+    if as_json:
+        layers = [
+            {"layer": layer.history, "digest": layer.blob.digest, "bytes": layer.blob.size} for layer in built.layers
+        ]
+        found = {"name": built.name, "digest": built.digest, "archive": str(output), "bytes": built.size}
+        typer.echo(json.dumps({**found, "layers": layers}, indent=2))
+        return
+    typer.echo(f"{built.name}@{built.digest} {output}")
+
+
+@image_app.command()
+def base(
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The tar of the root.")] = Path(
+        "root.tar"
+    ),
+) -> None:
+    """Make the base alone, for builds that are to differ in nothing else: penstock image build --base root.tar.
+
+    Half a minute to some minutes, by the network. Make it anew for Debian's security updates.
+    """
+    from penstock.image.build import make_base
+
+    make_base(output, _tell)
+    typer.echo(str(output))
+
+
+def _tell(what: str, bytes_: int, seconds: float) -> None:
+    print(f"{what}: {size(bytes_)} in {duration(seconds)}", file=sys.stderr, flush=True)
+
+
+profile_app = typer.Typer(
+    name="profile",
+    help="The tuned settings, and where each value came from.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@profile_app.command("list")
+def list_profiles(as_json: AsJson = False) -> None:
+    """The workload profiles, and the layers each is made of."""
+    rows = [
+        {
+            "name": name,
+            "summary": workloads.summary_of(name),
+            "layers": [layer.name for layer in workloads.layers_of(name)],
+        }
+        for name in workloads.names()
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("profile", "for", "layers", box=None, header_style="bold")
+    for row in rows:
+        table.add_row(str(row["name"]), str(row["summary"]), " < ".join(row["layers"]))
+    Console().print(table)
+
+
+@profile_app.command("show")
+def show_profile(
+    name: Annotated[str, typer.Argument(help="A profile of `penstock profile list`.")],
+    *,
+    executors: Annotated[int, typer.Option(min=1, help="Number of executors.")] = 1,
+    executor_cores: Annotated[int, typer.Option(min=1, help="Cores of each executor.")] = 2,
+    executor_memory: Annotated[str, typer.Option(help="Heap of each executor, such as 4g.")] = "4g",
+    driver_cores: Annotated[int, typer.Option(min=1, help="Cores of the driver.")] = 1,
+    driver_memory: Annotated[str, typer.Option(help="Heap of the driver, such as 2g.")] = "2g",
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", help="KEY=VALUE of your own, to see what it does.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The settings of one profile on a cluster of a given size: value, layer, reason, source, and what it replaced."""
+    from penstock.model import ClusterSize, ProcessSize
+    from penstock.profiles.check import check, refuse
+    from penstock.profiles.known import bundled
+    from penstock.profiles.layers import resolve
+
+    size = ClusterSize(
+        driver=ProcessSize(driver_cores, _memory("--driver-memory", driver_memory)),
+        executor=ProcessSize(executor_cores, _memory("--executor-memory", executor_memory)),
+        executors=executors,
+    )
+    layers = workloads.layers_of(name)
+    user = dict(_pair(text) for text in conf or ())
+    if user:
+        problems = check(user, bundled(), size=size, beneath=resolve(layers, size).values())
+        refuse(problems)
+        for problem in problems:
+            typer.echo(f"{problem.severity.value}: {problem}", err=True)
+    resolved = resolve(layers, size, user)
+    if as_json:
+        typer.echo(json.dumps([_as_json(setting) for setting in resolved], indent=2))
+    else:
+        _print_profile(name, size, resolved)
+
+
+def _memory(option: str, text: str) -> int:
+    amount = units.parse_size(text)
+    if amount is None or amount <= 0:
+        raise InvalidInput(f"{option} {text} is no size", fix=f"give a number and a unit, such as {option} 4g")
+    return amount
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InvalidInput(f"--conf {text} is no setting", fix="give --conf KEY=VALUE")
+    return key.strip(), value
+
+
+def _as_json(setting: ResolvedSetting) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "key": setting.key,
+        "value": setting.value,
+        "layer": setting.origin.layer,
+        "reason": setting.origin.reason,
+        "source": setting.origin.source,
+        "origins": [asdict(origin) for origin in setting.origins],
+        "overrode": [asdict(origin) for origin in setting.overrode],
+    }
+
+
+def _print_profile(name: str, size: ClusterSize, resolved: Resolved) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True)
+    console.print(
+        f"Profile [bold]{name}[/bold] on {size.executors} executor(s) of {size.executor.cores} core(s) and "
+        f"{size.executor.memory_bytes >> 20} MiB, driver of {size.driver.cores} core(s) and "
+        f"{size.driver.memory_bytes >> 20} MiB\n",
+        highlight=False,
+    )
+    for setting in resolved:
+        console.print(Text.assemble((setting.key, "bold"), " = ", (setting.value, "green")))
+        # A list under one key has a reason for each part.
+        for origin in setting.origins if not setting.overrode else (setting.origin,):
+            console.print(Text(f"    {origin.layer}: {origin.reason}"))
+            console.print(Text(f"    source: {origin.source}", style="dim"))
+        for gone in reversed(setting.overrode):
+            console.print(Text(f"    instead of {gone.value} ({gone.layer})", style="yellow"))

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from penstock.cli import options, statements
-from penstock.cli.console import count, share
-from penstock.cli.results import Result
+from penstock.cli import options, sql
+from penstock.cli.output import Result, count, share
 from penstock.cli.target import target
 from penstock.errors import InvalidInput
 
@@ -61,8 +60,8 @@ def build(
         executor_cores=executor_cores,
         executor_memory=executor_memory,
     )
-    spec = statements.application(engine, lake, size, name=f"index {table}")
-    change, covered = statements.answers(
+    spec = sql.application(engine, lake, size, name=f"index {table}")
+    change, covered = sql.answers(
         engine,
         spec,
         f"BUILD SKIPPING INDEX ON {place}{wanted};\nSHOW SKIPPING INDEX ON {place}",
@@ -111,8 +110,8 @@ def advise(
     """
     engine = target()
     settings = options.layout_settings(object_size)
-    spec = statements.application(engine, lake, engine.usual_size(), name=f"index {table}", settings=settings)
-    (answer,) = statements.answers(
+    spec = sql.application(engine, lake, engine.usual_size(), name=f"index {table}", settings=settings)
+    (answer,) = sql.answers(
         engine,
         spec,
         f"SHOW SKIPPING ADVICE ON {table_in_sql(table)}",
@@ -154,10 +153,10 @@ def table_in_sql(text: str) -> str:
 def _run(table: str, lake: str | None, statement: str, *, problem: str) -> Sequence[Result]:
     """On a cluster of the usual size: the work is a listing, and footers of what is new."""
     engine = target()
-    spec = statements.application(engine, lake, engine.usual_size(), name=f"index {table}")
+    spec = sql.application(engine, lake, engine.usual_size(), name=f"index {table}")
     text = f"{statement} {table_in_sql(table)}"
     fix = f"penstock index build {table} makes an index; penstock tables lists the tables"
-    return statements.answers(engine, spec, text, problem=f"The index of {table} {problem}", fix=fix)
+    return sql.answers(engine, spec, text, problem=f"The index of {table} {problem}", fix=fix)
 
 
 def quoted(name: str) -> str:
@@ -210,7 +209,7 @@ def _files(number: int) -> str:
 def _print(columns: Sequence[Mapping[str, Any]]) -> None:
     from rich.table import Table as Grid
 
-    from penstock.cli.console import plain_console
+    from penstock.cli.output import plain_console
 
     grid = Grid("column", "type", "kinds", box=None, header_style="bold")
     grid.add_column("files known", justify="right")

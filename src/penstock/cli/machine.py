@@ -1,14 +1,25 @@
-"""`penstock up|down|status|wipe`: what runs and what is kept on this machine."""
+"""`penstock up|down|status|wipe`: what runs and what is kept on this machine.
+
+`penstock doctor`: what of this installation works, and what to do about the rest.
+
+`penstock records`: keep a copy of the engine's records, and bring it back.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
+from penstock.catalog.secrets import KEY_VARIABLE
 from penstock.cli import options
-from penstock.cli.steps import step
+from penstock.cli.output import step
+from penstock.engine.engine import Engine
+from penstock.errors import InvalidInput
 from penstock.home import Home
 
 
@@ -69,3 +80,84 @@ def wipe(
         typer.echo(what)
     installation.wipe()
     typer.echo(f"{home.root} is gone")
+
+
+def doctor(
+    service: Annotated[
+        str, typer.Option(metavar="URL", help="Where this machine's service should answer.")
+    ] = "http://127.0.0.1:8440",
+    as_json: options.Json = False,
+) -> None:
+    """Look at Java, disk, secrets, database, lakes and the service; say what each finding means.
+
+    Nothing is changed or started. The exit code is 1 where something does not work.
+    """
+    from rich.console import Console
+
+    from penstock.cli.output import print_rows
+    from penstock.doctor import Examination
+    from penstock.lake.check import Outcome
+
+    if urlsplit(service).scheme not in ("http", "https") or not urlsplit(service).hostname:
+        raise InvalidInput(f"--service {service} is no address", fix="--service http://127.0.0.1:8440")
+    home = Home.default()
+    with Console(stderr=True).status("Looking"):
+        rows = list(Examination(home, service.rstrip("/")).rows())
+    wrong = sum(row.judgement.outcome is Outcome.FAILED for row in rows)
+    if as_json:
+        report = {"home": str(home.root), "failed": wrong, "rows": [row.as_json() for row in rows]}
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        conclusion = f"{wrong} of {len(rows)} do not work: see the failed rows." if wrong else "Everything works."
+        print_rows(str(home.root), rows, conclusion, columns=("what", "found", "what follows"))
+    raise typer.Exit(1 if wrong else 0)
+
+
+records_app = typer.Typer(
+    no_args_is_help=True, help="The engine's records: applications, instances, tokens, the audit."
+)
+
+
+@records_app.command()
+def backup(file: Annotated[Path, typer.Argument(help="The file to write; there must be none yet.")]) -> None:
+    """Write all records to a file, as they are at one moment; everything goes on meanwhile."""
+    contents = Engine(Home.default()).backup(file)
+    typer.echo(f"{contents.applications} applications are in {file}")
+    if contents.sealed:
+        typer.echo(f"{contents.sealed} sealed secrets, too: keep the file that {KEY_VARIABLE} names as well")
+
+
+@records_app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that backup wrote, with this release or an older one.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Lose the records there are.")] = False,
+) -> None:
+    """Make the records what they were when the file was written. Stop every service first.
+
+    Only Penstock's own tables and functions are replaced, in one transaction; others of the same database stay.
+    """
+    restored = Engine(Home.default()).restore(file, replace=replace)
+    contents = restored.contents
+    typer.echo(f"{contents.applications} applications of {contents.at} are back")
+    typer.echo(f"replaced tables: {', '.join(restored.replaced)}")
+    if contents.sealed:
+        typer.echo(f"{contents.sealed} sealed secrets are back: the key of that time, in {KEY_VARIABLE}, opens them")
+
+
+@records_app.command()
+def prune(
+    *,
+    keep_events: options.Events = options.EVENTS,
+    keep_deliveries: options.Deliveries = options.DELIVERIES,
+    keep_audit: options.Audit = options.AUDIT,
+    as_json: options.Json = False,
+) -> None:
+    """Remove what of the records is older than it has to be; a service does so by itself, every hour.
+
+    Of an application that has not ended, nothing is removed; of one that has, its record, summary and logs stay.
+    """
+    pruned = Engine(Home.default()).prune(options.retention(keep_events, keep_deliveries, keep_audit))
+    if as_json:
+        typer.echo(json.dumps(asdict(pruned)))
+        return
+    typer.echo(f"removed: {pruned.events} events, {pruned.deliveries} deliveries, {pruned.audit} entries of the audit")

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from penstock import __version__
-from penstock.cli.server import SERVER_VARIABLE, choose, server
+from penstock.cli.options import SERVER_VARIABLE, choose, server
 from penstock.errors import CatalogError, InvalidInput, PenstockError
 from penstock.home import Home
 
@@ -56,18 +56,27 @@ class _Command:
 _RUN, _DATA, _HERE = "Applications", "Data", "This machine"
 _COMMANDS = {
     "run": _Command(
-        "run", "run", "Run a Spark application on a cluster of its own.", _RUN, passes_arguments=True, remote=True
+        "applications",
+        "run",
+        "Run a Spark application on a cluster of its own.",
+        _RUN,
+        passes_arguments=True,
+        remote=True,
     ),
     "sql": _Command("sql", "sql", "Run SQL statements on a cluster of their own.", _RUN, remote=True),
-    "apps": _Command("apps", "apps", "List applications, the newest first.", _RUN, remote=True),
-    "show": _Command("apps", "show", "Show all that is known of an application.", _RUN, remote=True),
-    "logs": _Command("apps", "logs", "Show what an application's processes wrote.", _RUN, remote=True),
-    "stop": _Command("apps", "stop", "End an application.", _RUN, remote=True),
-    "session": _Command("session", "app", "Clusters for interactive work over Spark Connect.", _RUN, remote=True),
-    "queue": _Command("instances", "queue", "Show who waits, and why.", _RUN, remote=True),
-    "rerun": _Command("apps", "rerun", "Run an application again, as a new one.", _RUN, remote=True),
+    "apps": _Command("applications", "apps", "List applications, the newest first.", _RUN, remote=True),
+    "show": _Command("applications", "show", "Show all that is known of an application.", _RUN, remote=True),
+    "logs": _Command("applications", "logs", "Show what an application's processes wrote.", _RUN, remote=True),
+    "stop": _Command("applications", "stop", "End an application.", _RUN, remote=True),
+    "session": _Command("sessions", "app", "Clusters for interactive work over Spark Connect.", _RUN, remote=True),
+    "queue": _Command("service", "queue", "Show who waits, and why.", _RUN, remote=True),
+    "rerun": _Command("applications", "rerun", "Run an application again, as a new one.", _RUN, remote=True),
     "lake": _Command(
-        "lake", "app", "Object stores: start the embedded one, add others, check them.", _DATA, remote_parts=("list",)
+        "lake.lakes",
+        "app",
+        "Object stores: start the embedded one, add others, check them.",
+        _DATA,
+        remote_parts=("list",),
     ),
     "tables": _Command("tables", "app", "The catalog's tables.", _DATA, remote=True),
     # `penstock table rewrite T` reads better than `penstock tables rewrite T`; both are right.
@@ -76,20 +85,28 @@ _COMMANDS = {
         "index", "app", "Skipping indexes: files that a query cannot need are not read.", _DATA, remote=True
     ),
     "cache": _Command("cache", "app", "The page cache of this machine.", _DATA, remote_parts=("status",)),
-    "cluster": _Command("cluster", "app", "The place where applications run: this machine or Kubernetes.", _HERE),
-    "profile": _Command("profile", "app", "The tuned settings, and where each value came from.", _DATA, remote=True),
+    "cluster": _Command(
+        "cluster", "cluster_app", "The place where applications run: this machine or Kubernetes.", _HERE
+    ),
+    "profile": _Command(
+        "cluster", "profile_app", "The tuned settings, and where each value came from.", _DATA, remote=True
+    ),
     "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),
     "up": _Command("machine", "up", "Start the embedded lake and catalog, and prepare fast starts.", _HERE),
     "down": _Command("machine", "down", "Stop applications, lake and catalog; nothing is left running.", _HERE),
     "status": _Command("machine", "status", "Show what runs here.", _HERE),
-    "doctor": _Command("doctor", "doctor", "Say what works here, and what to do about the rest.", _HERE),
+    "doctor": _Command("machine", "doctor", "Say what works here, and what to do about the rest.", _HERE),
     "wipe": _Command("machine", "wipe", "Remove everything Penstock keeps on this machine.", _HERE),
-    "serve": _Command("serve", "serve", "Serve the REST API and the console.", _HERE),
-    "instance": _Command("instances", "app", "Shares of the machine, with weights and quotas.", _HERE, remote=True),
-    "token": _Command("token", "app", "Access tokens of the service.", _HERE, remote=True),
-    "records": _Command("records", "app", "Keep a copy of the engine's records, and bring it back.", _HERE),
-    "image": _Command("image", "app", "The container image of Penstock and Spark, built without a daemon.", _HERE),
-    "demo": _Command("demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),
+    "serve": _Command("service", "serve", "Serve the REST API and the console.", _HERE),
+    "instance": _Command(
+        "service", "instances_app", "Shares of the machine, with weights and quotas.", _HERE, remote=True
+    ),
+    "token": _Command("service", "token_app", "Access tokens of the service.", _HERE, remote=True),
+    "records": _Command("machine", "records_app", "Keep a copy of the engine's records, and bring it back.", _HERE),
+    "image": _Command(
+        "cluster", "image_app", "The container image of Penstock and Spark, built without a daemon.", _HERE
+    ),
+    "demo": _Command("lab.demo", "demo", "TPC-DS end to end, every answer checked, with a report.", _HERE),
 }
 
 
@@ -195,7 +212,7 @@ def _explained(error: PenstockError) -> SystemExit:
 
 
 def _explain(error: PenstockError) -> None:
-    from penstock.cli.console import colours
+    from penstock.cli.output import colours
 
     red, bold, plain = colours(sys.stderr)
     lines = [f"{red}{bold}{error.problem}{plain}"]

@@ -1,19 +1,96 @@
-"""`penstock sql`: statements on a cluster of their own; results come back through the lake."""
+"""`penstock sql`: statements on a cluster of their own; results come back through the lake.
+
+SQL statements as an application: run on a cluster of their own, with what they answer brought back by the lake.
+"""
 
 from __future__ import annotations
 
+import secrets
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, NoReturn, Optional
+from typing import IO, Annotated, NoReturn, Optional
 
 import typer
 
-from penstock.cli import foreground, options, statements
-from penstock.cli.results import FORMATS, write
+from penstock.cli import foreground, options
+from penstock.cli.foreground import Output, display
+from penstock.cli.output import FORMATS, Result, write
 from penstock.cli.target import Target, target
+from penstock.engine.interactive import sessions
 from penstock.engine.interactive.sessions import limit_of
-from penstock.errors import InvalidInput, NotFound
-from penstock.model import Application, ApplicationSpec
+from penstock.errors import InvalidInput, NotFound, PenstockError
+from penstock.model import Application, ApplicationSpec, ClusterSize
+
+
+@dataclass(frozen=True)
+class Ran:
+    """`results` are those of the statements that were begun, in order; the last has an `error` where it failed."""
+
+    application: Application
+    results: Sequence[Result]
+
+    @property
+    def error(self) -> str | None:
+        return next((str(result["error"]) for result in self.results if "error" in result), None)
+
+
+def application(
+    target: Target,
+    lake: str | None,
+    size: ClusterSize,
+    *,
+    name: str = "sql",
+    limit: int = 100_000,
+    settings: Mapping[str, str] | None = None,
+) -> ApplicationSpec:
+    """What `run` runs; `limit` is the most rows of each result."""
+    return sessions.application(name=name, lake=target.lake(lake).name, size=size, limit=limit, settings=settings)
+
+
+def kept(target: Target, application: Application) -> str:
+    """The statements of an earlier run.
+
+    Raises `NotFound` where they were not kept: the command that ran them was killed, or could not reach the lake.
+    """
+    try:
+        return target.exchange(target.lake(application.spec.lake)).kept(application)
+    except NotFound:
+        raise NotFound(
+            f"The statements of {application.id} were not kept",
+            why="the command that ran them ended before they were brought to the lake",
+            fix="give them again: penstock sql, with -f FILE where they are many",
+        ) from None
+
+
+def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] | None) -> Ran:
+    """On a cluster of their own; `errors` is where the driver's own standard error goes."""
+    found = target.lake(spec.lake)
+    exchange = target.exchange(found)
+    key = f"{sessions.RESULTS}{secrets.token_hex(8)}.jsonl"
+    with exchange.given(text) as source:
+        arguments = sessions.arguments(output=f"{found.root}/{key}", limit=sessions.limit_of(spec), source=source)
+        submitted = target.submit(replace(spec, arguments=arguments, idempotency_key=None))
+        # A terminal is shown what happens; a script gets the answer, and standard error only where it fails.
+        quiet = not sys.stderr.isatty()
+        ended = foreground.drive(target, submitted, display(quiet=quiet), Output(target.read, out=None, err=errors))
+    return Ran(ended, exchange.taken(ended, key, text))
+
+
+def answers(target: Target, spec: ApplicationSpec, text: str, *, problem: str, fix: str) -> Sequence[Result]:
+    """The results of statements that all succeed.
+
+    Raises `PenstockError` with `problem` and `fix` around what Spark says of the one that does not. Where the
+    application itself does not end well, says why and ends the command with its exit code.
+    """
+    ran = run(target, spec, text, errors=None)
+    if ran.error is not None:
+        raise PenstockError(problem, why=ran.error, fix=fix)
+    if code := foreground.exit_code(ran.application):
+        foreground.conclude(ran.application)
+        raise SystemExit(code)
+    return ran.results
 
 
 def sql(
@@ -48,17 +125,17 @@ def sql(
         executor_cores=executor_cores,
         executor_memory=executor_memory,
     )
-    spec = statements.application(engine, lake, size, limit=limit, settings=options.pairs(conf, "--conf"))
+    spec = application(engine, lake, size, limit=limit, settings=options.pairs(conf, "--conf"))
     _run(engine, spec, given, output_format=output_format)
 
 
 def run_again(engine: Target, before: Application, *, output_format: str) -> NoReturn:
     """Run the statements of an earlier application and print what they answer now. Raises as `statements.kept`."""
-    _run(engine, before.spec, statements.kept(engine, before), output_format=output_format)
+    _run(engine, before.spec, kept(engine, before), output_format=output_format)
 
 
 def _run(engine: Target, spec: ApplicationSpec, text: str, *, output_format: str) -> NoReturn:
-    ran = statements.run(engine, spec, text, errors=sys.stderr.buffer)
+    ran = run(engine, spec, text, errors=sys.stderr.buffer)
     write(ran.results, output_format, sys.stdout, limit=limit_of(spec))
     ended = ran.application
     # A statement that fails has already said so, in better words than the driver's exit code.

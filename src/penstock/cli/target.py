@@ -1,19 +1,45 @@
-"""Where a command's applications are: in the engine of this home, or behind a service (`--server`)."""
+"""Where a command's applications are: in the engine of this home, or behind a service (`--server`).
+
+How a command's statements reach the driver that runs them, wherever that is.
+
+The engine of this home, with the way statements take to a driver on this machine.
+
+Where `penstock session` has its sessions: in the engine of this home, or behind a service (`--server`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.cli.exchange import Exchange
-from penstock.cli.server import server
-from penstock.home import Home
-from penstock.lake.model import Lake
+from penstock.cli.options import server
+from penstock.engine.engine import Engine
+from penstock.engine.interactive.sessions import RESULTS, Session, Sessions, Wanted
+from penstock.errors import NotFound
+from penstock.home import Home, write_atomically
+from penstock.lake.model import Lake, ObjectStore, artifact_prefix
 from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
 
 if TYPE_CHECKING:
-    # With a service, commands do without what talks to the database.
     from penstock.engine.supervisor import OnChange
+
+
+class Exchange(Protocol):
+    """How statements get to a driver, and what they answer comes back."""
+
+    def given(self, text: str) -> AbstractContextManager[str]:
+        """Where the driver finds the statements, within."""
+
+    def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
+        """What was answered, which is kept nowhere else then; none where the driver did not get as far. The statements
+        are kept, to be run again."""
+
+    def kept(self, application: Application) -> str:
+        """The statements of an earlier run. Raises `NotFound` where they were not kept."""
 
 
 class Attendant(Protocol):
@@ -68,9 +94,92 @@ class Target(Protocol):
 
 def target() -> Target:
     if url := server():
-        from penstock.cli.remote import RemoteEngine
+        from penstock.client.remote import RemoteEngine
 
         return RemoteEngine(url)
-    from penstock.cli.local import LocalEngine
 
     return LocalEngine(Home.default())
+
+
+STATEMENTS = "statements.sql"
+"""Among an application's artefacts."""
+
+
+class LocalEngine(Engine):
+    def exchange(self, lake: Lake) -> Exchange:
+        return LocalExchange(self, lake)
+
+
+class LocalExchange:
+    def __init__(self, engine: Engine, lake: Lake) -> None:
+        self._engine = engine
+        self._lake = lake
+
+    @contextlib.contextmanager
+    def given(self, text: str) -> Iterator[str]:
+        """In a private file, or an object: statements may hold what no list of processes should show."""
+        if not self._engine.shares_files:
+            store, key = self._engine.store(self._lake.name), f"{RESULTS}{secrets.token_hex(8)}.sql"
+            store.put(key, text.encode())
+            try:
+                yield f"{self._lake.root}/{key}"
+            finally:
+                store.delete(key)
+            return
+        home: Home = self._engine.home
+        home.create()
+        path = home.cache / f"statements-{secrets.token_hex(8)}.sql"
+        write_atomically(path, text)
+        try:
+            yield str(path)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
+        store = self._engine.store(self._lake.name)
+        # The private file is gone, and an application's arguments are no place for them.
+        store.put(artifact_prefix(application.id) + STATEMENTS, text.encode())
+        return _take(store, key)
+
+    def kept(self, application: Application) -> str:
+        return self._engine.artefact(application.id, STATEMENTS).decode()
+
+
+def _take(store: ObjectStore, key: str) -> list[dict[str, Any]]:
+    try:
+        lines = store.get(key).decode().splitlines()
+    except NotFound:
+        return []
+    store.delete(key)
+    return [json.loads(line) for line in lines]
+
+
+class SessionTarget(Protocol):
+    """`AnySessions` says what each means and raises."""
+
+    def start(self, wanted: Wanted) -> Session: ...
+    def get(self, session_id: str) -> Session: ...
+    def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]: ...
+    def address(self, session_id: str) -> str: ...
+    def wait(self, session_id: str) -> Session: ...
+
+
+class LocalSessions(Sessions):
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._engine = engine
+
+    def start(self, wanted: Wanted) -> Session:
+        """Have a process of its own look after it; raises what `Engine.submit` does."""
+        submitted = self._engine.submit(wanted.specification())
+        self._engine.detach(submitted.id)
+        return self.get(submitted.id)
+
+
+def sessions() -> SessionTarget:
+    if url := server():
+        from penstock.client.client import Client
+        from penstock.client.remote import RemoteSessions
+
+        return RemoteSessions(Client(url))
+    return LocalSessions(Engine(Home.default()))

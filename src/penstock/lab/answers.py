@@ -4,12 +4,18 @@ Two answers are the same when their rows can be paired off one to one, whatever 
 nulls equal, other numbers within 1e-6 relative or 0.0051 absolute (engines round decimal division and averages
 differently; the seed queries round to cents). Where a query cuts an ordered result with LIMIT and several rows are tied
 at the cut, each engine may keep other ones of them; `judge_top` accepts exactly those choices and no others.
+
+Where the independent engine reads SQL differently from Spark: each adaptation as data, with its reason.
+
+Only words are changed, never what is asked. A pattern that no longer occurs in its query is out of date
+and is caught by `tests/unit/lab/test_query_texts.py`.
 """
 
 from __future__ import annotations
 
 import bisect
 import math
+import re
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -264,3 +270,60 @@ def side_by_side(verdict: Verdict, columns: Sequence[str], *, most: int = 5) -> 
 
 def _text(row: Row) -> str:
     return " | ".join("NULL" if value is None else str(value) for value in row)
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    queries: tuple[str, ...]
+    pattern: str
+    replacement: str
+    why: str
+
+
+SESSION = {
+    "default_null_order": "nulls_first_on_asc_last_on_desc",  # Spark's order; it decides which rows a LIMIT keeps
+    "ieee_floating_point_ops": "false",  # a division by zero is null, as in Spark outside its ANSI mode
+}
+
+EVERY_QUERY = "*"
+
+ADAPTATIONS = (
+    Adaptation(
+        queries=(EVERY_QUERY,),
+        pattern=r"`([^`]*)`",
+        replacement=r'"\1"',
+        why="Spark quotes names with backticks, DuckDB with double quotes as the standard does",
+    ),
+    Adaptation(
+        queries=("q5", "q77", "q80"),
+        pattern=r"\breturns\b",
+        replacement='"returns"',
+        why="RETURNS is a reserved word in DuckDB and a column alias in the query",
+    ),
+    Adaptation(
+        queries=("q90",),
+        pattern=r"\bat\b",
+        replacement='"at"',
+        why="AT is a reserved word in DuckDB and a table alias in the query",
+    ),
+    Adaptation(
+        queries=("q54",),
+        pattern=r"cast\(\(revenue / 50\) AS INT\)",
+        replacement="cast(trunc(revenue / 50) AS INT)",
+        why="a cast to integer cuts the fraction off in Spark and rounds in DuckDB",
+    ),
+    Adaptation(
+        queries=("q84",),
+        pattern=r"concat\(c_last_name, ', ', c_first_name\)",
+        replacement="(c_last_name || ', ' || c_first_name)",
+        why="concat of a null is null in Spark and leaves the null out in DuckDB",
+    ),
+)
+
+
+def in_duckdb(query: str, text: str) -> str:
+    """The query in the independent engine's words."""
+    for adaptation in ADAPTATIONS:
+        if query in adaptation.queries or EVERY_QUERY in adaptation.queries:
+            text = re.sub(adaptation.pattern, adaptation.replacement, text, flags=re.IGNORECASE)
+    return text

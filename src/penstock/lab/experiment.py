@@ -1,13 +1,83 @@
-"""What is to be measured: arms, and how often each is."""
+"""What is to be measured: arms, and how often each is.
+
+In which order things are measured.
+
+What a repetition finds in the caches: what the one before it left there, or nothing.
+
+What cannot be measured is refused before anything is recorded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
 
-from penstock.lab import caches, launcher, matrix
-from penstock.lab.suites.base import Suite
-from penstock.model import ClusterSize
+from penstock import units
+from penstock.clusters import machine
+from penstock.clusters.launch import BUILT_IN
+from penstock.errors import InvalidInput, MissingRequirement
+from penstock.home import Home
+from penstock.lab import conditions, launchers
+from penstock.lab.environment import Bench
+from penstock.lab.workloads.base import Suite
+from penstock.lake import stores
+from penstock.lake.model import Lake
+from penstock.model import ApplicationSpec, ClusterSize
+
+Item = TypeVar("Item")
+
+
+def interleaved(arms: Sequence[Item], repetitions: int) -> Iterator[tuple[int, Item]]:
+    """(repetition, arm): every arm once in each repetition, and each first equally often.
+
+    What drifts over time (a filling disk, a warming machine) then falls on all arms alike.
+    """
+    for repetition in range(1, repetitions + 1):
+        shift = (repetition - 1) % len(arms)
+        for arm in (*arms[shift:], *arms[:shift]):
+            yield repetition, arm
+
+
+KEEP = "keep"
+DROP = "drop"
+CACHE_POLICIES = (KEEP, DROP)
+
+_SWITCH = Path("/proc/sys/vm/drop_caches")
+_PAGES_AND_NAMES = "3\n"
+
+
+def require_caches(policy: str) -> None:
+    """Raise where this process could not do as the policy says: `InvalidInput` or `MissingRequirement`."""
+    if policy not in CACHE_POLICIES:
+        raise InvalidInput(f"“{policy}” is nothing to do with caches", fix=f"choose one of {', '.join(CACHE_POLICIES)}")
+    if policy == DROP:
+        try:
+            os.close(os.open(_SWITCH, os.O_WRONLY))
+        except OSError as error:
+            raise MissingRequirement(
+                "The operating system's caches cannot be dropped here",
+                why=f"{_SWITCH}: {error.strerror}; it takes root, and in a container the host's consent",
+                fix="run the command as root, or measure with the caches as they are (caches: keep)",
+            ) from error
+
+
+def prepare_caches(policy: str, home: Home) -> None:
+    """Before a repetition: drop every cache of this machine, or none.
+
+    This is the one place where caches are dropped. Penstock's page cache goes first, both tiers. The operating system's
+    holds the embedded store's data, tables and jars alike; what is not written yet is written first, since only clean
+    pages are dropped. What a store on other machines keeps in memory is out of reach.
+
+    Raises `StateError` where pages cannot be removed.
+    """
+    if policy == DROP:
+        machine.drop_pages(machine.page_cache(home))
+        os.sync()
+        _SWITCH.write_text(_PAGES_AND_NAMES, encoding="ascii")
 
 
 @dataclass(frozen=True)
@@ -20,7 +90,7 @@ class Arm:
     lake: str | None = None
     profile: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    launcher: str = launcher.PENSTOCK
+    launcher: str = launchers.PENSTOCK
     gateways: int | None = None
     """How many of its lake's gateways it uses; None for all."""
 
@@ -34,7 +104,7 @@ class Plan:
 
     repetitions: int = 1
     warmup: int = 0
-    caches: str = caches.KEEP
+    caches: str = KEEP
 
 
 @dataclass(frozen=True)
@@ -46,5 +116,55 @@ class Experiment:
 
     def order(self) -> list[tuple[int, Arm]]:
         """(repetition, arm) as they will be measured; 0 and below are warm-up."""
-        turns = matrix.turns(self.arms, self.plan.warmup + self.plan.repetitions)
+        turns = interleaved(self.arms, self.plan.warmup + self.plan.repetitions)
         return [(repetition - self.plan.warmup, arm) for repetition, arm in turns]
+
+
+def require_sense(arms: Sequence[Arm], plan: Plan) -> None:
+    if not arms or plan.repetitions < 1:
+        raise InvalidInput("There is nothing to measure", fix="give at least one arm and one repetition")
+    if len({arm.name for arm in arms}) < len(arms):
+        raise InvalidInput("Two arms have one name", fix="give each arm a name of its own")
+    require_caches(plan.caches)
+    for arm in arms:
+        arm.suite.check_options()
+
+
+def require_lakes_apart(lakes: Sequence[Lake]) -> None:
+    """Refuse stores whose buckets have one name: what was read of one would be in the page cache for the other.
+
+    A page is known by bucket, key, length and entity tag, and the lab's data sets are the same in every lake.
+    """
+    first: dict[str, Lake] = {}
+    for lake in (lake for lake in lakes if lake.is_s3):
+        other = first.setdefault(lake.root, lake)
+        if set(lake.endpoints).isdisjoint(other.endpoints):
+            raise InvalidInput(
+                f"The lakes “{other.name}” and “{lake.name}” both have a bucket called {lake.bucket}",
+                why="the page cache would answer for the one with what it read from the other",
+                fix="give one of them a bucket of another name: penstock lake add NAME --bucket BUCKET",
+            )
+
+
+def require_room(bench: Bench, arm: Arm) -> None:
+    """Refuse settings and a size that no cluster could be started with here, and data that the disk has no room for.
+
+    What is free is known of stores on this machine alone; data is on its disk as often as the store keeps it.
+    """
+    settings = {**arm.suite.meaning, **arm.settings}
+    profile = arm.profile or arm.suite.profile
+    arm.suite.check_size(arm.size, bench.engine.capacity())
+    arm.suite.check_lake(bench.lake)
+    bench.engine.checked(ApplicationSpec(BUILT_IN, arm.size, arm.name, profile=profile, settings=settings))
+    conditions.require(bench, settings)
+    root = bench.home.root
+    needed = 0.0
+    if stores.store_of(bench.home, bench.lake) is not None:
+        needed = arm.suite.needs_bytes() * (stores.facts(bench.home, bench.lake).raw_factor or 1)
+    free = shutil.disk_usage(root).free if needed else 0
+    if needed > free:
+        raise MissingRequirement(
+            f"{arm.suite.title} of this size needs about {units.size(needed)} of disk",
+            why=f"{units.size(free)} are free where {root} is",
+            fix="choose a smaller size, free space, or use another state directory with PENSTOCK_HOME=/path",
+        )

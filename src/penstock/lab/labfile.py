@@ -4,6 +4,10 @@ A file is one experiment, or a list of them under `experiments` with what they s
 experiment names its `workload` with its `options`; `vary` gives several values to some of these or of the arms' own
 choices, and every combination is an arm; or `arms` lists them. `each` multiplies the experiments themselves, for what
 is not to be set against each other (two scales, say).
+
+What the values in a lab file mean: plans, launchers, profiles, sizes, settings. Pure.
+
+Each function raises `InvalidInput` with the line and the key of what it cannot read.
 """
 
 from __future__ import annotations
@@ -13,13 +17,90 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from penstock import units
 from penstock.errors import InvalidInput
 from penstock.formats import Entry
-from penstock.lab import labvalues
-from penstock.lab.experiment import Arm, Experiment
-from penstock.lab.launcher import PENSTOCK, PLAIN
-from penstock.lab.suites.base import Suite
-from penstock.model import ClusterSize
+from penstock.lab import conditions
+from penstock.lab.experiment import CACHE_POLICIES, Arm, Experiment, Plan
+from penstock.lab.launchers import LAUNCHERS, PENSTOCK, PLAIN
+from penstock.lab.workloads.base import Suite
+from penstock.model import ClusterSize, ProcessSize
+from penstock.profiles import workloads as profiles
+from penstock.profiles.base import DISK
+
+
+def plan_of(given: Mapping[str, Entry]) -> Plan:
+    usual = Plan()
+    return Plan(
+        repetitions=given["repetitions"].whole(at_least=1) if "repetitions" in given else usual.repetitions,
+        warmup=given["warmup"].whole(at_least=0) if "warmup" in given else usual.warmup,
+        caches=given["caches"].one_of(CACHE_POLICIES) if "caches" in given else usual.caches,
+    )
+
+
+def launcher(own: Mapping[str, Entry]) -> str:
+    return own["launcher"].one_of(LAUNCHERS) if "launcher" in own else PENSTOCK
+
+
+def name_of(entry: Entry) -> str:
+    if not isinstance(entry.value, str):
+        entry.wrong("is not a name")
+    return entry.value
+
+
+def profile(entry: Entry, usual: str) -> str:
+    """A profile, and variants of it: `tpcds+s3a-default`; `+s3a-default` is a variant of the workload's `usual` one."""
+    chosen, *variants = name_of(entry).split("+")
+    if chosen or not variants:
+        replace(entry, value=chosen).one_of(profiles.names())
+    for variant in variants:
+        replace(entry, value=variant).one_of(profiles.variant_names())
+    return "+".join([chosen or usual, *variants])
+
+
+def size(own: Mapping[str, Entry], usual: ClusterSize) -> ClusterSize:
+    def memory(key: str, otherwise: int) -> int:
+        return _memory(own[key]) if key in own else otherwise
+
+    def count(key: str, otherwise: int) -> int:
+        return own[key].whole(at_least=1) if key in own else otherwise
+
+    return ClusterSize(
+        driver=ProcessSize(usual.driver.cores, memory("driver_memory", usual.driver.memory_bytes)),
+        executor=ProcessSize(
+            count("executor_cores", usual.executor.cores), memory("executor_memory", usual.executor.memory_bytes)
+        ),
+        executors=count("executors", usual.executors),
+    )
+
+
+def settings(
+    given: Mapping[str, Entry], round_trip: Entry | None = None, scratch: Entry | None = None
+) -> dict[str, str]:
+    """Spark's, with those that make the store as far away as the file asks for, and shuffle where it says."""
+    own = {key: _spark_value(entry) for key, entry in given.items()}
+    if scratch is not None:
+        own[DISK] = name_of(scratch)
+    if round_trip is None:
+        return own
+    try:
+        return conditions.added(own, name_of(round_trip))
+    except InvalidInput:
+        round_trip.wrong(f"cannot be {round_trip.value!r}", fix="write it as 5ms")
+
+
+def _memory(entry: Entry) -> int:
+    found = units.parse_size(entry.value) if isinstance(entry.value, str) else None
+    if found is None or found <= 0:
+        entry.wrong(f"is not a size but {entry.value!r}", fix="write it as 512m or 4g")
+    return found
+
+
+def _spark_value(entry: Entry) -> str:
+    if entry.value is None or isinstance(entry.value, (list, dict)):
+        entry.wrong("is not one value")
+    return str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value)
+
 
 _CHOICES = (
     "launcher",
@@ -124,7 +205,7 @@ class _Reader:
         given = {name: value for name, value in shared.items() if name != "arms" or "vary" not in own} | {**own}
         workload = self._workload(entry, given)
         known = self._workloads.options(workload)
-        plan = labvalues.plan(given)
+        plan = plan_of(given)
         common = _Chosen()
         for layer in (shared, entry.mapping()):
             common = common.with_(_chosen(layer, known))
@@ -156,25 +237,25 @@ class _Reader:
         if "arms" not in given:
             for title, varied in _combinations(given.get("vary"), known):
                 chosen = common.with_(varied)
-                yield self._arm(title or _NAMES[labvalues.launcher(chosen.own)], workload, chosen, entry)
+                yield self._arm(title or _NAMES[launcher(chosen.own)], workload, chosen, entry)
             return
         for listed in _listed(given["arms"]):
             _require_known(listed, _ARM)
             own = _chosen(listed.mapping(), known)
             chosen = common.with_(own)
             name = str(listed.mapping()["name"].value) if "name" in listed.mapping() else own.title()
-            yield self._arm(name or _NAMES[labvalues.launcher(chosen.own)], workload, chosen, listed)
+            yield self._arm(name or _NAMES[launcher(chosen.own)], workload, chosen, listed)
 
     def _arm(self, name: str, workload: str, chosen: _Chosen, at: Entry) -> Arm:
         suite = self._suite(workload, chosen.options, at)
         return Arm(
             name=name,
             suite=suite,
-            size=labvalues.size(chosen.own, self._usual(suite)),
-            lake=labvalues.name(chosen.own["lake"]) if "lake" in chosen.own else None,
-            profile=labvalues.profile(chosen.own["profile"], suite.profile) if "profile" in chosen.own else None,
-            settings=labvalues.settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch")),
-            launcher=labvalues.launcher(chosen.own),
+            size=size(chosen.own, self._usual(suite)),
+            lake=name_of(chosen.own["lake"]) if "lake" in chosen.own else None,
+            profile=profile(chosen.own["profile"], suite.profile) if "profile" in chosen.own else None,
+            settings=settings(chosen.settings, chosen.own.get("round_trip"), chosen.own.get("scratch")),
+            launcher=launcher(chosen.own),
             gateways=chosen.own["gateways"].whole(at_least=1) if "gateways" in chosen.own else None,
         )
 

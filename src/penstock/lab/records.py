@@ -8,6 +8,8 @@ still going on: then a process holds its `measuring.lock`. A repetition that
 was interrupted is done again as another `attempt`; what earlier attempts left in the file no reader sees.
 
 The local directory is the original; `publish` copies it to the lake, where it outlives the machine.
+
+The runs recorded on this machine, as lists show them.
 """
 
 from __future__ import annotations
@@ -267,3 +269,28 @@ def _cut_torn_line(descriptor: int) -> None:
         end = start
     if end != size:
         os.ftruncate(descriptor, end)
+
+
+def all_of(home: Home) -> list[dict[str, Any]]:
+    """Oldest first."""
+    return [_told(home, load(home.root / "lab" / run_id)) for run_id in runs(home)]
+
+
+def _told(home: Home, run: Run) -> dict[str, Any]:
+    """A run in the list. One without an end is `running` while a process measures it, else `interrupted`."""
+    described, plan = run.description, run.description.plan
+    ended = run.outcome != "unfinished"
+    unfinished = "running" if in_progress(home, described.id) else "interrupted"
+    return {
+        "run": described.id,
+        "workload": described.workload,
+        "arm": described.arm,
+        "scale": described.scale,
+        "created_at": described.created_at,
+        "experiment": described.experiment,
+        "batch": described.batch,
+        "ended": ended,
+        "outcome": run.outcome if ended else unfinished,
+        "repetitions": plan["repetitions"] + plan["warmup"] if plan else None,
+        "repetitions_done": len(run.of_kind("repetition")),
+    }

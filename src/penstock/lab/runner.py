@@ -2,29 +2,50 @@
 
 Everything needed to go on after an interruption is in the runs' own descriptions (`resuming`): an experiment is the
 runs that share its id, and a batch the runs of all experiments that one command began.
+
+Going on with what was interrupted, from the records alone. What is done is not done again.
+
+Signals that end a long piece of work: it unwinds, so that what it started is ended too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from penstock import units
-from penstock.errors import PenstockError
-from penstock.lab import caches, feasibility, launcher, roundtrip, scratchdevice
-from penstock.lab.bench import Bench
-from penstock.lab.experiment import Arm, Experiment, Plan
-from penstock.lab.meter import disturbance, metering
+from penstock.errors import PenstockError, StateError
+from penstock.home import Home
+from penstock.lab import conditions, launchers, records
+from penstock.lab import environment as benches
+from penstock.lab.environment import Bench
+from penstock.lab.experiment import (
+    Arm,
+    Experiment,
+    Plan,
+    prepare_caches,
+    require_caches,
+    require_lakes_apart,
+    require_room,
+    require_sense,
+)
+from penstock.lab.metering import disturbance, metering
 from penstock.lab.progress import Listener, repetitions_left
-from penstock.lab.records import Recorder, Run, new_run_id
+from penstock.lab.records import Description, Recorder, Run, new_run_id
 from penstock.lab.session import Session
-from penstock.lab.suites.base import Suite
+from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.registry import restored
 from penstock.lake.model import ObjectStore
+from penstock.model import ClusterSize, State
+from penstock.processes import handled, not_ignored
 from penstock.profiles.base import DISK
 
 OpenBench = Callable[[str | None], Bench]
@@ -48,11 +69,11 @@ def measure_all(open_bench: OpenBench, experiments: Sequence[Experiment], listen
     interrupted batch can be gone on with to its end.
     """
     for experiment in experiments:
-        feasibility.require_sense(experiment.arms, experiment.plan)
+        require_sense(experiment.arms, experiment.plan)
     open_once = functools.cache(open_bench)
     for arm in (arm for experiment in experiments for arm in experiment.arms):
-        feasibility.require_room(open_once(arm.lake).through(arm.gateways), arm)
-    feasibility.require_lakes_apart([open_once(arm.lake).lake for experiment in experiments for arm in experiment.arms])
+        require_room(open_once(arm.lake).through(arm.gateways), arm)
+    require_lakes_apart([open_once(arm.lake).lake for experiment in experiments for arm in experiment.arms])
     begun = _begin_all(open_once, experiments)
     with ExitStack() as stack:
         for one in (one for ones in begun for one in ones):
@@ -94,8 +115,8 @@ def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Ru
 def _prepared(arm: Arm, session: Session) -> PenstockError | None:
     """Makes the arm's data where they lack; what that failed of."""
     # The same for all arms, and made the same way: by the engine, from a store as near as it is.
-    near = roundtrip.removed(session.settings)
-    own = replace(session, launcher=launcher.EngineLauncher(session.bench), settings=near)
+    near = conditions.removed(session.settings)
+    own = replace(session, launcher=launchers.EngineLauncher(session.bench), settings=near)
     return _failure(lambda: arm.suite.prepare(own), session.listener, f"{arm.name} is not measured. ")
 
 
@@ -123,7 +144,7 @@ def _begin(bench: Bench, arm: Arm, shared: Mapping[str, Any]) -> Recorder:
         arm.name,
         size=arm.size,
         scale=suite.description_scale,
-        profile=(arm.profile or suite.profile) if arm.launcher == launcher.PENSTOCK else None,
+        profile=(arm.profile or suite.profile) if arm.launcher == launchers.PENSTOCK else None,
         settings={**suite.meaning, **arm.settings},
         launcher=arm.launcher,
         options=suite.options(),
@@ -138,11 +159,11 @@ def _session(stack: ExitStack, begun: Begun, listener: Listener) -> Session:
     return Session(
         bench=begun.bench,
         recorder=begun.recorder,
-        launcher=stack.enter_context(launcher.opened(arm.launcher, begun.bench)),
+        launcher=stack.enter_context(launchers.opened(arm.launcher, begun.bench)),
         listener=listener,
         size=arm.size,
         profile=arm.profile or arm.suite.profile,
-        settings=stack.enter_context(scratchdevice.placed(begun.bench, settings, arm.suite.needs_bytes())),
+        settings=stack.enter_context(conditions.placed(begun.bench, settings, arm.suite.needs_bytes())),
     )
 
 
@@ -171,7 +192,7 @@ def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
     if failure := _failure(session.remove_earlier_attempts, session.listener):
         _end(session, 0.0, failure)
         return 0.0
-    caches.prepare(plan.caches, session.bench.home)
+    prepare_caches(plan.caches, session.bench.home)
     session.record("begin")
     started = time.monotonic()
     with metering(session.bench.home, session.bench.lake, _scratch(session)) as usage:
@@ -209,7 +230,7 @@ def _publish(recorder: Recorder, store: ObjectStore, listener: Listener) -> None
 def _scratch(session: Session) -> Path | None:
     """Plain Spark shuffles in the home, whatever the setting says."""
     chosen = session.settings.get(DISK)
-    return Path(chosen) if chosen and session.recorder.description.launcher == launcher.PENSTOCK else None
+    return Path(chosen) if chosen and session.recorder.description.launcher == launchers.PENSTOCK else None
 
 
 def _conclude(begun: Begun, listener: Listener) -> Run:
@@ -228,3 +249,135 @@ def _outcome(run: Run) -> str:
     if any(sample["status"] != "ok" for kind in ("repetition", "query") for sample in run.of_kind(kind)):
         return "failed"
     return "ok"
+
+
+LAST = "last"
+_UNFINISHED = tuple(state for state in State if not state.final)
+
+
+def resume(home: Home, open_bench: OpenBench, name: str, listener: Listener) -> list[list[Run]]:
+    """Go on with an interrupted run and everything that was begun with it: the runs of each experiment, in order.
+
+    `last` is the newest run that was interrupted. Raises `NotFound` where there is none, and `StateError` where the run
+    came to its end, is being measured by another process, or is of a kind that is only measured in one go.
+    """
+    together = begun_with(home, _named(home, name))
+    open_once = functools.cache(open_bench)
+    with ExitStack() as stack:
+        for description in together:
+            stack.enter_context(Recorder.resume(home, description.id).claimed(home))
+        # Only now: whoever had them until a moment ago may have done it all.
+        runs = [records.load(home.root / "lab" / description.id) for description in together]
+        if all(run.outcome != "unfinished" for run in runs):
+            raise StateError(
+                f"{runs[0].description.id} was not interrupted",
+                why=f"it ended as “{runs[0].outcome}”",
+                fix=f"look at it: penstock lab report {runs[0].description.id}",
+            )
+        return [_go_on(home, open_once, experiment, listener) for experiment in _experiments(runs)]
+
+
+def interrupted(home: Home) -> list[str]:
+    """The runs that were begun, came to no end, and are measured by nobody now; oldest first."""
+    return [
+        run_id
+        for run_id in records.runs(home)
+        if not records.in_progress(home, run_id)
+        and records.load(home.root / "lab" / run_id).outcome == "unfinished"
+        and records.describe(home, run_id).plan
+    ]
+
+
+def _named(home: Home, name: str) -> Description:
+    if name == LAST:
+        found = interrupted(home)
+        if not found:
+            raise StateError("No run on this machine was interrupted", fix="penstock lab runs shows what was measured")
+        name = found[-1]
+    description = records.find(home, name).description
+    if not description.plan:
+        raise StateError(
+            f"{description.id} cannot be gone on with",
+            why=f"the workload {description.workload} is only measured in one go",
+            fix=f"measure it again: {description.command}",
+        )
+    return description
+
+
+def begun_with(home: Home, one: Description) -> list[Description]:
+    """The runs of its batch or experiment, in the order they were begun in."""
+    everything = [records.describe(home, run_id) for run_id in records.runs(home)]
+    together = [
+        other
+        for other in everything
+        if other.id == one.id
+        or (one.batch and other.batch == one.batch)
+        or (one.experiment and other.experiment == one.experiment)
+    ]
+    return sorted(together, key=lambda description: description.place)
+
+
+def _experiments(runs: Sequence[Run]) -> list[list[Run]]:
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.description.experiment or run.description.id, []).append(run)
+    return list(found.values())
+
+
+def _go_on(home: Home, open_bench: OpenBench, runs: Sequence[Run], listener: Listener) -> list[Run]:
+    if all(run.outcome != "unfinished" for run in runs):
+        return list(runs)
+    plan = Plan(**runs[0].description.plan)
+    require_caches(plan.caches)
+    begun = []
+    for run in runs:
+        arm = _arm_of(run.description)
+        begun.append(Begun(arm, open_bench(arm.lake).through(arm.gateways), Recorder.resume(home, run.description.id)))
+    for one in begun:
+        _end_strays(one.bench, one.recorder.description.id)
+        _tell_of_change(one.recorder, listener)
+    return carry_out(begun, plan, listener)
+
+
+def _arm_of(described: Description) -> Arm:
+    return Arm(
+        name=described.arm,
+        suite=restored(described.workload, described.options),
+        size=ClusterSize.from_json(described.size),
+        lake=described.lake["name"],
+        profile=described.profile,
+        settings=described.settings,
+        launcher=described.launcher,
+        gateways=described.lake.get("gateways"),
+    )
+
+
+def _end_strays(bench: Bench, run_id: str) -> None:
+    """Applications that outlived the killed process which measured them, and would now be measured along."""
+    for application in bench.engine.list(states=_UNFINISHED, tags=(run_id,)):
+        bench.engine.stop(application.id)
+
+
+def _tell_of_change(recorder: Recorder, listener: Listener) -> None:
+    before, now = recorder.description.commit, benches.commit()
+    recorder.add("resumed", commit=now)
+    if before != now:
+        listener.note(f"{recorder.description.id} was begun with commit {before}, and goes on with {now}.")
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Make a request to terminate end what is inside as Ctrl-C does, by unwinding."""
+
+    def unwind(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    with handled(unwind, *not_ignored(signal.SIGTERM, signal.SIGHUP)):
+        yield
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ignore a second Ctrl-C inside: ending what was started takes seconds, and must not be cut short."""
+    with handled(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        yield

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import NotFound
-from penstock.lab.bench import Bench, slug
-from penstock.lab.launcher import Job, Launcher, Ran
+from penstock.lab.environment import Bench, slug
+from penstock.lab.launchers import Job, Launcher, Ran
 from penstock.lab.progress import Listener
 from penstock.lab.records import LAKE_PREFIX, Recorder
 from penstock.lake.model import ObjectStore

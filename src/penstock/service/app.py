@@ -1,42 +1,186 @@
-"""The ASGI application: routers, errors, guards. Building it starts nothing; its lifespan does."""
+"""The ASGI application: routers, errors, guards. Building it starts nothing; its lifespan does.
+
+The published OpenAPI description: what FastAPI derives from the routes, and what it cannot know.
+
+`/health`: whether the process lives, and whether it can do its work. Needs no token and tells no secret.
+
+`/metrics`: for Prometheus, with a token of the scope read on all instances (`authorization.credentials_file`).
+
+`/v1/self`: what the caller may do here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 from anyio import to_thread
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from penstock import __version__
-from penstock.service import console, description, problems
-from penstock.service.auditor import Auditor
-from penstock.service.context import Service
-from penstock.service.dialects import router as dialects
+from penstock.engine.tokens import Scope
+from penstock.errors import PenstockError, ServiceError
+from penstock.service import console, problems, responses
+from penstock.service.access_log import Seen
+from penstock.service.api import access, applications, artifacts, data, lab, queues, sessions, spark_ui
+from penstock.service.auth import Auditor, Reader
+from penstock.service.context import Service, ServiceOf
 from penstock.service.guards import Guard, Limits
-from penstock.service.journal import Seen
-from penstock.service.routes import (
-    applications,
-    audit,
-    browseraccess,
-    changes,
-    data,
-    files,
-    health,
-    history,
-    instances,
-    lab,
-    logs,
-    metrics,
-    self_,
-    sessions,
-    statements,
-    tokens,
-    ui,
+from penstock.service.ibm import applications as dialects
+
+_TAGS = {
+    "applications": "Spark applications, each on a cluster of its own: submit, list, show, wait, stop, run again.",
+    "logs": "What an application's processes wrote, while it runs and afterwards.",
+    "sql": "What SQL statements answered.",
+    "files": "Bringing an application's files to the lake.",
+    "sessions": "Clusters for interactive work over Spark Connect.",
+    "instances": "Who shares the machine, by which part, and who waits for what.",
+    "data": "Tables, lakes, profiles and the page cache.",
+    "tokens": "Who may use this service.",
+    "audit": "Who did what.",
+    "lab": "What was measured here.",
+    "IBM Analytics Engine": "Its v3 and v4, for programs written for it.",
+    "IBM Analytics Engine, older jobs API": "With the cluster's size in the body.",
+    "self": "What the caller may do.",
+    "health": "For whoever operates the service.",
+}
+_PROBLEM = {
+    "type": "object",
+    "title": "Problem",
+    "description": "RFC 9457 problem details, with the problem, why, and how to fix it.",
+    "required": ["type", "title", "status", "detail", "problem", "why", "fix", "code"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": {"type": "string", "description": "The status in words."},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "The whole explanation."},
+        "problem": {"type": "string", "description": "What is wrong, in one sentence."},
+        "why": {"type": "string"},
+        "fix": {"type": "string", "description": "What to do about it."},
+        "code": {"type": "string", "description": "The kind of problem, for programs.", "examples": ["not_found"]},
+        "instance": {"type": ["string", "null"], "description": "The request; its id is in the service's journal."},
+        "errors": {
+            "type": "array",
+            "description": "Of a request that is not as described: where, and what.",
+            "items": {
+                "type": "object",
+                "properties": {"at": {"type": "string"}, "problem": {"type": "string"}},
+            },
+        },
+    },
+}
+_ANY_PROBLEM = {
+    "description": "It was not done: what the problem is, why, and how to fix it.",
+    "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+_DESCRIBED_METHODS = frozenset({"get", "put", "post", "patch", "delete", "head", "options"})
+_OPEN = ("/health/",)
+
+
+def install(app: FastAPI) -> None:
+    """Publish it at `/openapi.json`."""
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(app)
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    found = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
+    )
+    components = found.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    schemas["Problem"] = _PROBLEM
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    components["securitySchemes"] = {
+        "token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A token of this service: penstock token create NAME, or POST /v1/tokens.",
+        }
+    }
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            if method in _DESCRIBED_METHODS:
+                _complete(operation, guarded=not path.startswith(_OPEN))
+    return found
+
+
+def _complete(operation: dict[str, Any], *, guarded: bool) -> None:
+    operation["responses"].pop("422", None)
+    # One description for every refusal: the body's `code` tells them apart better than a list of numbers.
+    operation["responses"]["default"] = _ANY_PROBLEM
+    if guarded:
+        operation["security"] = [{"token": []}]
+
+
+health_router = APIRouter(prefix="/health", tags=["health"])
+
+
+@health_router.get("/live", summary="The process answers")
+async def live() -> dict[str, str]:
+    return {"status": "live"}
+
+
+@health_router.get("/ready", summary="The records answer, and the service is not about to end")
+def ready(service: ServiceOf) -> dict[str, str]:
+    if service.closing.is_set():
+        raise ServiceError("This service is ending", fix="ask again in a moment, or another one on the same records")
+    try:
+        service.engine.list(limit=1)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise ServiceError("The records do not answer", fix="penstock status, on the service's machine") from error
+    return {"status": "ready"}
+
+
+metrics_router = APIRouter(tags=["health"])
+
+
+@metrics_router.get("/metrics", summary="Metrics in Prometheus' text format", response_class=PlainTextResponse)
+def metrics(service: ServiceOf, caller: Reader) -> PlainTextResponse:
+    caller.require(Scope.READ)
+    return PlainTextResponse(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+self_router = APIRouter(prefix="/v1/self", tags=["self"])
+
+
+@self_router.get(
+    "",
+    summary="The caller's name, scopes and instances, and what this service has",
+    responses={200: {"model": responses.Caller}},
 )
+def show(service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    capacity = service.engine.capacity()
+    return {
+        "name": caller.name,
+        "scopes": [scope.value for scope in Scope if caller.may_anywhere(scope)],
+        "instances": None if caller.instances is None else sorted(caller.instances),
+        "grants": {instance: scope.value for instance, scope in caller.grants.items()},
+        "version": __version__,
+        "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},
+        "usual_size": asdict(service.engine.usual_size()),
+        "authenticated": True,
+    }
+
 
 _ABOUT = """Apache Spark applications, each on its own throw-away cluster, over one shared data lake.
 
@@ -44,23 +188,23 @@ Every call below `/v1` needs `Authorization: Bearer TOKEN`. Errors are RFC 9457 
 `problem`, `why` and `fix`. Times are ISO 8601 in UTC; sizes are bytes, and `"2g"` is understood on input.
 """
 _ROUTERS = (
-    health.router,
-    metrics.router,
-    self_.router,
+    health_router,
+    metrics_router,
+    self_router,
     applications.router,
-    logs.router,
-    statements.router,
-    files.router,
-    instances.router,
+    artifacts.router,
+    applications.statements_router,
+    artifacts.files_router,
+    queues.router,
     data.router,
-    tokens.router,
-    audit.router,
-    changes.router,
-    browseraccess.router,
+    access.tokens_router,
+    access.audit_router,
+    sessions.changes_router,
+    access.browser_access_router,
     lab.router,
     sessions.router,
-    ui.router,
-    history.router,
+    spark_ui.router,
+    spark_ui.history_router,
     dialects.router,
     console.router,
 )
@@ -93,7 +237,7 @@ def create_app(
     )
     app.state.service = service
     problems.install(app)
-    description.install(app)
+    install(app)
     for router in _ROUTERS:
         app.include_router(router)
 

@@ -1,10 +1,16 @@
-"""Errors over HTTP: RFC 9457 problem details, with the problem, why, and how to fix it as members of their own."""
+"""Errors over HTTP: RFC 9457 problem details, with the problem, why, and how to fix it as members of their own.
+
+Where things are on this machine is for who sits at it: outside, its directories have names instead of paths.
+"""
 
 from __future__ import annotations
 
+import copy
 import http
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import sqlalchemy.exc
 from fastapi import FastAPI, Request
@@ -15,8 +21,49 @@ from starlette.exceptions import HTTPException
 from penstock import errors
 from penstock.engine.repository.applications import CONNECTION_LOST
 from penstock.errors import PenstockError
-from penstock.service import journal
-from penstock.service.ourpaths import OurPaths
+from penstock.home import Home
+from penstock.service import access_log
+
+_PACKAGE = Path(__file__).parents[1]
+
+Error = TypeVar("Error", bound=PenstockError)
+
+
+class OurPaths:
+    def __init__(self, home: Home) -> None:
+        root = home.root.absolute()
+        named = {
+            root: "$PENSTOCK_HOME",
+            root.parent: "$PENSTOCK_HOME/..",
+            _PACKAGE: "PENSTOCK",
+            Path(sys.prefix): "PYTHON",
+            Path.home(): "~",
+        }
+        # The longest first, for one may be in another; never the root of all, which is in every path.
+        self._names = sorted(
+            ((str(path), name) for path, name in named.items() if len(path.parts) > 1), key=lambda one: -len(one[0])
+        )
+
+    def hidden(self, text: str) -> str:
+        for path, name in self._names:
+            if path in text:
+                text = text.replace(path, name)
+        return text
+
+    def hidden_in(self, value: Any) -> Any:
+        """The same JSON without them."""
+        if isinstance(value, str):
+            return self.hidden(value)
+        if isinstance(value, Mapping):
+            return {name: self.hidden_in(part) for name, part in value.items()}
+        return [self.hidden_in(part) for part in value] if isinstance(value, list) else value
+
+    def outside(self, error: Error) -> Error:
+        """The same error, to be told to somebody elsewhere."""
+        told = copy.copy(error)
+        told.problem, told.why, told.fix = map(self.hidden, (error.problem, error.why, error.fix))
+        return told
+
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -141,7 +188,7 @@ async def _on_lost_records(request: Request, _: Exception) -> JSONResponse:
 
 def defect(error: Exception, request_id: str) -> JSONResponse:
     """For what is no error of the client's: the trace is for the journal, and the request's id leads to it."""
-    journal.defect(error, request_id)
+    access_log.defect(error, request_id)
     return problem(_DEFECT, 500, request_id=request_id)
 
 

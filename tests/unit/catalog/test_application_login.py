@@ -8,13 +8,13 @@ import pytest
 
 from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import SHARED_LOGIN, Database, DatabaseStatus
-from penstock.doctor.examination import Examination
+from penstock.doctor import Examination
 from penstock.engine.engine import Engine
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lake.check import Outcome
 from penstock.service.listening import Listening
-from penstock.service.serving import serve
+from penstock.service.server import serve
 from tests.unit.engine.engine_making import spec
 
 ENGINE = "postgresql://penstock:hunter2@db.example:5432/postgres"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lake import app
+from penstock.cli.lake.lakes import app
 from penstock.lake.ceph import status
 from penstock.lake.ceph.status import Status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.cli.console import closing_line, lake_line, skipped_line
+from penstock.cli.output import closing_line, lake_line, skipped_line
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.summary import LakeUse, Skipped
 

@@ -10,8 +10,7 @@ from typing import cast
 
 import pytest
 
-from penstock.cli.foreground import drive
-from penstock.cli.progress import Display, Output
+from penstock.cli.foreground import Display, Output, drive
 from penstock.cli.target import Target
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 

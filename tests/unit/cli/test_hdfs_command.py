@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lake import app
+from penstock.cli.lake.lakes import app
 from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.home import Home
 from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from penstock.cli import index, statements
+from penstock.cli import index, sql
 from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
 
@@ -46,7 +46,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found = {"BUILD": [CHANGE], "REFRESH": [CHANGE], "SHOW": COLUMNS, "DROP": [{"dropped": True}]}
         return [result(found[statement.split()[0]]) for statement in text.split(";\n")]
 
-    monkeypatch.setattr(statements, "answers", answers)
+    monkeypatch.setattr(sql, "answers", answers)
     monkeypatch.setattr(index, "target", some_target)
     return texts
 
@@ -87,7 +87,7 @@ def test_programs_are_told_the_same_as_json(ran: list[str]) -> None:
 
 
 def test_a_table_without_an_index_is_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch, ran: list[str]) -> None:
-    monkeypatch.setattr(statements, "answers", lambda *_, **__: [result([])])
+    monkeypatch.setattr(sql, "answers", lambda *_, **__: [result([])])
     assert penstock_index("show", "db.t") == "db.t has no index: penstock index build db.t\n"
     assert json.loads(penstock_index("show", "db.t", "--json")) == {"table": "db.t", "columns": []}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import instances
+from penstock.cli import service
 from penstock.engine.policy.fairness import Instance, Quota, checked
 from penstock.errors import InvalidInput, NotFound
 
@@ -45,14 +45,14 @@ class Here:
 @pytest.fixture(params=["here", "through a service"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Here:
     here = Here()
-    monkeypatch.setattr(instances, "server", lambda: None if request.param == "here" else "http://127.0.0.1:1")
-    monkeypatch.setattr(instances, "_engine", lambda: here)
-    monkeypatch.setattr(instances, "_call", here.call)
+    monkeypatch.setattr(service, "server", lambda: None if request.param == "here" else "http://127.0.0.1:1")
+    monkeypatch.setattr(service, "_engine", lambda: here)
+    monkeypatch.setattr(service, "_call", here.call)
     return here
 
 
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(instances.app, ["set", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(service.instances_app, ["set", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -16,10 +16,11 @@ from penstock.clusters import machine
 from penstock.engine.policy import admission
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
-from penstock.lab import fio, labfile
+from penstock.lab import labfile
 from penstock.lab.records import Description, Recorder
-from penstock.lab.suites.registry import restored
-from penstock.lab.suites.tpcds import Tpcds
+from penstock.lab.workloads import blocks
+from penstock.lab.workloads.registry import restored
+from penstock.lab.workloads.tpcds import Tpcds
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -39,7 +40,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 @pytest.fixture(autouse=True)
 def with_fio(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that can measure everything: a file that asks for fio is refused where there is none."""
-    monkeypatch.setattr(fio, "program", lambda: "fio")
+    monkeypatch.setattr(blocks, "program", lambda: "fio")
 
 
 def test_the_example_is_a_file_that_can_be_measured(

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from penstock.cli.lab import app, suites
 from penstock.errors import InvalidInput
 from penstock.lab.experiment import Arm
-from penstock.lab.suites.base import Suite
-from penstock.lab.suites.objects import Objects
+from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.objects import Objects
 
 
 @pytest.fixture

@@ -31,13 +31,14 @@ def test_the_overview_loads_none_of_the_commands() -> None:
     """Neither does it load what they need: each costs every call of the command."""
     code = "import sys, penstock.cli.main as m; m.command(); print([x for x in sys.modules if x.startswith('penst')])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "penstock.cli.run" not in loaded
+    assert "penstock.cli.applications" not in loaded
     assert "penstock.engine" not in loaded
 
 
 def test_launching_does_not_wait_for_what_only_the_end_needs() -> None:
     code = (
-        "import sys, penstock.cli.run; print([x for x in ('boto3', 'botocore', 'alembic', 'rich') if x in sys.modules])"
+        "import sys, penstock.cli.applications\n"
+        "print([x for x in ('boto3', 'botocore', 'alembic', 'rich') if x in sys.modules])"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"

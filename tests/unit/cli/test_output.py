@@ -6,7 +6,7 @@ import io
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from penstock.cli.progress import Output
+from penstock.cli.foreground import Output
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from penstock.cli.results import write
+from penstock.cli.output import write
 
 RESULT = {
     "statement": "select",

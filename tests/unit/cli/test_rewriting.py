@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import index, main, rewriting, statements, tables
+from penstock.cli import index, main, sql, tables
 from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
 
@@ -50,8 +50,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
             return [{"columns": [{"name": name} for name in DONE], "rows": [list(DONE.values())]}]
         return [{"columns": [{"name": "item"}, {"name": "value"}], "rows": [list(row) for row in ADVICE]}]
 
-    monkeypatch.setattr(statements, "answers", answers)
-    for module in (index, rewriting):
+    monkeypatch.setattr(sql, "answers", answers)
+    for module in (index, tables):
         monkeypatch.setattr(module, "target", some_target)
     return texts
 
@@ -83,7 +83,7 @@ def test_as_advised_is_a_statement_of_its_own(ran: list[tuple[str, dict[str, str
 )
 def test_a_layout_is_given_once_and_right(advised: bool, range_by: list[str]) -> None:
     with pytest.raises(InvalidInput):
-        rewriting.in_sql("t", None, advised=advised, partition_by=(), range_by=range_by)
+        tables.in_sql("t", None, advised=advised, partition_by=(), range_by=range_by)
 
 
 def test_advice_says_what_and_why_and_how_to_apply_it(ran: list[tuple[str, dict[str, str]]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import foreground, statements
+from penstock.cli import foreground, sql
 from penstock.errors import PenstockError
 
 
@@ -15,20 +15,20 @@ def test_a_failing_statement_is_the_reason_and_the_command_says_the_problem_and_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     results = [{"statement": "BUILD …", "error": "The table cannot be found"}]
-    ran = statements.Ran(SimpleNamespace(), results)  # type: ignore[arg-type]
-    monkeypatch.setattr(statements, "run", lambda *_, **__: ran)
+    ran = sql.Ran(SimpleNamespace(), results)  # type: ignore[arg-type]
+    monkeypatch.setattr(sql, "run", lambda *_, **__: ran)
     with pytest.raises(PenstockError, match=r"The index of a\.b was not built") as raised:
-        statements.answers(*some(), problem="The index of a.b was not built", fix="build again")
+        sql.answers(*some(), problem="The index of a.b was not built", fix="build again")
     assert (raised.value.why, raised.value.fix) == ("The table cannot be found", "build again")
 
 
 def test_an_application_that_ends_badly_ends_the_command_with_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = statements.Ran(SimpleNamespace(), [{"statement": "SELECT 1", "rows": [[1]]}])  # type: ignore[arg-type]
-    monkeypatch.setattr(statements, "run", lambda *_, **__: ran)
+    ran = sql.Ran(SimpleNamespace(), [{"statement": "SELECT 1", "rows": [[1]]}])  # type: ignore[arg-type]
+    monkeypatch.setattr(sql, "run", lambda *_, **__: ran)
     monkeypatch.setattr(foreground, "exit_code", lambda _: 9)
     monkeypatch.setattr(foreground, "conclude", lambda _: 9)
     with pytest.raises(SystemExit) as raised:
-        statements.answers(*some(), problem="", fix="")
+        sql.answers(*some(), problem="", fix="")
     assert raised.value.code == 9
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import main, remote
-from penstock.cli.remote import RemoteEngine
-from penstock.cli.server import SERVER_VARIABLE
+from penstock.cli import main
+from penstock.cli.options import SERVER_VARIABLE
+from penstock.client import remote
+from penstock.client.client import Uploads
 from penstock.client.connection import Connection
-from penstock.client.uploads import Uploads
+from penstock.client.remote import RemoteEngine
 from penstock.errors import InvalidInput
 from penstock.model import Application, ApplicationSpec, Reason, State
 from tests.unit.service.fakes import Stage

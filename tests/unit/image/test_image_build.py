@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.image import app
+from penstock.cli.cluster import image_app
 from penstock.errors import InvalidInput, MissingRequirement, PenstockError
 from penstock.image import base, build, oci
 from penstock.image.contents import Entry
@@ -251,7 +251,7 @@ def test_a_base_that_cannot_be_made_says_why_and_how_to_see_more(
 
 def test_the_command_prints_the_digest_and_each_layer_s_size(tmp_path: Path) -> None:
     arguments = ["build", "-o", str(tmp_path / "a.tar"), "--base", str(a_root(tmp_path / "root")), "--json"]
-    ran = CliRunner().invoke(app, arguments)
+    ran = CliRunner().invoke(image_app, arguments)
     assert ran.exit_code == 0, ran.output
     found = json.loads(ran.stdout)
     assert found["digest"] == documents(tmp_path / "a.tar")[0]["manifests"][0]["digest"]

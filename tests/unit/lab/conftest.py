@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.home import Home
-from penstock.lab import bench as benches
-from penstock.lab.suites import registry
+from penstock.lab import environment as benches
+from penstock.lab.workloads import registry
 from tests.unit.lab.lab_world import Lab, Noted
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.lab.records import Run
-from penstock.lab.suites import users
+from penstock.lab.workloads import concurrency
 from tests.unit.lab import lab_runs
 
 
 def phase(
-    name: str, drawn: Sequence[users.User], seconds_per_query: float, *, noise: float = 0.0, failing: str = ""
+    name: str, drawn: Sequence[concurrency.User], seconds_per_query: float, *, noise: float = 0.0, failing: str = ""
 ) -> list[dict[str, Any]]:
     """The samples of users who are at work together. Their clusters take 3 s to start and nothing to end."""
     dice = random.Random(len(drawn))
@@ -50,7 +50,7 @@ def streams(
     failing: str = "",
 ) -> Run:
     """`seconds` of a query alone and in company; `wrong` is a query that user 2 answered wrongly."""
-    drawn = users.draw(count, queries, 1)
+    drawn = concurrency.draw(count, queries, 1)
     samples = phase("alone", drawn[:1], seconds[0], noise=noise, failing=failing) if alone else []
     samples += phase("together", drawn, seconds[1], noise=noise, failing=failing)
     for query in queries:

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
-from penstock.lab import resuming, runner
-from penstock.lab.bench import Bench
+from penstock.lab import runner
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Experiment, Plan
 from penstock.lab.records import Run
 from penstock.lab.session import Session
-from penstock.lab.suites.base import Suite
+from penstock.lab.workloads.base import Suite
 from penstock.lake.model import Lake
 from penstock.model import ClusterSize, ProcessSize, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
@@ -55,7 +55,7 @@ class Lab:
         return runner.measure_all(self.open_bench, experiments, self.listener)
 
     def resume(self, name: str = "last") -> list[list[Run]]:
-        return resuming.resume(self.home, self.open_bench, name, self.listener)
+        return runner.resume(self.home, self.open_bench, name, self.listener)
 
     def arms(self, letters: str, *, bytes_needed: int = 0) -> list[Arm]:
         return [Arm(letter, Noted(letter, bytes_needed), SIZE) for letter in letters]

@@ -11,15 +11,13 @@ import pytest
 
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lab import bench as benches
-from penstock.lab import launcher, runner
-from penstock.lab.bench import Bench
+from penstock.lab import environment as benches
+from penstock.lab import launchers, runner
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
-from penstock.lab.suites.base import Suite
-from penstock.lab.suites.enrichment import Enrichment
-from penstock.lab.suites.etl import Etl
-from penstock.lab.suites.kmeans import KMeans
+from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.pipelines import Enrichment, Etl, KMeans
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
@@ -40,7 +38,7 @@ class World:
         self.state = State.FINISHED
         monkeypatch.setattr(benches, "versions", dict)
         monkeypatch.setattr(Bench, "has_tables", lambda *_: True)
-        monkeypatch.setattr(launcher, "workloads_jar", lambda: Path("penstock-workloads.jar"))
+        monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         home = Home(tmp_path / "home")
         home.create()
         self.load_tpcds(web_sales=1000)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput, MissingRequirement
-from penstock.lab.fio import PATTERNS, points, samples
-from penstock.lab.suites.blocks import Blocks
+from penstock.lab.workloads.blocks import PATTERNS, Blocks, points, samples
 from penstock.lake.ceph import rbd as rados
 from penstock.lake.ceph.rbd import Image
 from penstock.lake.model import Lake

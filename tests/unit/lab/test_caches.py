@@ -9,13 +9,13 @@ import pytest
 from penstock.clusters import machine
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
-from penstock.lab import caches
+from penstock.lab import experiment
 
 
 @pytest.fixture
 def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "drop_caches"
-    monkeypatch.setattr(caches, "_SWITCH", path)
+    monkeypatch.setattr(experiment, "_SWITCH", path)
     return path
 
 
@@ -35,27 +35,27 @@ def test_dropping_empties_the_page_cache_and_tells_the_kernel_to_forget_pages_an
     switch: Path, page: Path, tmp_path: Path
 ) -> None:
     switch.touch()
-    caches.require(caches.DROP)
+    experiment.require_caches(experiment.DROP)
     assert switch.read_text() == "" and page.exists(), "asking whether it may be done does nothing"
-    caches.prepare(caches.DROP, Home(tmp_path))
+    experiment.prepare_caches(experiment.DROP, Home(tmp_path))
     assert switch.read_text() == "3\n"
     assert not page.exists()
 
 
 def test_keeping_needs_no_permission_and_does_nothing(switch: Path, page: Path, tmp_path: Path) -> None:
-    caches.require(caches.KEEP)
-    caches.prepare(caches.KEEP, Home(tmp_path))
+    experiment.require_caches(experiment.KEEP)
+    experiment.prepare_caches(experiment.KEEP, Home(tmp_path))
     assert not switch.exists() and page.exists()
 
 
 def test_without_permission_it_is_refused_with_a_way_out(switch: Path) -> None:
     with pytest.raises(MissingRequirement, match="cannot be dropped here") as raised:
-        caches.require(caches.DROP)
+        experiment.require_caches(experiment.DROP)
     assert str(switch) in raised.value.why
     assert "root" in raised.value.fix
 
 
 def test_another_policy_is_refused_with_those_there_are(switch: Path) -> None:
     with pytest.raises(InvalidInput, match="“flush”") as raised:
-        caches.require("flush")
+        experiment.require_caches("flush")
     assert "keep, drop" in raised.value.fix

@@ -12,16 +12,15 @@ from typer.testing import CliRunner
 from penstock.cli.lab import app, options
 from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
-from penstock.lab import bench as benches
-from penstock.lab import launcher, runner
-from penstock.lab.bench import Bench
+from penstock.lab import environment as benches
+from penstock.lab import launchers, runner
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
-from penstock.lab.suites import clients
-from penstock.lab.suites.base import Suite
-from penstock.lab.suites.dfsio import Dfsio
-from penstock.lab.suites.ingest import Ingest
-from penstock.lab.suites.registry import restored
+from penstock.lab.workloads import base
+from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.registry import restored
+from penstock.lab.workloads.throughput import Dfsio, Ingest
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
@@ -42,7 +41,7 @@ class World:
         self.reports = True
         self.state = State.FINISHED
         monkeypatch.setattr(benches, "versions", dict)
-        monkeypatch.setattr(launcher, "workloads_jar", lambda: Path("penstock-workloads.jar"))
+        monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         home = Home(tmp_path / "home")
         home.create()
         self.bench = Bench(home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
@@ -140,8 +139,8 @@ def test_more_clients_than_threads_get_threads_and_connections_but_not_over_the_
     settings = world.engine.submitted[0].settings
     assert settings["spark.hadoop.fs.s3a.threads.max"] == "7"
     assert settings["spark.hadoop.fs.s3a.connection.maximum"] == "512"
-    assert not [key for key in clients.settings(8, SIZE) if "s3a" in key]
-    assert clients.settings(64, replace(SIZE, executors=4))["spark.hadoop.fs.s3a.threads.max"] == "64"
+    assert not [key for key in base.settings(8, SIZE) if "s3a" in key]
+    assert base.settings(64, replace(SIZE, executors=4))["spark.hadoop.fs.s3a.threads.max"] == "64"
 
 
 @pytest.mark.parametrize(

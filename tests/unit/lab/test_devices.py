@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab import analysis, devices
+from penstock.lab import analysis, metering
 from penstock.lab.records import Run
-from penstock.lab.report import make
-from penstock.lab.report.document import Document, Plot, Table
+from penstock.lab.report import report
+from penstock.lab.report.render import Document, Plot, Table
 from penstock.processes import Disk
 from tests.unit.lab import lab_runs
 
@@ -22,7 +22,7 @@ def disk(written: int, busy_ms: int = 0) -> Disk:
 
 @given(st.lists(st.tuples(st.floats(0.5, 2), st.integers(0, 9 * MB)), min_size=1, max_size=5000))
 def test_a_track_of_any_length_is_short_and_loses_no_byte(looks: list[tuple[float, int]]) -> None:
-    track, at, written = devices.Track(), 0.0, 0
+    track, at, written = metering.Track(), 0.0, 0
     track.add(at, disk(written))
     for number, (seconds, amount) in enumerate(looks, start=1):
         at, written = at + seconds, written + amount
@@ -34,7 +34,7 @@ def test_a_track_of_any_length_is_short_and_loses_no_byte(looks: list[tuple[floa
 
 
 def test_a_last_look_that_follows_another_at_once_takes_its_place() -> None:
-    track = devices.Track()
+    track = metering.Track()
     for at, written in ((0.0, 0), (1.0, MB), (2.0, 2 * MB)):
         track.add(at, disk(written))
     track.add(2.004, disk(3 * MB), last=True)
@@ -55,20 +55,20 @@ def test_a_record_whose_last_interval_has_no_width_is_read() -> None:
 
 
 def test_where_no_device_can_be_read_there_is_no_track() -> None:
-    track = devices.Track()
+    track = metering.Track()
     track.add(0.0, None)
     track.add(1.0, None, last=True)
     assert track.over_time() == {}
 
 
 def test_queue_and_busy_share_are_those_of_iostat() -> None:
-    used = devices.between(disk(0), disk(0, busy_ms=500), 2000)
+    used = metering.disk_use(disk(0), disk(0, busy_ms=500), 2000)
     assert used == {"busy_share": 0.25, "queue": 0.5, "read_bytes": 0, "written_bytes": 0}
 
 
 def test_a_device_without_work_is_not_told() -> None:
     idle = Disk("sdb", 5, 5, 5)
-    found = devices.all_between({"sda": disk(0), "sdb": idle}, {"sda": disk(MB, 10), "sdb": idle}, 1000)
+    found = metering.all_between({"sda": disk(0), "sdb": idle}, {"sda": disk(MB, 10), "sdb": idle}, 1000)
     assert list(found) == ["sda"]
 
 
@@ -105,7 +105,7 @@ def parts(document: Document, title: str) -> tuple[Table, dict[str, Plot]]:
 
 
 def test_a_report_shows_the_disk_over_time_and_every_device() -> None:
-    document = make.document([sorted_on("disk", 0.6)])
+    document = report.document([sorted_on("disk", 0.6)])
     table, plots = parts(document, "Devices")
     assert table.rows[0] == ("sda, shuffle", "60 %", "1", "0 B", "25.0 MB")
     assert table.rows[1][0] == "sdb"
@@ -118,7 +118,7 @@ def test_a_report_shows_the_disk_over_time_and_every_device() -> None:
 def test_arms_are_compared_by_how_busy_they_kept_the_disk_and_what_memory_took() -> None:
     runs = [sorted_on("disk", 0.6), sorted_on("memory", 0.3, memory=25 * MB)]
     for compared in (runs, [*runs, sorted_on("half", 0.4, memory=MB)]):
-        table, plots = parts(make.document(compared), "The shuffle's disk")
+        table, plots = parts(report.document(compared), "The shuffle's disk")
         cells = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         assert [(cell["arm"], cell["disk busy"]) for cell in cells][:2] == [("disk", "60 %"), ("memory", "30 %")]
         assert [cell["scratch in memory"] for cell in cells][:2] == ["", "25.0 MB"]
@@ -129,4 +129,4 @@ def test_runs_of_before_are_told_as_before() -> None:
     usage = {"kind": "usage", "disk": "sda", "disk_busy_share": 0.4}
     old = lab_runs.run("terasort", lab_runs.repetition(1, [lab_runs.measure("sort", 1), usage]))
     assert analysis.disk_tracks(old) == []
-    assert all(section.title != "Devices" for section in make.document([old]).sections)
+    assert all(section.title != "Devices" for section in report.document([old]).sections)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import InvalidInput
-from penstock.lab.limited import LimitedGateways, require_http
-from penstock.lab.suites.gateways import Gateways
+from penstock.lab.conditions import LimitedGateways, require_http
+from penstock.lab.workloads.throughput import Gateways
 from penstock.lake.model import Lake
 
 _PASSED = 200_000

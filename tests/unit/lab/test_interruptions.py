@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.lab.interruptions import ended_in_order, undisturbed
+from penstock.lab.runner import ended_in_order, undisturbed
 
 
 @pytest.fixture(autouse=True)

@@ -12,35 +12,35 @@ from hypothesis import strategies as st
 
 from penstock import units
 from penstock.errors import InvalidInput
-from penstock.lab import matrix, progress
-from penstock.lab.suites import queries
-from penstock.lab.usage import watching
+from penstock.lab import experiment, progress
+from penstock.lab.metering import watching
+from penstock.lab.workloads import tpcds
 
 
 def test_there_are_104_queries() -> None:
-    assert len(queries.ALL) == len(set(queries.ALL)) == 104
+    assert len(tpcds.ALL) == len(set(tpcds.ALL)) == 104
 
 
 def test_the_io_intensive_set_covers_the_54_of_the_documents() -> None:
-    assert len({name.rstrip("ab") for name in queries.SETS["io54"]}) == 54
+    assert len({name.rstrip("ab") for name in tpcds.SETS["io54"]}) == 54
 
 
 def test_a_misspelt_query_is_answered_with_what_was_meant() -> None:
     with pytest.raises(InvalidInput, match="q14") as caught:
-        queries.select("q3,q14", "all")
+        tpcds.select("q3,q14", "all")
     assert "q14a,q14b" in caught.value.fix
 
 
 @given(st.integers(1, 4), st.integers(1, 9))
 def test_every_arm_has_its_turn_in_every_repetition(arms: int, repetitions: int) -> None:
-    order = list(matrix.turns(range(arms), repetitions))
+    order = list(experiment.interleaved(range(arms), repetitions))
     assert len(order) == arms * repetitions
     assert Counter(order).most_common(1)[0][1] == 1
     assert [repetition for repetition, _ in order] == sorted(repetition for repetition, _ in order)
 
 
 def test_arms_take_turns_in_going_first() -> None:
-    assert [arm for _, arm in matrix.turns("AB", 3)] == ["A", "B", "B", "A", "A", "B"]
+    assert [arm for _, arm in experiment.interleaved("AB", 3)] == ["A", "B", "B", "A", "A", "B"]
 
 
 def test_the_position_is_read_from_the_job_description() -> None:

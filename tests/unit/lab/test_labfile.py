@@ -15,7 +15,7 @@ from penstock import formats
 from penstock.errors import InvalidInput
 from penstock.lab import labfile
 from penstock.lab.experiment import Experiment
-from penstock.lab.suites.base import Suite
+from penstock.lab.workloads.base import Suite
 from tests.unit.lab.lab_world import SIZE, Noted
 
 

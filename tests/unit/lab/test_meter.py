@@ -15,8 +15,8 @@ import pytest
 
 from penstock import processes
 from penstock.home import Home
-from penstock.lab import meter
-from penstock.lab.meter import Effort, Peaks, Reading
+from penstock.lab import metering
+from penstock.lab.metering import Effort, Peaks, Reading
 from penstock.lake.model import Lake
 from penstock.processes import ProcessId
 
@@ -39,7 +39,7 @@ sys.stdin.read()
 def test_usage_is_the_difference_of_two_readings() -> None:
     disk = processes.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600, queued_ms=3300)
     daemons = {OSD_0: Effort(6.0, 400, 1600), OSD_1: Effort(2.25, 50, 500), CATALOG: Effort(1.5)}
-    used = meter.between(START, Reading(12.0, 53.5, 21.0, daemons, disk, 1000))
+    used = metering.between(START, Reading(12.0, 53.5, 21.0, daemons, disk, 1000))
     assert used == {
         "elapsed_ms": 2000,
         "machine_core_seconds": 3.5,
@@ -64,7 +64,7 @@ def test_usage_is_the_difference_of_two_readings() -> None:
 
 def test_a_daemon_that_ended_in_between_leaves_the_sum_out_rather_than_guessed() -> None:
     left = {name: effort for name, effort in DAEMONS.items() if name != OSD_0}
-    used = meter.between(START, replace(START, seconds=12.0, daemons=left))
+    used = metering.between(START, replace(START, seconds=12.0, daemons=left))
     assert "store_core_seconds" not in used
     assert "other_core_seconds" not in used
     assert list(used["daemons"]) == ["osd.1"], "what is known of the others is kept"
@@ -73,7 +73,7 @@ def test_a_daemon_that_ended_in_between_leaves_the_sum_out_rather_than_guessed()
 
 def test_a_daemon_whose_traffic_nobody_may_read_has_processor_time_all_the_same() -> None:
     daemons = {**DAEMONS, OSD_1: Effort(2.0)}
-    used = meter.between(replace(START, daemons=daemons), replace(START, seconds=12.0, daemons=daemons))
+    used = metering.between(replace(START, daemons=daemons), replace(START, seconds=12.0, daemons=daemons))
     assert used["store_core_seconds"] == 0
     assert "store_read_bytes" not in used
 
@@ -88,28 +88,28 @@ def test_daemons_that_do_not_peak_at_once_need_less_together() -> None:
 
 def test_a_device_is_never_busier_than_always() -> None:
     """The kernel counts in its own ticks, which may reach over the end of a short repetition."""
-    used = meter.between(START, replace(START, seconds=10.1, disk=replace(DISK, busy_ms=210)))
+    used = metering.between(START, replace(START, seconds=10.1, disk=replace(DISK, busy_ms=210)))
     assert used["disk_busy_share"] == 1.0
 
 
 def test_what_is_on_no_device_has_no_utilisation() -> None:
-    assert "disk_busy_share" not in meter.between(replace(START, disk=None), replace(START, seconds=11.0, disk=None))
+    assert "disk_busy_share" not in metering.between(replace(START, disk=None), replace(START, seconds=11.0, disk=None))
 
 
 @pytest.mark.parametrize(
     ("other", "told"), [(0.0, None), (0.3, None), (1.0, "Other programs took 0.5 of 4 cores meanwhile")]
 )
 def test_a_time_is_called_doubtful_where_others_took_the_cores(other: float, told: str | None) -> None:
-    found = meter.disturbance({"elapsed_ms": 2000, "other_core_seconds": other}, cores=4)
+    found = metering.disturbance({"elapsed_ms": 2000, "other_core_seconds": other}, cores=4)
     assert (told is None and found is None) or (told and found and told in found)
 
 
 def test_a_repetition_too_short_for_the_kernels_clock_is_not_judged() -> None:
-    assert meter.disturbance({"elapsed_ms": 20, "other_core_seconds": 0.06}, cores=2) is None
+    assert metering.disturbance({"elapsed_ms": 20, "other_core_seconds": 0.06}, cores=2) is None
 
 
 def test_where_it_is_not_known_what_others_took_nothing_is_said() -> None:
-    assert meter.disturbance({"elapsed_ms": 2000}, cores=4) is None
+    assert metering.disturbance({"elapsed_ms": 2000}, cores=4) is None
 
 
 def test_a_process_is_read_whatever_it_calls_itself() -> None:
@@ -142,7 +142,7 @@ def test_what_a_child_used_is_not_lost_when_it_ends() -> None:
 
 
 def test_the_machine_worked_at_least_as_much_as_this_process(tmp_path: Path) -> None:
-    with meter.metering(Home(tmp_path), FOREIGN) as usage:
+    with metering.metering(Home(tmp_path), FOREIGN) as usage:
         own = time.process_time()
         while time.process_time() - own < 0.3:
             pass
@@ -156,16 +156,16 @@ def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
 ) -> None:
     looked = threading.Semaphore(0)
 
-    class Noted(meter.Peaks):
-        def add(self, seen: Mapping[meter.Daemon, int]) -> None:
+    class Noted(metering.Peaks):
+        def add(self, seen: Mapping[metering.Daemon, int]) -> None:
             super().add(seen)
             looked.release()
 
     this = ProcessId.of(os.getpid())
-    monkeypatch.setattr(meter, "_daemons", lambda *_: {("store", "this"): this})
-    monkeypatch.setattr(meter, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
-    monkeypatch.setattr(meter, "Peaks", Noted)
-    with meter.metering(Home(tmp_path), FOREIGN) as usage:
+    monkeypatch.setattr(metering, "_daemons", lambda *_: {("store", "this"): this})
+    monkeypatch.setattr(metering, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(metering, "Peaks", Noted)
+    with metering.metering(Home(tmp_path), FOREIGN) as usage:
         before = processes.memory_bytes(processes.family(os.getpid(), processes.processes()))
         held = bytearray(os.urandom(1)) * (64 << 20)
         while looked.acquire(blocking=False):
@@ -179,6 +179,6 @@ def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
 
 
 def test_the_block_may_fail_and_is_metered_all_the_same(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), meter.metering(Home(tmp_path), FOREIGN) as usage:
+    with pytest.raises(KeyError), metering.metering(Home(tmp_path), FOREIGN) as usage:
         raise KeyError
     assert "elapsed_ms" in usage.values

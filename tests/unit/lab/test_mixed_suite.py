@@ -10,10 +10,10 @@ import pytest
 
 from penstock.errors import InvalidInput
 from penstock.lab import analysis
-from penstock.lab.report import make
+from penstock.lab.report import report
 from penstock.lab.session import Session
-from penstock.lab.suites.enrichment import Enrichment
-from penstock.lab.suites.mixed import Mixed
+from penstock.lab.workloads.concurrency import Mixed
+from penstock.lab.workloads.pipelines import Enrichment
 from penstock.model import State
 from tests.unit.lab.tpcds_world import World
 
@@ -96,10 +96,10 @@ def test_without_the_parts_alone_only_the_mix_is_measured(world: World) -> None:
 
 def test_the_page_tells_the_slow_down_of_each_part(world: World) -> None:
     run = world.measure(SUITE)
-    document = make.document([run])
+    document = report.document([run])
     assert document.headline.startswith("At the same time, of the time each takes alone: single user ")
     assert [figure.label for figure in document.key_figures] == ["Single user", "2 users", "Enrichment"]
     titles = [section.title for section in document.sections]
     assert titles[0] == "Every part"
     assert "Every query of every user: 2 users" in titles
-    assert "Every part" in make.as_markdown([run])
+    assert "Every part" in report.as_markdown([run])

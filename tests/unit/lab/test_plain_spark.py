@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lab import plain
-from penstock.lab.plain import Ended, PlainSpark
+from penstock.lab import launchers
+from penstock.lab.launchers import Ended, PlainSpark
 from penstock.lake.model import Lake
 from penstock.model import ClusterSize, ProcessSize
 from penstock.processes import ProcessId
@@ -38,8 +38,8 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainSpark:
     program.parent.mkdir(parents=True)
     program.write_text(SUBMIT)
     program.chmod(0o700)
-    monkeypatch.setattr(plain, "spark_jars", lambda: tmp_path / "installed" / "jars")
-    monkeypatch.setattr(plain, "find_java", lambda: Java(tmp_path, "17"))
+    monkeypatch.setattr(launchers, "spark_jars", lambda: tmp_path / "installed" / "jars")
+    monkeypatch.setattr(launchers, "find_java", lambda: Java(tmp_path, "17"))
     directory = tmp_path / "plain"
     directory.mkdir()
     return PlainSpark(directory, LAKE)
@@ -94,7 +94,7 @@ def test_what_a_killed_lab_left_is_removed_and_ended(tmp_path: Path) -> None:
     assert killed is not None
     directory = left_behind(tmp_path, killed)
     with subprocess.Popen(["sleep", "60"], cwd=directory) as submitted:
-        plain._sweep(tmp_path)
+        launchers._sweep(tmp_path)
         assert submitted.wait(10) != 0
     assert list(tmp_path.iterdir()) == []
 
@@ -106,7 +106,7 @@ def test_what_belongs_to_a_living_process_is_left_alone(tmp_path: Path) -> None:
         assert living is not None
         directory = left_behind(tmp_path, living)
         with subprocess.Popen(["sleep", "60"], cwd=directory) as submitted:
-            plain._sweep(tmp_path)
+            launchers._sweep(tmp_path)
             assert submitted.poll() is None
             submitted.kill()
         owner.kill()

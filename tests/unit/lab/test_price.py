@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab import price
-from penstock.lab.price import RunCost
+from penstock.lab.analysis import cost
+from penstock.lab.analysis.cost import RunCost
 from penstock.prices import Amortisation, Compute, Medium, Power, Prices, Storage
 
 PRICES = Prices(
@@ -50,7 +50,7 @@ def test_a_quarter_of_a_terabyte_costs_a_quarter_of_the_price_per_terabyte() -> 
 
 def test_gb_per_core_and_hour_is_the_documents_formula() -> None:
     """(data-size / cores / time-taken-in-seconds) × 3600: 1 TB on 100 cores in an hour is 10 GB per core and hour."""
-    found = RunCost(seconds=3600, cores=100, cost=1, bytes=price.TB)
+    found = RunCost(seconds=3600, cores=100, cost=1, bytes=cost.TB)
     assert found.gb_per_core_hour == pytest.approx(10)
 
 
@@ -64,28 +64,28 @@ def test_what_has_no_known_size_has_no_price_per_tb() -> None:
     ("name", "factor", "hosts"), [("3x", 3.0, 3), ("4+2", 1.5, 6), ("8+3", 1.375, 11), ("1x", 1.0, 1)]
 )
 def test_protection_by_name(name: str, factor: float, hosts: int) -> None:
-    found = price.protection(name)
+    found = cost.protection(name)
     assert (found.factor, found.hosts) == (factor, hosts)
 
 
 @pytest.mark.parametrize("name", ["", "3", "x3", "4+", "0x", "4+0", "4:2", "-1x"])
 def test_what_is_no_protection_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="neither a number of copies"):
-        price.protection(name)
+        cost.protection(name)
 
 
 def test_a_petabyte_needs_three_with_copies_and_one_and_a_half_with_erasure_coding() -> None:
     """Red Hat: 3 PB of raw capacity for 1 PB with 3× replication, 1.5 PB with 4+2; filled to the brim."""
     full = replace(PRICES, storage=replace(PRICES.storage, fill_share=1))
-    copies = price.store_cost(full, DISKS, price.protection("3x"), 1000 * price.TB)
-    coded = price.store_cost(full, DISKS, price.protection("4+2"), 1000 * price.TB)
-    assert (copies.raw_bytes / price.TB, coded.raw_bytes / price.TB) == (3000, 1500)
+    copies = cost.store_cost(full, DISKS, cost.protection("3x"), 1000 * cost.TB)
+    coded = cost.store_cost(full, DISKS, cost.protection("4+2"), 1000 * cost.TB)
+    assert (copies.raw_bytes / cost.TB, coded.raw_bytes / cost.TB) == (3000, 1500)
     assert (copies.drives, coded.drives) == (150, 75)
 
 
 def test_total_cost_of_ownership_by_hand() -> None:
     # 480 TB × 1.5 / 0.8 = 900 TB raw: 45 disks of 20 TB in 6 nodes (4+2 wants six; 45 disks would fit in two).
-    found = price.store_cost(PRICES, DISKS, price.protection("4+2"), 480 * price.TB)
+    found = cost.store_cost(PRICES, DISKS, cost.protection("4+2"), 480 * cost.TB)
     assert (found.drives, found.nodes) == (45, 6)
     assert found.drives_cost == pytest.approx(45 * 20 * 15)
     assert found.nodes_cost == pytest.approx(6 * 9000)
@@ -97,16 +97,16 @@ def test_total_cost_of_ownership_by_hand() -> None:
 
 
 def test_a_small_store_still_needs_a_machine_for_each_chunk() -> None:
-    found = price.store_cost(PRICES, DISKS, price.protection("4+2"), price.TB)
+    found = cost.store_cost(PRICES, DISKS, cost.protection("4+2"), cost.TB)
     assert (found.drives, found.nodes) == (6, 6)
 
 
 @given(st.floats(1e12, 1e17), st.floats(1.0, 4.0))
 def test_more_data_never_costs_less(capacity: float, more: float) -> None:
-    kept = price.protection("4+2")
-    small, large = (price.store_cost(PRICES, DISKS, kept, size) for size in (capacity, capacity * more))
+    kept = cost.protection("4+2")
+    small, large = (cost.store_cost(PRICES, DISKS, kept, size) for size in (capacity, capacity * more))
     assert small.total_cost <= large.total_cost
-    assert small.drives * DISKS.tb_per_drive * price.TB * PRICES.storage.fill_share >= capacity * kept.factor * 0.999999
+    assert small.drives * DISKS.tb_per_drive * cost.TB * PRICES.storage.fill_share >= capacity * kept.factor * 0.999999
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,6 @@ def test_more_data_never_costs_less(capacity: float, more: float) -> None:
 )
 def test_price_performance_as_red_hat_reckons_it(slower: float, expected: float) -> None:
     """Erasure coding 4+2 against three copies, with raw capacity as the stand-in for price."""
-    baseline, coded = price.relative([100.0, 100 * slower], [price.protection("3x"), price.protection("4+2")])
+    baseline, coded = cost.relative([100.0, 100 * slower], [cost.protection("3x"), cost.protection("4+2")])
     assert baseline.price_performance == 1
     assert coded.price_performance == pytest.approx(expected)

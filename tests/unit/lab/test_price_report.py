@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from penstock import prices
-from penstock.lab import price
+from penstock.lab.analysis import cost
+from penstock.lab.analysis.usl import Law
 from penstock.lab.records import Run
-from penstock.lab.report import make
-from penstock.lab.report import price as report
-from penstock.lab.report.document import Document, Table
-from penstock.lab.report.money import digits
-from penstock.lab.report.price import Question
-from penstock.lab.scaling import Law
+from penstock.lab.report import cost as report
+from penstock.lab.report import report as make
+from penstock.lab.report.cost import Question
+from penstock.lab.report.render import Document, Table
+from penstock.lab.report.scaling import digits
 from tests.unit.lab.test_right_sizing import curve_of, run
 
-COPIES, CODED = price.protection("3x"), price.protection("4+2")
+COPIES, CODED = cost.protection("3x"), cost.protection("4+2")
 
 
 def named(arm: str, found: Run) -> Run:
@@ -31,7 +31,7 @@ def table(document: Document, title: str) -> Table:
 
 
 def asked(*, capacity_tb: float | None = None) -> Question:
-    return Question(prices.read_prices(), [COPIES, CODED], capacity_tb * price.TB if capacity_tb else None)
+    return Question(prices.read_prices(), [COPIES, CODED], capacity_tb * cost.TB if capacity_tb else None)
 
 
 def test_the_cheapest_run_is_named_first() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.lab import analysis
 from penstock.lab.records import Run
-from penstock.lab.report import make
-from penstock.lab.report.document import Document, Table
+from penstock.lab.report import report
+from penstock.lab.report.render import Document, Table
 from tests.unit.lab import lab_runs as made
 
 Reads = Mapping[str, tuple[int, int]]
@@ -67,7 +67,7 @@ def rows(found: Table) -> dict[str, tuple[str, ...]]:
 
 
 def compared() -> Document:
-    return make.document([arm("without", WITHOUT), arm("with", WITH)])
+    return report.document([arm("without", WITHOUT), arm("with", WITH)])
 
 
 def test_queries_that_gained_and_lost_are_counted_and_a_loss_inside_the_noise_is_told_apart() -> None:
@@ -81,14 +81,14 @@ def test_queries_that_gained_and_lost_are_counted_and_a_loss_inside_the_noise_is
 def test_with_too_few_rounds_a_loss_is_beyond_the_noise_only_where_every_round_was_slower() -> None:
     two = [{name: (seconds[:2], reads) for name, (seconds, reads) in side.items()} for side in (WITHOUT, WITH)]
     two[1]["q10"] = ([1.2, 1.0], WITH["q10"][1])
-    counted = rows(table(make.document([arm("without", two[0]), arm("with", two[1])]), "Gains of with"))
+    counted = rows(table(report.document([arm("without", two[0]), arm("with", two[1])]), "Gains of with"))
     assert counted["lost more than 3%"][0] == "2"
     assert counted["lost more than 3% beyond the noise"] == ("1", "q9 -10 %")
 
 
 def test_one_round_of_each_is_no_loss_beyond_the_noise() -> None:
     one = [{name: (seconds[:1], reads) for name, (seconds, reads) in side.items()} for side in (WITHOUT, WITH)]
-    counted = rows(table(make.document([arm("without", one[0]), arm("with", one[1])]), "Gains of with"))
+    counted = rows(table(report.document([arm("without", one[0]), arm("with", one[1])]), "Gains of with"))
     assert counted["lost more than 3%"][0] == "2"
     assert counted["lost more than 3% beyond the noise"][0] == "0"
 
@@ -127,26 +127,26 @@ def test_runs_of_before_reads_were_recorded_compare_as_ever() -> None:
         samples = [{k: v for k, v in query("q1", 1, {}).items() if k not in ("reads", "lake")}]
         return made.run("tpcds", made.repetition(1, samples), arm=name)
 
-    for document in (make.document([old("a"), old("b")]), make.document([old("a")])):
+    for document in (report.document([old("a"), old("b")]), report.document([old("a")])):
         assert not [section for section in document.sections if "read" in section.title]
 
 
 def test_where_nothing_counts_requests_the_files_are_told_without_them() -> None:
     plain = {k: v for k, v in query("q1", 1, {"item": (5, 5)}).items() if k != "lake"}
-    found = table(make.document([made.run("tpcds", made.repetition(1, [plain]))]), "What each query read")
+    found = table(report.document([made.run("tpcds", made.repetition(1, [plain]))]), "What each query read")
     assert rows(found)["q1"] == ("5", "5 B", "", "")
 
 
 def test_what_the_index_cost_is_told_by_the_arm_that_built_it_per_thousand_files() -> None:
     built = {"kind": "index", "table": "inventory", "files": 500, "build_ms": 4000.0, "refresh_ms": 250.0}
-    document = make.document([arm("without", WITHOUT), arm("with", WITH, [built])])
+    document = report.document([arm("without", WITHOUT), arm("with", WITH, [built])])
     assert rows(table(document, "Skipping index"))["inventory"] == ("500", "4.00", "8.00", "0.250")
 
 
 def test_each_of_three_arms_is_set_against_the_first() -> None:
     titles = [
         section.title
-        for section in make.document([arm("a", WITHOUT), arm("b", WITH), arm("c", WITH)]).sections
+        for section in report.document([arm("a", WITHOUT), arm("b", WITH), arm("c", WITH)]).sections
         if "Gains" in section.title
     ]
     assert titles == ["Gains of b", "Gains of c"]

@@ -11,15 +11,16 @@ import pytest
 
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lab import bench as benches
-from penstock.lab import program, runner
-from penstock.lab.bench import Bench
+from penstock.lab import environment as benches
+from penstock.lab import runner
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
-from penstock.lab.report import make
+from penstock.lab.report import report
 from penstock.lab.session import Session
-from penstock.lab.suites.reads import Reads
-from penstock.lab.suites.registry import restored
+from penstock.lab.workloads import base
+from penstock.lab.workloads.overhead import Reads
+from penstock.lab.workloads.registry import restored
 from penstock.lake.model import Lake
 from penstock.model import State
 from tests.unit.lab import lab_runs as made
@@ -40,7 +41,7 @@ class World:
         lake = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind="s3")
         self.bench = Bench(home, lake, self.store, PretendingEngine(lambda _: State.FINISHED))  # type: ignore[arg-type]
         monkeypatch.setattr(benches, "versions", dict)
-        monkeypatch.setattr(program, "run", self.run)
+        monkeypatch.setattr(base, "run", self.run)
 
     def run(self, _: Session, main_class: str, arguments: Sequence[str]) -> None:
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
@@ -127,7 +128,7 @@ def arm(name: str, seconds: float, core_seconds: float, profile: str = "default"
 
 
 def test_the_report_tells_processor_time_against_local_files_and_time_against_the_best_of_s3a() -> None:
-    page = make.as_markdown(
+    page = report.as_markdown(
         [
             arm("shipped", 4, 4, "default+s3a-default"),
             arm("tuned", 2, 3, "default+s3a-tuned"),

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from penstock.lab.answers import Answer, judge, judge_top
-from penstock.lab.reference import Reference
+from penstock.lab.validation import Reference
 
 
 @pytest.fixture

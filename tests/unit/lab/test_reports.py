@@ -17,8 +17,8 @@ from penstock.errors import InvalidInput
 from penstock.lab import analysis
 from penstock.lab.analysis import Ratio
 from penstock.lab.records import Description, Run
-from penstock.lab.report import make, plots
-from penstock.lab.report.document import Table
+from penstock.lab.report import plots, report
+from penstock.lab.report.render import Table
 
 SIZE = {
     "driver": {"cores": 1, "memory_bytes": 1 << 30},
@@ -61,12 +61,12 @@ def run(*, arm: str = "Penstock", seconds: float = 2.0, rounds: int = 1, **chang
 
 
 def test_the_headline_says_that_all_is_right() -> None:
-    assert make.document([run()]).headline == "All 3 queries ran in 6.06 s on 2 cores, and every answer is right."
+    assert report.document([run()]).headline == "All 3 queries ran in 6.06 s on 2 cores, and every answer is right."
 
 
 def test_a_wrong_answer_is_the_first_thing_said() -> None:
     wrong = {"kind": "answer", "query": "q2", "verdict": "different", "note": "", "lines": ["- 1", "+ 2"]}
-    document = make.document([run(more=[wrong], outcome="wrong")])
+    document = report.document([run(more=[wrong], outcome="wrong")])
     assert document.headline.startswith("1 answer differ")
     assert not document.good
     assert document.sections[0].title == "Answers that differ"
@@ -74,7 +74,7 @@ def test_a_wrong_answer_is_the_first_thing_said() -> None:
 
 def test_a_failed_query_is_never_an_average() -> None:
     failed = {"kind": "query", "query": "q3", "iteration": 1, "started_ms": 0, "elapsed_ms": 9e9, "rows": 0}
-    document = make.document([run(more=[{**failed, "status": "failed", "error": "boom"}], outcome="failed")])
+    document = report.document([run(more=[{**failed, "status": "failed", "error": "boom"}], outcome="failed")])
     assert document.headline.startswith("1 query failed: q3")
     assert document.data["total_seconds"] < 10
 
@@ -82,53 +82,55 @@ def test_a_failed_query_is_never_an_average() -> None:
 def test_a_repetition_that_could_not_run_is_said_first() -> None:
     description = run().description
     broken = {"kind": "repetition", "at_ms": 0, "repetition": 1, "status": "failed", "error": "the driver was killed"}
-    document = make.document([Run(description, (broken, {"kind": "end", "at_ms": 0, "outcome": "failed"}))])
+    document = report.document([Run(description, (broken, {"kind": "end", "at_ms": 0, "outcome": "failed"}))])
     assert document.headline == "1 repetition failed. No query was measured."
     assert not document.good
     assert document.sections[0].title == "Repetitions that failed"
 
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:
-    page = make.as_html([run()])
+    page = report.as_html([run()])
     own = page.replace(re.findall(r"<script>.*?</script>", page, re.DOTALL)[0], "")
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", own)
     assert not re.search(r"@import|url\(", own)
 
 
 def test_texts_in_the_records_cannot_become_script() -> None:
-    page = make.as_html([run(arm=EVIL, settings={EVIL: EVIL}, commit=EVIL)])
+    page = report.as_html([run(arm=EVIL, settings={EVIL: EVIL}, commit=EVIL)])
     assert "<script>alert" not in page
 
 
 def test_the_same_samples_make_the_same_page() -> None:
-    assert make.as_html([run()]) == make.as_html([run()])
+    assert report.as_html([run()]) == report.as_html([run()])
 
 
 def test_a_comparison_says_how_much_and_whether_it_is_noise() -> None:
     plain, ours = run(arm="plain Spark", seconds=4, rounds=3), run(seconds=2, rounds=3)
-    assert make.document([plain, ours]).headline.startswith("Penstock took 0.5× the time of plain Spark over 3 queries")
-    same = make.document([plain, run(arm="other", seconds=4, rounds=3)])
+    assert report.document([plain, ours]).headline.startswith(
+        "Penstock took 0.5× the time of plain Spark over 3 queries"
+    )
+    same = report.document([plain, run(arm="other", seconds=4, rounds=3)])
     assert same.headline.startswith("No difference beyond the noise")
 
 
 def test_markdown_and_json_say_the_same() -> None:
-    document = make.document([run()])
-    assert document.headline in make.as_markdown([run()])
-    assert json.loads(make.as_json([run()]))["headline"] == document.headline
+    document = report.document([run()])
+    assert document.headline in report.as_markdown([run()])
+    assert json.loads(report.as_json([run()]))["headline"] == document.headline
 
 
 def test_an_unfinished_run_has_a_report_too() -> None:
     whole = run()
     partial = Run(whole.description, whole.samples[:2])
-    assert make.document([partial]).headline.startswith("Unfinished")
+    assert report.document([partial]).headline.startswith("Unfinished")
     nothing = Run(whole.description, ())
-    assert "Unfinished" in make.as_html([nothing])
+    assert "Unfinished" in report.as_html([nothing])
 
 
 def test_runs_of_different_workloads_are_not_compared() -> None:
     startup = Run(Description(id="s", workload="startup", arm="Penstock", created_at="", command=""), ())
     with pytest.raises(InvalidInput, match="different things"):
-        make.document([run(), startup])
+        report.document([run(), startup])
 
 
 def starts_run(arm: str, seconds: float) -> Run:
@@ -138,9 +140,9 @@ def starts_run(arm: str, seconds: float) -> Run:
 
 
 def test_starts_are_compared_by_their_medians() -> None:
-    headline = make.document([starts_run("Penstock", 6), starts_run("plain Spark", 12)]).headline
+    headline = report.document([starts_run("Penstock", 6), starts_run("plain Spark", 12)]).headline
     assert headline == "Penstock launches its first task after 6.00 s; plain Spark after 12.0 s."
-    assert "6.00 s" in make.as_html([starts_run("Penstock", 6)])
+    assert "6.00 s" in report.as_html([starts_run("Penstock", 6)])
 
 
 @given(st.lists(st.floats(-3, 3).map(lambda power: 10**power), min_size=1, max_size=8))
@@ -168,4 +170,4 @@ def test_columns_that_say_nothing_are_left_out_of_a_table() -> None:
 def test_two_runs_of_one_arm_are_told_apart_by_the_ends_of_their_ids() -> None:
     first, second = run(), run(seconds=4)
     second = replace(second, description=replace(second.description, id="id-later"))
-    assert make.document([first, second]).headline.startswith("Penstock later took 2× the time of Penstock Penstock")
+    assert report.document([first, second]).headline.startswith("Penstock later took 2× the time of Penstock Penstock")

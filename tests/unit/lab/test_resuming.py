@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StateError
-from penstock.lab import bench, records
+from penstock.lab import environment, records
 from penstock.lab.experiment import Plan
 from penstock.lab.records import Run
 from penstock.model import Application, ApplicationSpec, State
@@ -116,10 +116,10 @@ import os, sys, time
 from pathlib import Path
 from tests.unit.lab.lab_world import Lab, Noted
 from penstock.home import Home
-from penstock.lab import bench
+from penstock.lab import environment
 from penstock.lab.experiment import Plan
 
-bench.versions = dict
+environment.versions = dict
 lab = Noted.lab = Lab(Home(Path(sys.argv[1])))
 
 def during():
@@ -156,9 +156,9 @@ def test_what_came_to_its_end_is_not_resumed(lab: Lab) -> None:
 
 
 def test_that_it_goes_on_with_another_version_is_said_and_recorded(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "commit", lambda: "before")
+    monkeypatch.setattr(environment, "commit", lambda: "before")
     interrupt(lab, "a", at=("a", 1), plan=Plan())
-    monkeypatch.setattr(bench, "commit", lambda: "after")
+    monkeypatch.setattr(environment, "commit", lambda: "after")
     ((run,),) = lab.resume()
     assert [sample["commit"] for sample in run.of_kind("resumed")] == ["after"]
     assert "begun with commit before, and goes on with after" in " ".join(lab.listener.notes)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from penstock import prices as pricefile
-from penstock.lab import rightsizing
+from penstock.lab.analysis import cost
+from penstock.lab.analysis.cost import CORE_HOURS
+from penstock.lab.analysis.usl import Law
 from penstock.lab.records import Description, Run
-from penstock.lab.report import make, scale
-from penstock.lab.rightsizing import CORE_HOURS
-from penstock.lab.scaling import Law
+from penstock.lab.report import report, scaling
 
 GIB = 1 << 30
 
@@ -53,7 +53,7 @@ def curve_of(law: Law, sizes: Sequence[int], *, noise: float = 0.01, repetitions
 
 
 def test_the_seconds_of_a_run_are_those_of_all_its_timed_work() -> None:
-    done = rightsizing.work(run(2, [10.0, 12.0]))
+    done = cost.work(run(2, [10.0, 12.0]))
     assert done.seconds == pytest.approx((10.0, 12.0))
     assert (done.unit, done.bytes) == ("run", 10**9)
 
@@ -61,22 +61,22 @@ def test_the_seconds_of_a_run_are_those_of_all_its_timed_work() -> None:
 def test_a_repetition_that_failed_is_part_of_no_point() -> None:
     half = {"kind": "measure", "name": "sort", "elapsed_ms": 1, "bytes": 1, "repetition": 3, "attempt": 1}
     failed = {"kind": "repetition", "status": "failed", "error": "x", "elapsed_ms": 1, "repetition": 3, "attempt": 1}
-    assert rightsizing.work(run(2, [10.0, 12.0], more=[half, failed])).seconds == pytest.approx((10.0, 12.0))
+    assert cost.work(run(2, [10.0, 12.0], more=[half, failed])).seconds == pytest.approx((10.0, 12.0))
 
 
 def test_work_of_a_set_time_is_counted_by_the_gigabyte() -> None:
     ingest = {"kind": "measure", "name": "ingest", "basis": "rate", "elapsed_ms": 60_000, "bytes": 12e9}
     description = run(2, []).description
-    done = rightsizing.work(Run(description, ({"at_ms": 0, "repetition": 1, **ingest},)))
+    done = cost.work(Run(description, ({"at_ms": 0, "repetition": 1, **ingest},)))
     assert (done.unit, done.bytes) == ("GB", 1e9)
     assert done.seconds == pytest.approx((5.0,))
 
 
 def test_the_whole_cluster_is_paid_for() -> None:
     four = run(4, [3600.0], executor_cores=2)
-    assert rightsizing.hourly(rightsizing.size_of(four), None) == 5
+    assert cost.hourly(cost.size_of(four), None) == 5
     prices = pricefile.read_prices()
-    assert rightsizing.run_cost(four, prices).cost == pytest.approx(prices.compute_per_hour(5, 5))
+    assert cost.run_cost(four, prices).cost == pytest.approx(prices.compute_per_hour(5, 5))
 
 
 @pytest.mark.parametrize(
@@ -91,44 +91,44 @@ def test_the_whole_cluster_is_paid_for() -> None:
     ids=["another size", "one size twice", "other work", "other settings", "another launcher"],
 )
 def test_only_runs_that_differ_in_nothing_but_size_are_a_curve(other: Run, same: bool) -> None:
-    assert rightsizing.same_but_for_size([run(2, [10.0]), other]) is same
+    assert cost.same_but_for_size([run(2, [10.0]), other]) is same
 
 
 def test_one_number_of_cores_in_two_shapes_is_no_curve() -> None:
-    assert not rightsizing.same_but_for_size([run(2, [10.0]), run(8, [3.0]), run(8, [4.0], executor_cores=4)])
+    assert not cost.same_but_for_size([run(2, [10.0]), run(8, [3.0]), run(8, [4.0], executor_cores=4)])
 
 
 def test_sizes_are_whole_executors() -> None:
-    size = rightsizing.size_of(run(4, [], executor_cores=2))
-    sizes = rightsizing.sizes_for([2, 6], size.executor, size.driver)
+    size = cost.size_of(run(4, [], executor_cores=2))
+    sizes = cost.sizes_for([2, 6], size.executor, size.driver)
     assert [found.executors for found in sizes] == [1, 3]
     with pytest.raises(ValueError, match="3 cores are not a whole number of executors with 2 cores each"):
-        rightsizing.sizes_for([2, 3], size.executor, size.driver)
+        cost.sizes_for([2, 3], size.executor, size.driver)
 
 
 def test_predicted_sizes_pay_for_their_executors_and_one_driver() -> None:
-    found = rightsizing.sizing(curve_of(Law(90, 10, 0.1), (1, 2, 4)))
+    found = cost.sizing(curve_of(Law(90, 10, 0.1), (1, 2, 4)))
     first = found.curve.predicted[0]
     assert first.cost == pytest.approx(9 * first.seconds / 3600)
     assert found.currency == CORE_HOURS
 
 
 def test_the_page_says_first_which_size_is_fastest_and_which_cheapest() -> None:
-    page = make.document(curve_of(Law(90, 10, 1.5), (1, 2, 4, 8, 16)))
+    page = report.document(curve_of(Law(90, 10, 1.5), (1, 2, 4, 8, 16)))
     assert "is fastest on 8 cores (" in page.headline
     assert "and cheapest on 1" in page.headline or "and cheapest on 2" in page.headline
     assert "16 cores are slower again, by" in page.headline
 
 
 def test_what_is_only_predicted_is_said_to_be() -> None:
-    page = make.document(curve_of(Law(90, 10, 0.3), (1, 2, 4)))
+    page = report.document(curve_of(Law(90, 10, 0.3), (1, 2, 4)))
     assert "predicted, not measured: more than " in page.headline
     table = next(part for section in page.sections if section.title == "Every size" for part in section.parts)
     assert [row[-1] for row in table.rows[3:]] == ["predicted", "predicted"]
 
 
 def test_no_law_is_claimed_from_two_sizes() -> None:
-    page = scale.document(curve_of(Law(90, 10, 0.3), (1, 2)))
+    page = scaling.document(curve_of(Law(90, 10, 0.3), (1, 2)))
     assert any("three unknowns" in section.note for section in page.sections)
     assert page.data["law"] is None
     assert "predicted" not in page.headline
@@ -136,35 +136,35 @@ def test_no_law_is_claimed_from_two_sizes() -> None:
 
 def test_a_law_that_misses_says_so() -> None:
     # Something else than cores decides: 4 cores are much slower than both their neighbours.
-    page = scale.document([run(1, [100.0]), run(2, [50.0]), run(4, [90.0]), run(8, [15.0])])
+    page = scaling.document([run(1, [100.0]), run(2, [50.0]), run(4, [90.0]), run(8, [15.0])])
     law = next(section for section in page.sections if section.title == "The law")
     assert "does not describe this workload well" in law.note
 
 
 def test_failed_work_and_wrong_results_come_first() -> None:
     wrong = {"kind": "check", "name": "order", "right": False, "repetition": 1, "attempt": 1}
-    page = make.document([*curve_of(Law(90, 10, 0.3), (1, 2, 4)), run(8, [20.0], more=[wrong], outcome="wrong")])
+    page = report.document([*curve_of(Law(90, 10, 0.3), (1, 2, 4)), run(8, [20.0], more=[wrong], outcome="wrong")])
     assert page.headline.startswith("Results of 8 cores are wrong.")
     assert not page.good
 
 
 def test_with_prices_the_costs_are_money() -> None:
     runs = curve_of(Law(90, 10, 0.3), (1, 2, 4))
-    page = scale.document(runs, pricefile.read_prices())
+    page = scaling.document(runs, pricefile.read_prices())
     assert "USD 0.000" in page.headline
     assert any(section.title == "Prices used" for section in page.sections)
 
 
 def test_all_forms_can_be_made_and_read() -> None:
     runs = curve_of(Law(90, 10, 0.3), (1, 2, 4, 8))
-    assert "“An hour saved”" in make.as_markdown(runs)
-    assert json.loads(make.as_json(runs))["law"]["sigma"] == pytest.approx(0.1, abs=0.05)
-    assert 'id="time-against-cost"' in make.as_html(runs)
-    assert make.as_html(runs) == make.as_html(runs)
+    assert "“An hour saved”" in report.as_markdown(runs)
+    assert json.loads(report.as_json(runs))["law"]["sigma"] == pytest.approx(0.1, abs=0.05)
+    assert 'id="time-against-cost"' in report.as_html(runs)
+    assert report.as_html(runs) == report.as_html(runs)
 
 
 def test_what_the_noise_leaves_open_is_not_claimed() -> None:
-    page = make.document([run(1, [24.4, 30.6]), run(2, [31.6, 29.3]), run(3, [29.5, 30.9])])
+    page = report.document([run(1, [24.4, 30.6]), run(2, [31.6, 29.3]), run(3, [29.5, 30.9])])
     assert page.headline.endswith("whether more cores make it slower is inside the noise.")
 
 
@@ -176,14 +176,14 @@ def test_what_happened_at_once_or_elsewhere_is_not_added_up() -> None:
         {**at, "name": "2 sorts at once, start to end", "elapsed_ms": 10_000, "bytes": 2 * 10**9},
         {**at, "name": "local sort", "elapsed_ms": 99_000, "reference": True},
     )
-    done = rightsizing.work(Run(run(2, []).description, tuple({"at_ms": 0, **sample} for sample in samples)))
+    done = cost.work(Run(run(2, []).description, tuple({"at_ms": 0, **sample} for sample in samples)))
     assert done.seconds == pytest.approx((10.0,))
     assert done.bytes == 2 * 10**9
 
 
 def test_a_curve_that_is_still_being_measured_says_so() -> None:
     *done, last = curve_of(Law(90, 10, 0.3), (1, 2, 4))
-    assert make.document([*done, Run(last.description, last.samples[:-1])]).headline.startswith("Unfinished. ")
+    assert report.document([*done, Run(last.description, last.samples[:-1])]).headline.startswith("Unfinished. ")
 
 
 def test_users_at_once_pay_for_a_cluster_each() -> None:
@@ -194,12 +194,12 @@ def test_users_at_once_pay_for_a_cluster_each() -> None:
     alone = run(4, [3600.0])
     after = run(4, [3600.0], more=[application(1, 0, 100), application(1, 100, 100)])
     together = run(4, [3600.0], more=[application(1, 0, 100), application(2, 50, 100), application(3, 60, 10)])
-    assert [rightsizing.clusters_at_once(found) for found in (alone, after, together)] == [1, 1, 3]
+    assert [cost.clusters_at_once(found) for found in (alone, after, together)] == [1, 1, 3]
     prices = pricefile.read_prices()
-    one, three = rightsizing.run_cost(alone, prices), rightsizing.run_cost(together, prices)
+    one, three = cost.run_cost(alone, prices), cost.run_cost(together, prices)
     assert three.cost == pytest.approx(3 * one.cost)
     assert one.gb_per_core_hour and three.gb_per_core_hour
     assert three.gb_per_core_hour == pytest.approx(one.gb_per_core_hour / 3)
-    curve = rightsizing.sizing([run(2, [10.0]), together])
+    curve = cost.sizing([run(2, [10.0]), together])
     assert curve.clusters == 3
     assert curve.curve.measured[1].cost == pytest.approx(3 * 5)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput, LakeError, MissingRequirement
-from penstock.lab import caches, runner
+from penstock.lab import experiment, runner
 from penstock.lab.experiment import Experiment, Plan
 from penstock.lake import stores
 from penstock.lake.ceph import rbd
@@ -186,8 +186,8 @@ def test_caches_are_dropped_before_every_repetition_where_the_plan_says_so(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[tuple[str, int]] = []
-    monkeypatch.setattr(caches, "require", lambda _: None)
-    monkeypatch.setattr(caches, "prepare", lambda policy, home: prepared.append((policy, len(lab.done))))
-    (run,) = lab.measure("a", Plan(repetitions=2, caches=caches.DROP))
+    monkeypatch.setattr(experiment, "require_caches", lambda _: None)
+    monkeypatch.setattr(experiment, "prepare_caches", lambda policy, home: prepared.append((policy, len(lab.done))))
+    (run,) = lab.measure("a", Plan(repetitions=2, caches=experiment.DROP))
     assert prepared == [("drop", 0), ("drop", 1)]
     assert run.description.plan["caches"] == "drop"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.lab.scaling import Fit, Law, NoFit, curve, fit
+from penstock.lab.analysis.usl import Fit, Law, NoFit, curve, fit
 
 SIZES = (1, 2, 4, 8, 16)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.lab import price, stores
-from penstock.lab.stores import Choices
+from penstock.lab.analysis import cost, stores
+from penstock.lab.analysis.stores import Choices
 from tests.unit.lab.lab_runs import GB, run
 from tests.unit.lab.store_runs import STORES, dfsio, eight, lake, timed, tpcds
 from tests.unit.lab.test_price import DISKS, PRICES
@@ -94,7 +94,7 @@ def test_how_somebody_elses_store_is_protected_can_be_told() -> None:
     ]
     found = stores.matrix(runs)
     assert found.relative(found.rows[0], found.stores[1]) is None
-    told = Choices(protections={"HDFS": price.protection("3x"), "Ceph 4+2": price.protection("8+3")})
+    told = Choices(protections={"HDFS": cost.protection("3x"), "Ceph 4+2": cost.protection("8+3")})
     found = stores.matrix(runs, told)
     assert found.capacity(found.stores[1]) == pytest.approx(1.375 / 3)
 
@@ -115,8 +115,8 @@ def test_eight_workloads_on_four_stores_make_a_whole_table() -> None:
 
 def test_the_price_of_raw_capacity_is_that_of_the_drives_it_fills() -> None:
     """A TB on three copies, drives filled to 80 %, at 15 a TB: 15 × 3 / 0.8 = 56.25; on 4+2 half of that."""
-    assert stores.capacity_price(PRICES, DISKS, price.protection("3x")) == pytest.approx(56.25)
-    assert stores.capacity_price(PRICES, DISKS, price.protection("4+2")) == pytest.approx(28.125)
+    assert stores.capacity_price(PRICES, DISKS, cost.protection("3x")) == pytest.approx(56.25)
+    assert stores.capacity_price(PRICES, DISKS, cost.protection("4+2")) == pytest.approx(28.125)
 
 
 @pytest.mark.parametrize(

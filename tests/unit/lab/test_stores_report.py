@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import InvalidInput
+from penstock.lab.analysis.stores import Choices
 from penstock.lab.records import Run
-from penstock.lab.report import make, stores
-from penstock.lab.report.document import Document, Plot, Table
-from penstock.lab.stores import Choices
+from penstock.lab.report import report, stores
+from penstock.lab.report.render import Document, Plot, Table
 from tests.unit.lab.lab_runs import check, repetition, terasort
 from tests.unit.lab.store_runs import eight, lake, timed, tpcds
 
@@ -84,7 +84,7 @@ def test_a_comparison_tells_that_metadata_were_on_another_medium() -> None:
     slow, fast = timed("etl", "Ceph 3x"), timed("etl", "Ceph 3x")
     store = {**fast.description.lake["store"], "layout": {"metadata": "/dev/vda, ext4"}}
     slow = Run(replace(slow.description, id="slow", lake={**slow.description.lake, "store": store}), slow.samples)
-    rows = table(make.document([slow, fast]), "What differs")
+    rows = table(report.document([slow, fast]), "What differs")
     assert ["store, metadata", "/dev/vda, ext4", "tmpfs"] in rows
 
 
@@ -111,11 +111,11 @@ def test_an_arm_that_failed_says_why_and_the_others_are_compared() -> None:
 def test_arms_of_one_workload_are_compared_without_the_one_that_failed() -> None:
     hdfs, ceph, embedded = (timed("etl", name) for name in ("HDFS", "Ceph 3x", "embedded"))
     for runs in ([broken(hdfs, "no OSD"), ceph, embedded], [broken(hdfs, "no OSD"), ceph]):
-        found = make.document(runs)
+        found = report.document(runs)
         assert found.headline.startswith("2 repetitions of HDFS failed. ")
         assert table(found, "What failed")[1:] == [["HDFS", "1, 2", "✗ no OSD"]]
         assert not found.good
-    assert "Ceph 3x" in make.document([broken(hdfs, "a"), broken(ceph, "b")]).headline
+    assert "Ceph 3x" in report.document([broken(hdfs, "a"), broken(ceph, "b")]).headline
 
 
 def broken(run: Run, why: str) -> Run:
@@ -132,15 +132,15 @@ def test_another_baseline_turns_the_comparison_round() -> None:
 
 def test_runs_of_several_workloads_are_reported_as_stores_in_every_form(page: Document) -> None:
     runs = eight()
-    assert make.document(runs).headline == page.headline
-    told = json.loads(make.as_json(runs))
+    assert report.document(runs).headline == page.headline
+    told = json.loads(report.as_json(runs))
     assert told["stores"]["Ceph 4+2"]["raw_factor"] == 1.5
     cell = told["workloads"]["K-means"]["Ceph 4+2"]
     assert (cell["raw_bytes"], cell["price_performance"]) == (15e9, pytest.approx(0.685))
-    assert "## Relative price and performance: Ceph 4+2" in make.as_markdown(runs)
+    assert "## Relative price and performance: Ceph 4+2" in report.as_markdown(runs)
 
 
 def test_runs_of_several_workloads_that_share_no_arm_are_refused() -> None:
     with pytest.raises(InvalidInput, match="different things") as raised:
-        make.document([terasort(lake=lake("embedded")), timed("etl", "HDFS")])
+        report.document([terasort(lake=lake("embedded")), timed("etl", "HDFS")])
     assert "no two arms completed the same workload" in raised.value.why

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.lab import analysis
-from penstock.lab.report import make
+from penstock.lab.report import report
 from tests.unit.lab.crowd_runs import streams
 
 
@@ -13,14 +13,16 @@ def test_the_slow_down_is_that_of_the_whole_and_of_each_query() -> None:
     run = streams(seconds=(1.0, 2.0))
     assert {part.name: part.ratio for part in analysis.slow_downs(run)} == {"q1": 2.0, "q2": 2.0, "q10": 2.0}
     # 3 s of start and 3 queries: 6 s alone, 9 s each in company, begun 10 ms after one another.
-    document = make.document([run])
+    document = report.document([run])
     assert document.headline.startswith("3 users at once took 1.5× the time of one alone: 9.02 s, not 6.00 s")
     assert document.good
 
 
 def test_every_execution_of_every_user_is_a_dot() -> None:
     run = streams(count=10, queries=[f"q{n}" for n in range(1, 55)])
-    (plot,) = [p for s in make.document([run]).sections for p in s.parts if getattr(p, "name", "") == "users-per-query"]
+    (plot,) = [
+        p for s in report.document([run]).sections for p in s.parts if getattr(p, "name", "") == "users-per-query"
+    ]
     boxes, marks = plot.figure["data"]  # type: ignore[union-attr]
     assert len(boxes["y"]) == 540
     assert len(marks["y"]) == 54
@@ -32,20 +34,20 @@ def test_queries_are_in_the_order_people_count() -> None:
 
 def test_a_wrong_answer_of_one_user_is_said_first_and_whose_it_is() -> None:
     run = streams(wrong="q2")
-    document = make.document([run])
+    document = report.document([run])
     assert document.headline.startswith("1 query has a wrong answer: q2. ")
     assert not document.good
-    assert "user 2" in make.as_markdown([run])
+    assert "user 2" in report.as_markdown([run])
 
 
 def test_users_without_a_time_are_told_as_such() -> None:
-    document = make.document([streams(failing="q10")])
+    document = report.document([streams(failing="q10")])
     assert document.headline.startswith("1 query failed for somebody: q10. 3 users at once have no time")
     assert not document.good
 
 
 def test_without_the_user_alone_no_slow_down_is_claimed() -> None:
-    document = make.document([streams(alone=False)])
+    document = report.document([streams(alone=False)])
     assert document.headline == "3 users at once took 9.02 s; every answer of everyone is right."
     assert "Slow-down" not in {figure.label for figure in document.key_figures}
 

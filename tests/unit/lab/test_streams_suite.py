@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput
-from penstock.lab import crowd
-from penstock.lab.suites import queries, users
-from penstock.lab.suites.streams import Streams
+from penstock.lab import conditions
+from penstock.lab.workloads import concurrency, tpcds
+from penstock.lab.workloads.concurrency import Streams
 from penstock.model import CORES_PER_CORE, Capacity, Node, State, promised
 from tests.unit.lab.tpcds_world import World
 
@@ -36,15 +36,15 @@ def is_user(name: str, *numbers: int) -> bool:
 
 def test_no_cluster_of_a_crowd_has_an_executor_larger_than_a_node() -> None:
     pods = Capacity(64, 512 * GIB, node=Node(4, 16 * GIB), elastic=True)
-    assert crowd.share(pods, 2).executor.cores == 3
+    assert conditions.share(pods, 2).executor.cores == 3
 
 
-some_queries = st.lists(st.sampled_from(queries.ALL), min_size=5, unique=True)
+some_queries = st.lists(st.sampled_from(tpcds.ALL), min_size=5, unique=True)
 
 
 @given(st.integers(1, 20), some_queries, st.integers())
 def test_each_user_asks_every_query_once_and_no_two_in_one_order(count: int, names: list[str], seed: int) -> None:
-    drawn = users.draw(count, names, seed)
+    drawn = concurrency.draw(count, names, seed)
     assert [user.number for user in drawn] == list(range(1, count + 1))
     assert all(sorted(user.order) == sorted(names) for user in drawn)
     assert len({user.order for user in drawn}) == count
@@ -54,11 +54,11 @@ def test_each_user_asks_every_query_once_and_no_two_in_one_order(count: int, nam
 def test_the_same_seed_gives_the_same_orders_to_however_many(
     count: int, more: int, names: list[str], seed: int
 ) -> None:
-    assert users.draw(count + more, names, seed)[:count] == users.draw(count, names, seed)
+    assert concurrency.draw(count + more, names, seed)[:count] == concurrency.draw(count, names, seed)
 
 
 def test_another_seed_gives_other_orders() -> None:
-    assert users.draw(5, queries.ALL, 1) != users.draw(5, queries.ALL, 2)
+    assert concurrency.draw(5, tpcds.ALL, 1) != concurrency.draw(5, tpcds.ALL, 2)
 
 
 def test_more_users_than_orders_are_refused() -> None:
@@ -69,20 +69,20 @@ def test_more_users_than_orders_are_refused() -> None:
 @given(st.integers(1, 64), st.integers(2 * GIB, 512 * GIB), st.integers(1, 64))
 def test_shares_fit_together_or_the_crowd_is_refused(cores: int, memory: int, count: int) -> None:
     capacity = Capacity(cores, memory)
-    size = crowd.share(capacity, count)
+    size = conditions.share(capacity, count)
     promise = count * promised(size).memory_bytes
     least = count * 2 * (512 + 384 << 20)
     if memory >= least:
         assert promise <= memory
-        crowd.require_room(size, count, capacity)
+        conditions.require_room(size, count, capacity)
     else:
         with pytest.raises(InvalidInput, match="do not fit"):
-            crowd.require_room(size, count, capacity)
+            conditions.require_room(size, count, capacity)
 
 
 def test_users_that_do_not_fit_are_told_how_many_would(world: World) -> None:
     with pytest.raises(InvalidInput) as refused:
-        world.measure(Streams(users=20, queries=queries.ALL))
+        world.measure(Streams(users=20, queries=tpcds.ALL))
     assert refused.value.fix == "--users 9"
     assert not (world.home.root / "lab").exists(), "nothing was recorded"
 
@@ -99,7 +99,7 @@ def test_one_user_alone_comes_first_and_then_all_at_once(world: World) -> None:
 def test_what_each_user_asked_is_recorded_in_their_order(world: World) -> None:
     run = world.measure(SUITE)
     orders = {sample["user"]: tuple(sample["queries"]) for sample in run.of_kind("order")}
-    assert orders == {user.number: user.order for user in users.draw(3, SUITE.queries, SUITE.seed)}
+    assert orders == {user.number: user.order for user in concurrency.draw(3, SUITE.queries, SUITE.seed)}
     for number, order in orders.items():
         asked = [s["query"] for s in run.of_kind("query") if s["user"] == number and s["phase"] == "together"]
         assert tuple(asked) == order
@@ -144,9 +144,9 @@ def test_answers_in_another_order_of_rows_are_the_same_answer() -> None:
     def line(*rows: list[int]) -> dict[str, object]:
         return {"query": "q1", "columns": ["x"], "types": ["int"], "rows": list(rows)}
 
-    (one,) = users.distinct({"a": [line([1], [2])], "b": [line([2], [1])]})
+    (one,) = concurrency.distinct({"a": [line([1], [2])], "b": [line([2], [1])]})
     assert one["whose"] == ["a", "b"]
-    assert len(users.distinct({"a": [line([1], [1])], "b": [line([1])]})) == 2
+    assert len(concurrency.distinct({"a": [line([1], [1])], "b": [line([1])]})) == 2
 
 
 def test_a_user_whose_query_failed_spoils_the_total_and_nobody_elses_time(world: World) -> None:
@@ -178,7 +178,7 @@ def test_an_interruption_while_they_begin_leaves_nobody_waiting(world: World, mo
                 raise KeyboardInterrupt
             return super().submit(*args, **kwargs)
 
-    monkeypatch.setattr(crowd, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(conditions, "ThreadPoolExecutor", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         world.measure(SUITE)
     assert world.mains() == ["Load", "PowerRun"], "the load, and the user alone"
@@ -202,7 +202,7 @@ def test_interrupted_nothing_is_left_running(world: World, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     world.before = work
-    monkeypatch.setattr(crowd, "wait", interrupted)
+    monkeypatch.setattr(conditions, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         world.measure(SUITE)
     running = {f"app-{n}" for n, spec in enumerate(world.engine.submitted, start=1) if is_user(spec.name, 1, 2, 3)}

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 from penstock.cli.lab import app
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lab import bench as benches
-from penstock.lab import launcher, runner
-from penstock.lab.bench import Bench
+from penstock.lab import environment as benches
+from penstock.lab import launchers, runner
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
-from penstock.lab.suites import localsort
-from penstock.lab.suites.registry import restored
-from penstock.lab.suites.terasort import TeraSort
+from penstock.lab.workloads import sort
+from penstock.lab.workloads.registry import restored
+from penstock.lab.workloads.sort import TeraSort
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
@@ -43,7 +43,7 @@ class World:
         self.failing = ""
         self.sorting = threading.Barrier(1)
         monkeypatch.setattr(benches, "versions", lambda: {"spark": "4.1.2"})
-        monkeypatch.setattr(launcher, "workloads_jar", lambda: Path("penstock-workloads.jar"))
+        monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         self.bench = Bench(Home(tmp_path / "home"), LAKE, self.store, self.engine)  # type: ignore[arg-type]
 
     def measure(self, suite: TeraSort = SMALL, plan: Plan = Plan()) -> Run:  # noqa: B008 - frozen
@@ -196,7 +196,7 @@ def test_objects_are_of_whole_mebibytes(size: int) -> None:
 
 
 def test_a_local_sort_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(localsort, "machine", lambda: {"memory_bytes": 1 << 30})
+    monkeypatch.setattr(sort, "machine", lambda: {"memory_bytes": 1 << 30})
     replace(SMALL, limit=True).check_options()
     with pytest.raises(InvalidInput, match="local sort"):
         TeraSort(size_bytes=1 << 30, limit=True).check_options()

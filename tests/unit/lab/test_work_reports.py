@@ -9,8 +9,8 @@ import pytest
 
 from penstock.lab import analysis
 from penstock.lab.records import Run
-from penstock.lab.report import make
-from penstock.lab.report.document import Document, Plot, Table, brief
+from penstock.lab.report import report
+from penstock.lab.report.render import Document, Plot, Table, brief
 from tests.unit.lab import lab_runs
 from tests.unit.lab.lab_runs import GB, check, measure, repetition
 
@@ -37,24 +37,24 @@ def table(document: Document, title: str) -> list[dict[str, str]]:
 
 
 def test_the_headline_says_what_was_done_how_fast_and_that_it_is_right() -> None:
-    assert make.document([lab_runs.terasort()]).headline == (
+    assert report.document([lab_runs.terasort()]).headline == (
         "TeraSort on 2 cores: generate 4.16 s (1.00 GB, 240 MB/s), sort 12.5 s (1.00 GB, 80.1 MB/s), "
         "validate 2.50 s (1.00 GB, 401 MB/s); all 8 checks are right."
     )
 
 
 def test_work_against_clients_is_told_by_its_best() -> None:
-    headline = make.document([lab_runs.dfsio()]).headline
+    headline = report.document([lab_runs.dfsio()]).headline
     assert "write reaches 380 MB/s with 16 clients, read reaches 887 MB/s with 16 clients" in headline
 
 
 def test_work_nobody_checked_is_said_to_be_so() -> None:
     run = lab_runs.run("sorting", repetition(1, [measure("sort", 1)]))
-    assert make.document([run]).headline == "Sorting: sort 1.00 s; nothing was checked."
+    assert report.document([run]).headline == "Sorting: sort 1.00 s; nothing was checked."
 
 
 def test_a_wrong_check_comes_first_and_a_failed_repetition_next() -> None:
-    document = make.document([lab_runs.terasort_gone_wrong()])
+    document = report.document([lab_runs.terasort_gone_wrong()])
     assert document.headline.startswith("1 check is wrong: order.")
     assert not document.good
     assert titles(document)[:2] == ["Checks that are wrong", "Repetitions that failed"]
@@ -63,28 +63,28 @@ def test_a_wrong_check_comes_first_and_a_failed_repetition_next() -> None:
 
 def test_a_failed_repetition_is_said_first_where_nothing_was_wrong() -> None:
     run = lab_runs.terasort(more=repetition(4, [measure("sort", 1000)], error="no space left"), outcome="failed")
-    document = make.document([run])
+    document = report.document([run])
     assert document.headline.startswith("1 of 4 repetitions failed.")
     assert not document.good
-    assert "1000" not in make.as_markdown([run])
+    assert "1000" not in report.as_markdown([run])
 
 
 def test_key_figures_price_the_work_of_the_application() -> None:
-    found = figures(make.document([lab_runs.terasort()]))
+    found = figures(report.document([lab_runs.terasort()]))
     assert found["GB per core and hour"] == ("144", "sort")  # 1 GB / 2 cores / 12.48 s × 3600
     assert found["Core-seconds per GB"] == ("22.5", "sort")
     assert found["Checks right"][0] == "8 of 8"
 
 
 def test_a_workload_without_applications_has_no_cores_to_divide_by() -> None:
-    document = make.document([lab_runs.objects()])
+    document = report.document([lab_runs.objects()])
     assert "core" not in document.headline
     assert "GB per core and hour" not in figures(document)
 
 
 def test_what_the_machine_spent_is_told_where_it_was_metered() -> None:
     usage = {"kind": "usage", "store_core_seconds": 3.25, "disk_busy_share": 0.4215, "disk_written_bytes": 2 * GB}
-    document = make.document([lab_runs.run("sorting", repetition(1, [measure("sort", 1), usage]))])
+    document = report.document([lab_runs.run("sorting", repetition(1, [measure("sort", 1), usage]))])
     assert table(document, "Store, disk and machine") == [
         {"": "store, core-seconds", "median": "3.25"},
         {"": "shuffle disk, busy", "median": "42 %"},
@@ -96,7 +96,7 @@ def test_what_the_machine_spent_is_told_where_it_was_metered() -> None:
 def test_bytes_of_streams_spark_does_not_know_are_told_with_where_they_came_from() -> None:
     lake = {"bytes_received": 50_000_000, "bytes_from_memory": 900_000_000, "bytes_from_store": 100_000_000}
     samples = [lab_runs.application("sort", core_seconds=2, bytes_read=0, lake=lake)]
-    rows = {row[""]: row["sort"] for row in table(make.document([lab_runs.run("terasort", samples)]), "Resources")}
+    rows = {row[""]: row["sort"] for row in table(report.document([lab_runs.run("terasort", samples)]), "Resources")}
     assert rows["read from cache"] == "90.0%"
     assert rows["read from memory"] == "900 MB" and rows["received from the store"] == "50.0 MB"
     assert "sent to the store" not in rows, "what was not counted is not zero"
@@ -109,8 +109,8 @@ def test_a_generator_near_its_ceiling_is_no_measure_of_the_store() -> None:
         ceiling = {"kind": "ceiling", "name": "get", "operations_per_second": 900.0, "bytes_per_second": 3e9}
         return lab_runs.run("objects", [ceiling, *repetition(1, [work, errors])])
 
-    assert table(make.document([load(0.93)]), "The generator")[0]["limited by the store"].startswith("✗")
-    document = make.document([load(0.2)])
+    assert table(report.document([load(0.93)]), "The generator")[0]["limited by the store"].startswith("✗")
+    document = report.document([load(0.2)])
     assert table(document, "The generator")[0] == {
         "operation": "get",
         "ceiling, operations/s": "900",
@@ -122,14 +122,14 @@ def test_a_generator_near_its_ceiling_is_no_measure_of_the_store() -> None:
 
 
 def test_the_terminal_shows_what_the_question_was_and_not_how_to_run_it_again() -> None:
-    document = make.document([lab_runs.objects()])
+    document = report.document([lab_runs.objects()])
     columns = [table.columns[0] for table in brief(document)]
     assert columns == ["measure", "operation"]
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_plot_is_told_in_words_and_has_a_name_of_its_own(name: str) -> None:
-    parts = [part for section in make.document([RUNS[name]()]).sections for part in section.parts]
+    parts = [part for section in report.document([RUNS[name]()]).sections for part in section.parts]
     plots = [part for part in parts if isinstance(part, Plot)]
     assert plots
     assert len({plot.name for plot in plots}) == len(plots)
@@ -138,7 +138,7 @@ def test_every_plot_is_told_in_words_and_has_a_name_of_its_own(name: str) -> Non
 
 @pytest.mark.parametrize("name", RUNS)
 def test_bars_start_at_zero(name: str) -> None:
-    for section in make.document([RUNS[name]()]).sections:
+    for section in report.document([RUNS[name]()]).sections:
         for part in section.parts:
             if isinstance(part, Plot) and any(trace["type"] == "bar" for trace in part.figure["data"]):
                 assert part.figure["layout"]["xaxis"]["rangemode"] == "tozero"
@@ -149,26 +149,26 @@ def test_all_forms_can_be_had_also_of_what_was_cut_short_anywhere(name: str) -> 
     whole = RUNS[name]()
     for end in (0, 1, 5, len(whole.samples) - 1, len(whole.samples)):
         part = Run(whole.description, whole.samples[:end])
-        assert "<h1" in make.as_html([part])
-        assert json.loads(make.as_json([part]))["headline"] in make.as_markdown([part])
+        assert "<h1" in report.as_html([part])
+        assert json.loads(report.as_json([part]))["headline"] in report.as_markdown([part])
         if part.outcome == "unfinished" and not analysis.wrong_checks(part):
-            assert make.document([part]).headline.startswith("Unfinished")
+            assert report.document([part]).headline.startswith("Unfinished")
 
 
 def test_two_arms_are_compared_measure_by_measure() -> None:
-    document = make.document([lab_runs.terasort(seconds=20, arm="plain Spark"), lab_runs.terasort(seconds=10)])
+    document = report.document([lab_runs.terasort(seconds=20, arm="plain Spark"), lab_runs.terasort(seconds=10)])
     assert document.headline.startswith("Penstock took 0.5× the time of plain Spark over 3 measures")
     assert [row["measure"] for row in table(document, "Every measure")] == ["total", "generate", "sort", "validate"]
 
 
 def test_loads_are_compared_by_what_was_done_in_the_time() -> None:
-    document = make.document([lab_runs.objects(arm="one"), lab_runs.objects(arm="two", faster=2.0)])
+    document = report.document([lab_runs.objects(arm="one"), lab_runs.objects(arm="two", faster=2.0)])
     assert document.headline.startswith("Two took 0.503× the time of one in the geometric mean over 3 measures.")
 
 
 def test_many_arms_are_set_against_the_first() -> None:
     arms = [lab_runs.dfsio(arm=arm, faster=by) for arm, by in (("S3A", 1), ("cache", 1.5), ("again", 1), ("far", 0.5))]
-    document = make.document(arms)
+    document = report.document(arms)
     assert document.headline == "Cache is the fastest of 4 arms: 0.667× the time of S3A; again is within its noise."
     assert [(row["arm"], row["verdict"]) for row in table(document, "Arms")] == [
         ("S3A", "baseline"),
@@ -180,7 +180,7 @@ def test_many_arms_are_set_against_the_first() -> None:
 
 def test_a_baseline_that_nothing_beats_is_said_to_be_the_fastest() -> None:
     arms = [lab_runs.dfsio(arm=arm, faster=by) for arm, by in (("S3A", 1), ("far", 0.5), ("farther", 0.3))]
-    assert make.document(arms).headline == "S3A is the fastest of 3 arms."
+    assert report.document(arms).headline == "S3A is the fastest of 3 arms."
 
 
 def test_an_arm_that_is_faster_is_said_to_be_even_if_another_s_noise_hides_a_lower_median() -> None:
@@ -189,17 +189,17 @@ def test_an_arm_that_is_faster_is_said_to_be_even_if_another_s_noise_hides_a_low
         lab_runs.terasort(arm="magic", seconds=13, stumble=3),
         lab_runs.terasort(arm="cache", seconds=15),
     ]
-    assert make.document(arms).headline == "Cache is faster than renaming: 0.75× its time; magic is within its noise."
+    assert report.document(arms).headline == "Cache is faster than renaming: 0.75× its time; magic is within its noise."
 
 
 def test_what_was_different_about_the_arms_is_listed_and_nothing_else() -> None:
     arms: list[dict[str, Any]] = [{"settings": {"same": "1", "x": "1"}}, {"settings": {"same": "1", "x": "2"}}]
     runs = [lab_runs.terasort(arm=f"arm {n}", **described) for n, described in enumerate(arms)]
-    assert table(make.document(runs), "What differs") == [{"": "x", "arm 0": "1", "arm 1": "2"}]
+    assert table(report.document(runs), "What differs") == [{"": "x", "arm 0": "1", "arm 1": "2"}]
 
 
 def test_an_arm_with_a_wrong_result_puts_the_comparison_in_doubt() -> None:
     wrong = lab_runs.terasort(arm="quick", seconds=1, more=[check("order", False)], outcome="wrong")
-    document = make.document([lab_runs.terasort(arm="right"), wrong])
+    document = report.document([lab_runs.terasort(arm="right"), wrong])
     assert document.headline.startswith("Results of quick are wrong.")
     assert not document.good

@@ -11,13 +11,13 @@ import duckdb
 import pytest
 
 from penstock.home import Home
-from penstock.lab import bench as benches
-from penstock.lab import launcher, runner
-from penstock.lab.bench import Bench
+from penstock.lab import environment as benches
+from penstock.lab import launchers, runner
+from penstock.lab.environment import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
-from penstock.lab.suites import queries, tpcds
-from penstock.lab.suites.base import Suite
+from penstock.lab.workloads import tpcds
+from penstock.lab.workloads.base import Suite
 from penstock.lake.model import Lake
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
@@ -49,9 +49,9 @@ class World:
         self.scratch = tmp_path
         monkeypatch.setattr(Bench, "has_tables", lambda bench, database: database in self.tables)
         monkeypatch.setattr(tpcds, "workloads_jar", lambda: Path("penstock-workloads.jar"))
-        monkeypatch.setattr(queries, "texts", lambda jar, names: {name: TEXTS[name] for name in names})
+        monkeypatch.setattr(tpcds, "texts", lambda jar, names: {name: TEXTS[name] for name in names})
         monkeypatch.setattr(benches, "versions", lambda: {"spark": "4.1.2"})
-        monkeypatch.setattr(launcher, "workloads_jar", lambda: Path("penstock-workloads.jar"))
+        monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         self.bench = Bench(self.home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
 
     def measure(self, suite: Suite, plan: Plan = Plan()) -> Run:  # noqa: B008 - a value

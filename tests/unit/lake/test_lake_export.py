@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from penstock.cli.lake import app
+from penstock.cli.lake.lakes import app
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lake.export import Placement, addresses, objects, url

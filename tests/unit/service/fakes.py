@@ -24,9 +24,8 @@ from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, Cost, ProcessSize, Reason, State
 from penstock.service.app import create_app
 from penstock.service.context import Service
-from penstock.service.guards import Limits
-from penstock.service.sparkpages import create_spark_app
-from penstock.service.underway import Bounds
+from penstock.service.guards import Bounds, Limits
+from penstock.service.spark_pages import create_spark_app
 
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine.tokens import EVERY_INSTANCE, Caller, Scope, grants
 from penstock.errors import Forbidden
-from penstock.service.access import presented
+from penstock.service.auth import presented
 
 
 def caller(scope: str, *instances: str) -> Caller:

@@ -11,8 +11,8 @@ import pytest
 from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Scope
 from penstock.errors import ServiceError
-from penstock.service.auditor import Auditor
-from penstock.service.journal import Seen
+from penstock.service.access_log import Seen
+from penstock.service.auth import Auditor
 from tests.unit.service.fakes import Stage
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, Unauthenticated
-from penstock.service.browsergrants import LASTS, BrowserGrants, Grant, cookie_name
-from penstock.service.sparkui import SparkUi
+from penstock.service.auth import LASTS, BrowserGrants, Grant, cookie_name
+from penstock.service.spark_ui import SparkUi
 from tests.unit.service.fakes import FakeTokens
 
 START = datetime(2026, 11, 21, tzinfo=timezone.utc)

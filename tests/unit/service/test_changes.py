@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.engine.tokens import Scope
 from penstock.model import ApplicationSpec
-from penstock.service.happenings import Happenings
+from penstock.service.streaming import Happenings
 from tests.unit.service.fakes import Stage
 
 

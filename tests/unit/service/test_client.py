@@ -12,8 +12,8 @@ import pytest
 
 from penstock import Client
 from penstock.client import connection
+from penstock.client.client import Uploads, file_name
 from penstock.client.connection import Connection, connect
-from penstock.client.uploads import Uploads, file_name
 from penstock.engine.tokens import Scope
 from penstock.errors import Forbidden, InvalidInput, NotFound, ServiceError, Unauthenticated
 from penstock.model import State

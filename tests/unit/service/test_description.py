@@ -14,7 +14,7 @@ from penstock.engine.tokens import Scope
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.model import Application, ClusterSize, ProcessSize, State
-from penstock.service import shown, shownplaces
+from penstock.service import responses
 from tests.unit.service.fakes import BEGAN, Stage
 
 HOOK = "https://hooks.example/1"
@@ -67,20 +67,20 @@ def test_every_reference_leads_somewhere(described: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("address", "model"),
     [
-        ("/v1/applications", shown.Applications),
-        ("/v1/applications/app-1", shown.Application),
-        ("/v1/applications/app-1/events", shown.History),
-        ("/v1/applications/app-1/deliveries", shown.Deliveries),
-        ("/v1/instances", shown.Instances),
-        ("/v1/queue", shown.Queue),
-        ("/v1/tokens", shown.Tokens),
-        ("/v1/self", shown.Caller),
-        ("/v1/applications/app-1/logs", shownplaces.Logs),
-        ("/v1/applications/app-1/metrics", shownplaces.Metrics),
-        ("/v1/lakes", shownplaces.Lakes),
-        ("/v1/profiles", shownplaces.Profiles),
-        ("/v1/cache", shownplaces.Cache),
-        ("/v1/history", shownplaces.HistoryServer),
+        ("/v1/applications", responses.Applications),
+        ("/v1/applications/app-1", responses.ApplicationResponse),
+        ("/v1/applications/app-1/events", responses.History),
+        ("/v1/applications/app-1/deliveries", responses.Deliveries),
+        ("/v1/instances", responses.Instances),
+        ("/v1/queue", responses.Queue),
+        ("/v1/tokens", responses.Tokens),
+        ("/v1/self", responses.Caller),
+        ("/v1/applications/app-1/logs", responses.Logs),
+        ("/v1/applications/app-1/metrics", responses.Metrics),
+        ("/v1/lakes", responses.Lakes),
+        ("/v1/profiles", responses.Profiles),
+        ("/v1/cache", responses.Cache),
+        ("/v1/history", responses.HistoryServer),
     ],
 )
 def test_answers_are_as_described_to_the_last_field(stage: Stage, address: str, model: Any) -> None:
@@ -97,9 +97,9 @@ def test_answers_are_as_described_to_the_last_field(stage: Stage, address: str, 
 @pytest.mark.parametrize(
     ("told", "model"),
     [
-        (TABLE.as_json(), shownplaces.Table),
-        (Audit(BEGAN, "ada", "POST /v1/applications").to_json(), shownplaces.Audit),
-        (SESSION.to_json(), shownplaces.Session),
+        (TABLE.as_json(), responses.Table),
+        (Audit(BEGAN, "ada", "POST /v1/applications").to_json(), responses.Audit),
+        (SESSION.to_json(), responses.Session),
     ],
 )
 def test_what_the_engine_tells_is_described_to_the_last_field(told: Any, model: Any) -> None:

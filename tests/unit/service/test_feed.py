@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.service import feed
-from penstock.service.feed import HEARTBEAT, Event, Feed, Instances
+from penstock.service import streaming
+from penstock.service.streaming import HEARTBEAT, Event, Feed, Instances
 from tests.support import virtual_time
 
 
@@ -53,8 +53,8 @@ def within(work: Callable[[World, Feed], Awaitable[None]]) -> None:
 
 @pytest.fixture(autouse=True)
 def _on_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "time", virtual_time.Clock)
-    monkeypatch.setattr(feed, "to_thread", virtual_time.Inline)
+    monkeypatch.setattr(streaming, "time", virtual_time.Clock)
+    monkeypatch.setattr(streaming, "to_thread", virtual_time.Inline)
 
 
 async def heard(stream: AsyncIterator[bytes], number: int) -> list[tuple[str, Any]]:
@@ -134,7 +134,7 @@ def test_who_does_not_read_is_let_go_with_nothing_kept() -> None:
     async def work(world: World, told: Feed) -> None:
         stream = told.listen(None)
         await heard(stream, 1)
-        for number in range(2 * feed._MOST_WAITING_EVENTS):
+        for number in range(2 * streaming._MOST_WAITING_EVENTS):
             world.instances[f"c{number}"] = "science"
             world.running = {f"c{number}": 1}
             await told._tell_of(set())
@@ -165,7 +165,7 @@ def test_of_what_a_slow_page_has_not_read_of_an_application_it_gets_the_last() -
     async def work(world: World, told: Feed) -> None:
         stream = told.listen(None)
         await heard(stream, 1)
-        for number in range(2 * feed._MOST_WAITING_EVENTS):
+        for number in range(2 * streaming._MOST_WAITING_EVENTS):
             world.running = {"b1": number}
             await told._tell_of(set())
         assert await heard(stream, 1) == [("progress", {"id": "b1", "updated_ms": number})]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
 
 from penstock.service import guards
+from penstock.service.access_log import Seen
 from penstock.service.guards import Guard, Limits
-from penstock.service.journal import Seen
 from tests.support import virtual_time
 from tests.unit.service.fakes import Stage
 

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from penstock.service.patience import HEAD_SECONDS, PatientProtocol
+from penstock.service.server import HEAD_SECONDS, PatientProtocol
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -17,8 +17,8 @@ from penstock.home import Home
 from penstock.lake import registry
 from penstock.lake.model import Credentials, Lake, ObjectInfo, ObjectStore
 from penstock.lake.registry import Lakes
-from penstock.service import preview
-from penstock.service.preview import partition_values
+from penstock.service.api import data
+from penstock.service.api.data import partition_values
 
 LAKE = Lake("lake", ("http://127.0.0.1:1",), "lake", "file:lake")
 TABLE = Table(
@@ -61,7 +61,7 @@ def objects(tmp_path: Path) -> Objects:
 
 
 def shown(objects: Objects, table: Table = TABLE, rows: int = 50) -> dict[str, Any]:
-    return preview.of(table, lambda _: (LAKE, cast(ObjectStore, objects)), rows=rows)
+    return data.of(table, lambda _: (LAKE, cast(ObjectStore, objects)), rows=rows)
 
 
 def test_rows_are_in_the_tables_columns_with_those_of_the_path(objects: Objects) -> None:
@@ -122,5 +122,5 @@ def test_a_preview_is_read_with_no_submissions_keys(tmp_path: Path) -> None:
     class Engine:
         lake = store = asked.append
 
-    preview.opener(cast(Any, Engine), home)("s3a://lake/db/sales")
+    data.opener(cast(Any, Engine), home)("s3a://lake/db/sales")
     assert asked == ["z", "z"]

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.service import problems
-from penstock.service.ourpaths import OurPaths
-from penstock.service.proxy import Proxy, Upstream, content_policy, location, origin_of, path_below
+from penstock.service.problems import OurPaths
+from penstock.service.spark_ui import Proxy, Upstream, content_policy, location, origin_of, path_below
 
 PREFIX = "/applications/app-1/ui"
 ORIGIN = "http://penstock.example:8441"

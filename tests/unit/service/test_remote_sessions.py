@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.cli.remotesessions import RemoteSessions
-from penstock.cli.session import tunnel
+from penstock.cli.sessions import tunnel
+from penstock.client.remote import RemoteSessions
 from penstock.engine.interactive.sessions import Wanted
 from penstock.engine.tokens import Scope
 from penstock.errors import ClusterError, Forbidden, StateError

@@ -18,10 +18,9 @@ from penstock.engine.tokens import Scope
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.service import sparkpages
+from penstock.service import spark_pages
 from penstock.service.app import ByPort
-from penstock.service.proxy import Proxy
-from penstock.service.sparkui import SparkOrigin
+from penstock.service.spark_ui import Proxy, SparkOrigin
 from tests.unit.service.fakes import Stage
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
@@ -215,7 +214,7 @@ def test_the_driver_s_key_is_for_the_driver_alone(stage: Stage, spark: Spark) ->
 def test_pages_of_a_driver_that_does_not_open_them_are_not_waited_for_without_end(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sparkpages, "_OPENING_SECONDS", 0.1)
+    monkeypatch.setattr(spark_pages, "_OPENING_SECONDS", 0.1)
     application_id = running(stage, interface=False)
     answer = stage.looking(way(application_id)).get(f"/applications/{application_id}/ui/")
     assert answer.status_code == 409
@@ -325,7 +324,7 @@ def test_the_history_of_all_instances_takes_the_right_to_read_all(stage: Stage, 
 
 @pytest.mark.usefixtures("history")
 def test_the_log_of_a_moment_ago_is_waited_for(stage: Stage, spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparkpages, "_NEW_LOG_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(spark_pages, "_NEW_LOG_LOOK_SECONDS", 0.0)
     spark.unknown = 1
     application_id = ended(stage)
     path = f"/applications/{application_id}/past/history/penstock-1-2/"
@@ -338,8 +337,8 @@ def test_a_log_that_does_not_come_is_told_by_the_server_s_own_page(
     stage: Stage, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser = stage.looking("/v1/spark-history/lake")
-    monkeypatch.setattr(sparkpages, "monotonic", iter((0.0, 29.0, 31.0)).__next__)
-    monkeypatch.setattr(sparkpages, "_NEW_LOG_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(spark_pages, "monotonic", iter((0.0, 29.0, 31.0)).__next__)
+    monkeypatch.setattr(spark_pages, "_NEW_LOG_LOOK_SECONDS", 0.0)
     spark.unknown = 1_000_000
     answer = browser.get("/lakes/lake/history/penstock-1-2/")
     assert (answer.status_code, answer.text) == (404, "<p>a page of Spark's</p>")

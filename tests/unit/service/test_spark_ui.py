@@ -9,7 +9,7 @@ import pytest
 
 from penstock.engine.tokens import Caller, Scope, Token
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
-from penstock.service.sparkui import (
+from penstock.service.spark_ui import (
     COOKIE_LASTS,
     TICKET_LASTS,
     Cookie,

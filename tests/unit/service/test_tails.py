@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import LakeError, ServiceError
-from penstock.service import tails
-from penstock.service.tails import PIECE_BYTES, Tails
+from penstock.service import streaming
+from penstock.service.streaming import PIECE_BYTES, Tails
 from tests.support import virtual_time
 
 KEY = ("a", "driver.log", 1)
@@ -37,8 +37,8 @@ class GrowingLog:
 
 @pytest.fixture(autouse=True)
 def on_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "time", virtual_time.Clock)
-    monkeypatch.setattr(tails, "to_thread", virtual_time.Inline)
+    monkeypatch.setattr(streaming, "time", virtual_time.Clock)
+    monkeypatch.setattr(streaming, "to_thread", virtual_time.Inline)
 
 
 async def collected(pieces: AsyncIterator[bytes]) -> bytes:

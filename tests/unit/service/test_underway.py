@@ -18,8 +18,8 @@ from penstock.engine.repository.applications import now
 from penstock.engine.tokens import Caller, Scope, Token
 from penstock.errors import NotFound, QuotaExceeded, Unauthenticated
 from penstock.model import Application, ApplicationSpec
-from penstock.service import underway
-from penstock.service.underway import Bounds, Slot, UnderWay, while_valid
+from penstock.service import guards
+from penstock.service.guards import Bounds, Slot, UnderWay, while_valid
 from tests.support import virtual_time
 from tests.unit.service.fakes import FakeTokens, Stage
 
@@ -198,7 +198,7 @@ def expired(_: str) -> Token:
 def test_a_follower_is_let_go_once_his_token_is_not_valid_any_more(
     monkeypatch: pytest.MonkeyPatch, current: Callable[[str], Token], every: float
 ) -> None:
-    monkeypatch.setattr(underway, "to_thread", virtual_time.Inline)
+    monkeypatch.setattr(guards, "to_thread", virtual_time.Inline)
     left = []
 
     async def pieces() -> AsyncGenerator[bytes, None]:
@@ -229,7 +229,7 @@ def test_nothing_that_is_followed_outlives_a_revoked_token(
 ) -> None:
     stage = Stage(tmp_path)
     stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
-    monkeypatch.setattr(underway, "_LOOK_AT_TOKEN_SECONDS", 0.01)
+    monkeypatch.setattr(guards, "_LOOK_AT_TOKEN_SECONDS", 0.01)
     client = stage.client(Scope.READ)
     looks = chain(stage.tokens.list(), repeat(NotFound("There is no such token")))
     monkeypatch.setattr(stage.tokens, "get", Mock(side_effect=looks))
@@ -237,7 +237,7 @@ def test_nothing_that_is_followed_outlives_a_revoked_token(
 
 
 def test_what_is_followed_comes_whole_and_ends_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(underway, "to_thread", virtual_time.Inline)
+    monkeypatch.setattr(guards, "to_thread", virtual_time.Inline)
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         for number in range(5):
@@ -252,7 +252,7 @@ def test_what_is_followed_comes_whole_and_ends_when_it_ends(monkeypatch: pytest.
 
 @pytest.mark.parametrize("seconds", [1.0, 3600.0], ids=["with-a-piece-ready", "while-waiting"])
 def test_a_follower_who_leaves_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    monkeypatch.setattr(underway, "to_thread", virtual_time.Inline)
+    monkeypatch.setattr(guards, "to_thread", virtual_time.Inline)
     left = []
 
     async def pieces() -> AsyncGenerator[bytes, None]:

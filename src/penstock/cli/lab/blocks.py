@@ -11,7 +11,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.blocks import Blocks
+    from penstock.lab.workloads.blocks import Blocks
 
 
 @suite_command("blocks", scales=False, spark=False)
@@ -31,7 +31,7 @@ def blocks(
 
     The device under --directory, or one that is made in the Ceph of --lake for the time, kept as the lake's data are.
     """
-    from penstock.lab.suites.blocks import Blocks
+    from penstock.lab.workloads.blocks import Blocks
 
     return Blocks(
         directory=str(directory.absolute()) if directory else "",

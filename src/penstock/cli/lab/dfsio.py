@@ -10,7 +10,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.dfsio import Dfsio
+    from penstock.lab.workloads.throughput import Dfsio
 
 
 @suite_command("dfsio")
@@ -31,7 +31,7 @@ def dfsio(
     A client is a thread of an executor with one stream at a time to the lake. The same files are written and read with
     each number of clients, so the curve compares equal work.
     """
-    from penstock.lab.suites.dfsio import Dfsio
+    from penstock.lab.workloads.throughput import Dfsio
 
     return Dfsio(
         clients=options.numbers(clients, "--clients", "of clients"),

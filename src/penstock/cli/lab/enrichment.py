@@ -10,7 +10,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.enrichment import Enrichment
+    from penstock.lab.workloads.pipelines import Enrichment
 
 
 @suite_command("enrichment")
@@ -23,7 +23,7 @@ def enrichment(
     reload: options.Reload = False,
 ) -> Enrichment:
     """Join web sales with a click-stream log, write them back by month. Exit code 9 when a sale or click is wrong."""
-    from penstock.lab.suites.enrichment import Enrichment
+    from penstock.lab.workloads.pipelines import Enrichment
 
     return Enrichment(
         scale=scale,

@@ -11,7 +11,7 @@ from penstock.cli.lab.suites import suite_command
 from penstock.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.etl import Etl
+    from penstock.lab.workloads.pipelines import Etl
 
 
 @suite_command("etl")
@@ -26,7 +26,7 @@ def etl(
     reload: options.Reload = False,
 ) -> Etl:
     """Convert delimited text to Parquet and ORC by month; bad lines are kept aside. Exit code 9 when a row is wrong."""
-    from penstock.lab.suites.etl import LINE_BYTES, Etl
+    from penstock.lab.workloads.pipelines import LINE_BYTES, Etl
 
     if rows is not None and size is not None:
         raise InvalidInput("--rows and --size say the same thing twice", fix="give one of them")

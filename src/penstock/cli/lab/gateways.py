@@ -9,13 +9,13 @@ from rich.console import Console
 
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
-from penstock.cli.lab.measuring import plan, run_arms
-from penstock.cli.lab.show import end_as, show
+from penstock.cli.lab.measure import plan, run_arms
+from penstock.cli.lab.reports import end_as, show
 from penstock.cli.lab.suites import described_by_files
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.gateways import Gateways
+    from penstock.lab.workloads.throughput import Gateways
 
 Rate = Annotated[str, typer.Option(help="Bytes per second that each gateway lets pass.")]
 Clients = Annotated[int, typer.Option(help="Streams at once.", min=1)]
@@ -70,7 +70,7 @@ def _suite(
     kill: Annotated[bool, typer.Option("--kill", help="Kill one of them under load.")] = False,
     seed: Annotated[int, typer.Option(help="Of the contents.", min=0)] = 0,
 ) -> Gateways:
-    from penstock.lab.suites.gateways import Gateways
+    from penstock.lab.workloads.throughput import Gateways
 
     return Gateways(
         gateways=gateways,

@@ -10,7 +10,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.ingest import Ingest
+    from penstock.lab.workloads.throughput import Ingest
 
 
 @suite_command("ingest")
@@ -27,7 +27,7 @@ def ingest(
 
     Without --rate they write as fast as it goes. An object that is missing, too many or different is named.
     """
-    from penstock.lab.suites.ingest import Ingest
+    from penstock.lab.workloads.throughput import Ingest
 
     return Ingest(
         seconds=options.seconds(duration, "--duration"),

@@ -10,7 +10,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.kmeans import KMeans
+    from penstock.lab.workloads.pipelines import KMeans
 
 
 @suite_command("kmeans")
@@ -26,7 +26,7 @@ def kmeans(
     reload: options.Reload = False,
 ) -> KMeans:
     """Train k-means on points from the store. Exit code 9 when the centres found are not those generated."""
-    from penstock.lab.suites.kmeans import KMeans
+    from penstock.lab.workloads.pipelines import KMeans
 
     return KMeans(
         points=options.count(points, "--points"),

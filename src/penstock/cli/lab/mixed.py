@@ -11,7 +11,7 @@ from penstock.cli.lab.suites import suite_command
 from penstock.cli.lab.tpcds import Queries, Scale
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.mixed import Mixed
+    from penstock.lab.workloads.concurrency import Mixed
 
 
 @suite_command("mixed")
@@ -33,8 +33,8 @@ def mixed(
     Each user and the enrichment have a cluster of their own. All of them share the machine: where no size is given,
     each cluster gets an equal part of it.
     """
-    from penstock.lab.suites import queries as known
-    from penstock.lab.suites.mixed import Mixed
+    from penstock.lab.workloads import tpcds as known
+    from penstock.lab.workloads.concurrency import Mixed
 
     return Mixed(
         scale=scale,

@@ -12,7 +12,7 @@ from penstock.cli.lab.suites import suite_command
 from penstock.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.objects import Objects
+    from penstock.lab.workloads.objects import Objects
 
 _LOAD = "The load"
 _HOW = "How it is generated"
@@ -80,7 +80,7 @@ def objects(
     The lake's gateways share the workers. Without --rate a worker that waits for a slow answer makes no requests
     meanwhile, so stalls show in the rate over time rather than in the percentiles.
     """
-    from penstock.lab.suites.objects import Objects
+    from penstock.lab.workloads.objects import Objects
 
     chosen = [name for name, value in (("--operation", operation), ("--mix", mix), ("--stage", stage)) if value]
     if cosbench:

@@ -10,7 +10,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.reads import Reads
+    from penstock.lab.workloads.overhead import Reads
 
 
 @suite_command("reads", scales=False)
@@ -29,7 +29,7 @@ def reads(
 
     Sequential, random, vectored as Parquet reads, and small objects, through Hadoop's file system without Spark.
     """
-    from penstock.lab.suites.reads import Reads
+    from penstock.lab.workloads.overhead import Reads
 
     return Reads(
         size_bytes=options.size_bytes(size, "--size"),

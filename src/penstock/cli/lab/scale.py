@@ -11,14 +11,15 @@ from rich.console import Console
 
 from penstock.cli.lab import app as lab
 from penstock.cli.lab import options
-from penstock.cli.lab.measuring import plan, run_arms
-from penstock.cli.lab.show import end_as, show_and_save
+from penstock.cli.lab.measure import plan, run_arms
+from penstock.cli.lab.reports import end_as, show_and_save
 from penstock.errors import InvalidInput
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.base import Suite
+    from penstock.lab.workloads.base import Suite
     from penstock.model import ClusterSize
+
 
 app = typer.Typer(
     help="Right-sizing: measure a workload on several sizes of cluster, and say which is fastest, which cheapest, and "
@@ -66,7 +67,7 @@ def measure_curve(
 ) -> None:
     """Measure the arms in turns, show the curve, and exit as the workload's own command does."""
     from penstock.lab.experiment import Arm
-    from penstock.lab.report import scale
+    from penstock.lab.report import scaling
     from penstock.prices import read_prices
 
     paid = read_prices(prices) if prices else None
@@ -76,7 +77,7 @@ def measure_curve(
     runs = run_arms(arms, plan(repetitions, warmup, drop_caches))
     console = Console()
     try:
-        document = scale.document(runs, paid)
+        document = scaling.document(runs, paid)
     except ValueError as error:
         console.print(f"[bold red]There is no curve: {error}.[/]", highlight=False)
     else:
@@ -94,7 +95,7 @@ def cluster_sizes(
     from penstock.clusters import choice
     from penstock.engine.policy import admission
     from penstock.errors import ClusterError
-    from penstock.lab import rightsizing
+    from penstock.lab.analysis import cost
     from penstock.model import ProcessSize
 
     wanted = _sizes(cores)
@@ -108,7 +109,7 @@ def cluster_sizes(
     if driver_memory:
         driver = ProcessSize(driver.cores, options.size_bytes(driver_memory, "--driver-memory"))
     try:
-        sizes = rightsizing.sizes_for(wanted, ProcessSize(each, heap), driver)
+        sizes = cost.sizes_for(wanted, ProcessSize(each, heap), driver)
     except ValueError as error:
         raise InvalidInput(
             f"--cores {cores} cannot be had", why=str(error), fix="choose multiples, or another --executor-cores"

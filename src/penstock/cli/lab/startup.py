@@ -9,7 +9,7 @@ from rich.console import Console
 
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
-from penstock.cli.lab.show import end_as, show
+from penstock.cli.lab.reports import end_as, show
 from penstock.home import Home
 
 
@@ -25,14 +25,14 @@ def startup_command(
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
     """Measure from submission to the first task: Penstock against plain spark-submit, in turns."""
-    from penstock.lab.bench import Bench
+    from penstock.lab.environment import Bench
     from penstock.lab.progress import Terminal
-    from penstock.lab.suites import startup
+    from penstock.lab.workloads import overhead
 
     console = Console()
     size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory)
     bench = Bench.open(Home.default(), lake)
     with Terminal(console).showing() as listener:
-        runs = startup.measure(bench, size=size, repetitions=repetitions, profile=profile, listener=listener)
+        runs = overhead.measure(bench, size=size, repetitions=repetitions, profile=profile, listener=listener)
     show(console, runs)
     end_as(runs)

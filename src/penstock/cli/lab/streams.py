@@ -11,7 +11,7 @@ from penstock.cli.lab.suites import suite_command
 from penstock.cli.lab.tpcds import Queries, QuerySet, Scale
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.streams import Streams
+    from penstock.lab.workloads.concurrency import Streams
 
 Seed = Annotated[int, typer.Option(help="Decides everyone's order; the same seed gives the same orders.")]
 Alone = Annotated[bool, typer.Option(help="Measure the single user first, to know the slow-down.")]
@@ -34,8 +34,8 @@ def streams(
     The users share the machine: where no size is given, each cluster gets an equal part of it. The single user's
     cluster has the size of everyone's, so the slow-down is what the company costs.
     """
-    from penstock.lab.suites import queries as known
-    from penstock.lab.suites.streams import Streams
+    from penstock.lab.workloads import tpcds as known
+    from penstock.lab.workloads.concurrency import Streams
 
     return Streams(
         scale=scale,

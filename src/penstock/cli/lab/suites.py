@@ -12,12 +12,12 @@ from rich.console import Console
 
 from penstock.cli.lab import options, scale
 from penstock.cli.lab.app import app
-from penstock.cli.lab.measuring import plan, run_arms
-from penstock.cli.lab.show import end_as, show
+from penstock.cli.lab.measure import plan, run_arms
+from penstock.cli.lab.reports import end_as, show
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.base import Suite
+    from penstock.lab.workloads.base import Suite
 
 
 TO_SUITE: dict[str, Callable[..., Suite]] = {}
@@ -82,10 +82,10 @@ def _measure_without_spark(
     drop_caches: options.DropCaches = False,
     lake: options.LakeName = None,
 ) -> None:
-    from penstock.lab import caches
+    from penstock.lab import experiment
     from penstock.lab.experiment import Arm, Plan
 
-    plan = Plan(repetitions, warmup, caches.DROP if drop_caches else caches.KEEP)
+    plan = Plan(repetitions, warmup, experiment.DROP if drop_caches else experiment.KEEP)
     runs = run_arms([Arm(suite.title, suite, options.cluster_size(), lake)], plan)
     show(Console(), runs)
     end_as(runs)
@@ -108,15 +108,15 @@ def _measure_and_show(
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
     from penstock.clusters import choice
-    from penstock.lab import launcher, roundtrip
+    from penstock.lab import conditions, launchers
     from penstock.lab.experiment import Arm
 
     default = suite.default_size(choice.capacity(Home.default()))
     size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
-    own = roundtrip.added(options.spark_settings(conf), round_trip)
+    own = conditions.added(options.spark_settings(conf), round_trip)
     ours = Arm("Penstock", suite, size, lake, profile, own)
-    far = roundtrip.added({}, round_trip)
-    plain = [Arm("plain Spark", suite, size, lake, settings=far, launcher=launcher.PLAIN)] if against_plain else []
+    far = conditions.added({}, round_trip)
+    plain = [Arm("plain Spark", suite, size, lake, settings=far, launcher=launchers.PLAIN)] if against_plain else []
     runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))
     show(Console(), runs)
     end_as(runs)

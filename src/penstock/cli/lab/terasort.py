@@ -10,7 +10,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.terasort import TeraSort
+    from penstock.lab.workloads.sort import TeraSort
 
 
 @suite_command("terasort")
@@ -29,7 +29,7 @@ def terasort(
     reload: options.Reload = False,
 ) -> TeraSort:
     """Generate, sort and validate the sort benchmark's records. Exit code 9 when the result is not right."""
-    from penstock.lab.suites.terasort import TeraSort
+    from penstock.lab.workloads.sort import TeraSort
 
     return TeraSort(
         size_bytes=options.size_bytes(size, "--size"),

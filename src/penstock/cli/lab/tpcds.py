@@ -10,7 +10,7 @@ from penstock.cli.lab import options
 from penstock.cli.lab.suites import suite_command
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.tpcds import Tpcds
+    from penstock.lab.workloads.tpcds import Tpcds
 
 Scale = Annotated[float, typer.Option(help="TPC-DS scale factor: about this many GB of raw data.", min=0.001)]
 Queries = Annotated[Optional[str], typer.Option(help="Only these, e.g. q3,q7.")]  # noqa: UP045
@@ -41,8 +41,8 @@ def tpcds(
     reload: options.Reload = False,
 ) -> Tpcds:
     """Run TPC-DS on a dedicated cluster. Exit code 9 when an answer differs, 1 when a query failed."""
-    from penstock.lab.suites import queries as known
-    from penstock.lab.suites.tpcds import Tpcds
+    from penstock.lab.workloads import tpcds as known
+    from penstock.lab.workloads.tpcds import Tpcds
 
     return Tpcds(
         scale=scale,

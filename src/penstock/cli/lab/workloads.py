@@ -15,7 +15,7 @@ from penstock.cli.lab.suites import TO_SUITE
 from penstock.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from penstock.lab.suites.base import Suite
+    from penstock.lab.workloads.base import Suite
 
 
 class CommandWorkloads:

@@ -1,57 +1,68 @@
 """What the samples say: medians, spreads, comparisons, percentiles. Pure functions; no file or clock is read here."""
 
-from penstock.lab.analysis.comparison import Comparison, compare, compare_all
-from penstock.lab.analysis.crowds import (
+from penstock.lab.analysis.latency import Latency, Seconds, latencies, seconds
+from penstock.lab.analysis.resources import (
     ALONE,
     TOGETHER,
+    DaemonUse,
+    DeviceUse,
+    DiskTrack,
     Execution,
     Life,
-    by_query,
-    executions,
-    lives,
-    slow_downs,
-    totals,
-)
-from penstock.lab.analysis.daemons import DaemonUse, daemons
-from penstock.lab.analysis.devices import DeviceUse, DiskTrack, device_uses, disk_tracks, shuffle_disk
-from penstock.lab.analysis.effort import (
+    Reading,
     Role,
+    by_query,
     core_seconds,
     core_seconds_per_gb,
     cores,
+    daemons,
+    device_uses,
+    disk_tracks,
+    executions,
+    lives,
     main_measure,
     peak_memory,
+    readings,
     roles,
+    shuffle_disk,
+    slow_downs,
     summed,
+    totals,
     usage,
 )
-from penstock.lab.analysis.latency import Latency, latencies
-from penstock.lab.analysis.measures import (
+from penstock.lab.analysis.samples import (
     GB,
     Measure,
     Work,
-    executor_cores,
-    gb_per_core_hour,
-    measured,
-    measures,
-    query_seconds,
-    start_seconds,
-)
-from penstock.lab.analysis.rates import Seconds, seconds
-from penstock.lab.analysis.reading import Reading, readings
-from penstock.lab.analysis.samples import (
     all_right,
     answer_verdicts,
     checks,
     counted,
+    executor_cores,
     failed_queries,
+    gb_per_core_hour,
+    measured,
+    measures,
     natural,
+    query_seconds,
     repetitions,
+    start_seconds,
     verdicts,
     warm_up,
     wrong_checks,
 )
-from penstock.lab.analysis.spread import FEWEST, Interval, Ratio, Spread, ratio, ratio_interval, spread
+from penstock.lab.analysis.statistics import (
+    FEWEST,
+    Comparison,
+    Interval,
+    Ratio,
+    Spread,
+    compare,
+    compare_all,
+    ratio,
+    ratio_interval,
+    spread,
+)
 
 __all__ = [
     "ALONE",

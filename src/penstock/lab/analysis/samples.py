@@ -1,9 +1,14 @@
-"""Which samples count: those of repetitions that came to a good end, and of no warm-up."""
+"""Which samples count: those of repetitions that came to a good end, and of no warm-up.
+
+What a run measured, by name: its queries, its starts, and the timed pieces of work of any other workload.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.lab.records import Run, Sample
 
@@ -103,3 +108,220 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
             digits = ""
         parts.append((1, character))
     return tuple(parts)
+
+
+GB = 1e9
+"""Of data moved, as the field counts it; memory is counted in GiB."""
+
+SECONDS, PER_GB, PER_1000_OPERATIONS = "s", "s/GB", "s/1000 operations"
+
+
+@dataclass(frozen=True)
+class Work:
+    """One timed piece of work that was done right. `round` is its repetition and the iteration within."""
+
+    round: tuple[int, int]
+    seconds: float
+    bytes: int = 0
+    rows: int = 0
+    operations: int = 0
+    core_seconds: float | None = None
+    cores: int | None = None
+    """Those it ran on, where that is not the cluster of its run."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """All counted work of one name, in the order it was done; never empty.
+
+    `fixed_time` marks work that went on for a set time: what differs then is how much was done.
+    """
+
+    name: str
+    works: tuple[Work, ...]
+    fixed_time: bool = False
+    clients: int | None = None
+    apart: bool = False
+    """Whether it took place at the same time as, or elsewhere than, what its run is about: one user's work among
+    others, which a measure of all of them covers, or a reference measured beside the cluster. Part of no total."""
+
+    @property
+    def seconds(self) -> list[float]:
+        return [work.seconds for work in self.works]
+
+    @property
+    def median(self) -> float:
+        """Seconds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def series(self) -> str:
+        """The name without the number of clients, which may stand at its end: `read` of `read, 4 clients`."""
+        head, comma, tail = self.name.rpartition(", ")
+        return (
+            head
+            if comma
+            and self.clients
+            and tail.split() in ([str(self.clients), "client"], [str(self.clients), "clients"])
+            else self.name
+        )
+
+    @property
+    def bytes(self) -> float:
+        """Of one execution: the median."""
+        return statistics.median(work.bytes for work in self.works)
+
+    @property
+    def rows(self) -> float:
+        return statistics.median(work.rows for work in self.works)
+
+    @property
+    def operations(self) -> float:
+        return statistics.median(work.operations for work in self.works)
+
+    @property
+    def bytes_per_second(self) -> list[float]:
+        return [work.bytes / work.seconds for work in self.works]
+
+    @property
+    def operations_per_second(self) -> list[float]:
+        return [work.operations / work.seconds for work in self.works]
+
+    @property
+    def core_seconds(self) -> float | None:
+        """Of one execution, where the workload measured it itself."""
+        known = [work.core_seconds for work in self.works if work.core_seconds is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def core_seconds_per_gb(self) -> list[float]:
+        """Of each execution that has bytes and measured its processor time itself."""
+        return [
+            work.core_seconds / work.bytes * GB for work in self.works if work.core_seconds is not None and work.bytes
+        ]
+
+    @property
+    def cores(self) -> int | None:
+        return self.works[0].cores
+
+    def costs(self, basis: str) -> dict[tuple[int, int], float]:
+        """What each round cost: seconds, or seconds for a fixed amount of what was done. Less is better.
+
+        The median where a round measured more than one: those are concurrent users or runs, no samples of each other's
+        noise, and adding them up would count the same minute twice.
+        """
+        rounds: dict[tuple[int, int], list[float]] = {}
+        for work in self.works:
+            rounds.setdefault(work.round, []).append(_cost(work, basis))
+        return {number: statistics.median(costs) for number, costs in sorted(rounds.items())}
+
+
+def _cost(work: Work, basis: str) -> float:
+    if basis == PER_GB:
+        return work.seconds / work.bytes * GB
+    if basis == PER_1000_OPERATIONS:
+        return work.seconds / work.operations * 1000
+    return work.seconds
+
+
+def measured(run: Run) -> dict[str, Measure]:
+    """Everything timed in counted repetitions, by name, in the order it first happened."""
+    found: dict[str, list[tuple[Work, Sample]]] = {}
+    for name, work, sample in (*_queries(run), *_starts(run), *_measures(run)):
+        found.setdefault(name, []).append((work, sample))
+    return {
+        name: Measure(
+            name,
+            tuple(work for work, _ in works),
+            fixed_time=works[0][1].get("basis") == "rate",
+            clients=works[0][1].get("clients"),
+            apart=any(_apart(sample) for _, sample in works),
+        )
+        for name, works in found.items()
+    }
+
+
+def _apart(sample: Sample) -> bool:
+    return sample["kind"] == "measure" and ("user" in sample or bool(sample.get("reference", False)))
+
+
+def measures(run: Run) -> dict[str, list[float]]:
+    """The seconds of every execution, by name."""
+    return {name: measure.seconds for name, measure in measured(run).items()}
+
+
+def query_seconds(run: Run) -> dict[str, list[float]]:
+    """Per query the seconds of each counted execution that succeeded, in the order they ran."""
+    found: dict[str, list[float]] = {}
+    for name, work, _ in _queries(run):
+        found.setdefault(name, []).append(work.seconds)
+    return found
+
+
+def start_seconds(run: Run) -> list[float]:
+    """From submission to the first task, per counted repetition."""
+    return [work.seconds for _, work, _ in _starts(run)]
+
+
+def seconds_of(sample: Sample) -> float:
+    """What took less than the clock's tick took at most one: no time is not infinitely fast."""
+    return float(sample["elapsed_ms"] or 1) / 1000
+
+
+def gb_per_core_hour(amount: float, seconds: float, cores: int) -> float:
+    """GB per core and hour: size / cores / seconds × 3600, the price/performance figure of the Ceph and Spark studies.
+
+    More is better. `amount` is in bytes; `cores` those of the executors.
+    """
+    return amount / GB / cores / seconds * 3600
+
+
+def executor_cores(size: Any) -> int:
+    """Of a description's `size`; 0 where none is recorded."""
+    return int(size["executors"] * size["executor"]["cores"]) if size else 0
+
+
+_Found = Sequence[tuple[str, Work, Sample]]
+
+
+def _queries(run: Run) -> _Found:
+    return [
+        (
+            str(sample["query"]),
+            Work((sample.get("repetition", 1), sample["iteration"]), seconds_of(sample), rows=sample.get("rows") or 0),
+            sample,
+        )
+        for sample in counted(run, "query")
+        # A user's among others' is part of a measure that has a name of its own.
+        if sample["status"] == "ok" and "user" not in sample
+    ]
+
+
+def _starts(run: Run) -> _Found:
+    return [
+        (
+            "submission to first task",
+            Work((sample.get("repetition", 1), 1), (sample["first_task_ms"] - sample["submitted_ms"]) / 1000),
+            sample,
+        )
+        for sample in run.of_kind("start")
+    ]
+
+
+def _measures(run: Run) -> _Found:
+    return [
+        (
+            str(sample["name"]),
+            Work(
+                (sample.get("repetition", 1), 1),
+                seconds_of(sample),
+                bytes=int(sample.get("bytes") or 0),
+                rows=int(sample.get("rows") or 0),
+                operations=int(sample.get("operations") or 0),
+                core_seconds=sample.get("core_seconds"),
+                cores=sample.get("cores"),
+            ),
+            sample,
+        )
+        for sample in counted(run, "measure")
+    ]

@@ -1,16 +1,195 @@
-"""What two runs of one workload say when set against each other."""
+"""What two runs of one workload say when set against each other.
+
+What each query read, of one run or of arms side by side, and what reading less gained.
+
+What an experiment of more than two arms says: every arm set against the first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from penstock import units
 from penstock.lab import analysis
-from penstock.lab.analysis import Comparison, Ratio
+from penstock.lab.analysis import Comparison, Ratio, Reading, Spread
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, devices, plots, reading
-from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
-from penstock.lab.report.titles import title
+from penstock.lab.report import checks, plots, reads, resources
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+
+_GAINS = (0.05, 0.40)
+_LOSS = 0.03
+
+_FIGURES: Mapping[str, tuple[Callable[[Reading], float | None], Callable[[float], str]]] = {
+    "files": (lambda reading: reading.all_files, units.count),
+    "in files": (lambda reading: reading.all_file_bytes, units.data),
+    "GETs": (lambda reading: reading.gets, units.count),
+    "read": (lambda reading: reading.bytes_read, units.data),
+}
+_NOTE = (
+    "Files are those that scans opened, after partition pruning and skipping, and “in files” is their size; GETs and "
+    "bytes read are those of driver and executors together while the query ran."
+)
+
+
+def of_run(run: Run) -> list[Section]:
+    """Nothing where reads were not recorded."""
+    found = analysis.readings(run)
+    if not found:
+        return []
+    rows = [(name, *_cells(reading)) for name, reading in _with_total(found).items()]
+    table = Table(
+        ("query", *_FIGURES), rows, _numbers(1, len(_FIGURES)), folded=units.plural(len(found), "query", "queries")
+    )
+    return [Section("What each query read", _NOTE, [table]), *_index([run])]
+
+
+def sections(runs: Sequence[Run], names: Sequence[str], found: Sequence[Comparison]) -> list[Section]:
+    """Each run but the first against the first, as `found` compares them; nothing where reads were not recorded."""
+    before, *others = (analysis.readings(run) for run in runs)
+    made: list[Section] = []
+    for name, after, comparison in zip(names[1:], others, found, strict=True):
+        both = [query for query in before if query in after]
+        if both:
+            made += [
+                _gains(names[0], name, comparison.parts),
+                _side_by_side(
+                    (names[0], name),
+                    {query: before[query] for query in both},
+                    {query: after[query] for query in both},
+                    {part.name: part for part in comparison.parts},
+                ),
+            ]
+    return [*made, *_index(runs)] if made else []
+
+
+def data(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
+    """The numbers of each run by query, for the JSON form."""
+    return {
+        name: {
+            query: {
+                "files": reading.files,
+                "file_bytes": reading.file_bytes,
+                "gets": reading.gets,
+                "bytes_read": reading.bytes_read,
+            }
+            for query, reading in analysis.readings(run).items()
+        }
+        for run, name in zip(runs, names, strict=True)
+    }
+
+
+def _gains(baseline: str, candidate: str, parts: Iterable[Ratio]) -> Section:
+    by_gain = sorted(parts, key=lambda part: part.ratio)
+    rows = [
+        _counted(f"gained more than {gain:.0%}", [part for part in by_gain if 1 - part.ratio > gain]) for gain in _GAINS
+    ]
+    lost = [part for part in reversed(by_gain) if part.ratio - 1 > _LOSS]
+    rows.append(_counted(f"lost more than {_LOSS:.0%}", lost))
+    rows.append(
+        _counted(f"lost more than {_LOSS:.0%} beyond the noise", [part for part in lost if _surely_slower(part)])
+    )
+    note = (
+        f"{candidate} against {baseline}, by the medians of the queries' times. Beyond the noise is what the 95 % "
+        f"interval says; with fewer than {analysis.FEWEST} rounds of each, that every round was slower than any of the "
+        "other."
+    )
+    return Section(
+        f"Gains of {candidate}", note, [Table(("queries that", "how many", "which"), rows, frozenset({1}))], brief=True
+    )
+
+
+def _surely_slower(part: Ratio) -> bool:
+    if part.interval:
+        return part.verdict == "slower"
+    # One round of each tells nothing of its noise.
+    return min(part.baseline.count, part.candidate.count) > 1 and part.candidate.low > part.baseline.high
+
+
+def _counted(what: str, parts: Sequence[Ratio]) -> tuple[str, str, str]:
+    return what, str(len(parts)), ", ".join(f"{part.name} {(1 - part.ratio) * 100:+.0f} %" for part in parts)
+
+
+def _side_by_side(
+    names: tuple[str, str], before: Mapping[str, Reading], after: Mapping[str, Reading], times: Mapping[str, Ratio]
+) -> Section:
+    whole_before, whole_after = _with_total(before), _with_total(after)
+    rows = []
+    for query, one in whole_before.items():
+        other = whole_after[query]
+        pairs = zip(_cells(one), _cells(other), strict=True)
+        took = times.get(query)
+        rows.append(
+            (
+                query,
+                *(cell if cell == same else f"{cell} → {same}" for cell, same in pairs),
+                f"{units.digits(took.baseline.median)} → {units.digits(took.candidate.median)}" if took else "",
+                units.number(took.ratio) if took else "",
+                _fewer(one, other) if query in before else "",
+            )
+        )
+    columns = ("query", *_FIGURES, "seconds", "ratio", "tables")
+    note = f"{names[0]} → {names[1]}. {_NOTE}"
+    return Section(f"What was read: {names[1]}", note, [Table(columns, rows, _numbers(1, len(_FIGURES) + 2)).filled()])
+
+
+def _fewer(before: Reading, after: Reading) -> str:
+    """The tables of which another number of files was opened, the largest difference first."""
+    differences = [
+        (count - after.files.get(table, 0), table, count)
+        for table, count in before.files.items()
+        if count != after.files.get(table, 0)
+    ]
+    return ", ".join(
+        f"{table} {units.count(count)} → {units.count(after.files.get(table, 0))}"
+        for _, table, count in sorted(differences, reverse=True)
+    )
+
+
+def _with_total(found: Mapping[str, Reading]) -> dict[str, Reading]:
+    def total(figure: Callable[[Reading], float | None]) -> float | None:
+        values = [value for reading in found.values() if (value := figure(reading)) is not None]
+        return sum(values) if len(values) == len(found) else None
+
+    whole = Reading(
+        "total",
+        files={"": sum(reading.all_files for reading in found.values())},
+        file_bytes={"": sum(reading.all_file_bytes for reading in found.values())},
+        gets=total(lambda reading: reading.gets),
+        bytes_read=total(lambda reading: reading.bytes_read),
+    )
+    return {"total": whole, **found}
+
+
+def _cells(reading: Reading) -> tuple[str, ...]:
+    values = ((figure(reading), shown) for figure, shown in _FIGURES.values())
+    return tuple("" if value is None else shown(value) for value, shown in values)
+
+
+def _numbers(first: int, many: int) -> frozenset[int]:
+    return frozenset(range(first, first + many))
+
+
+def _index(runs: Sequence[Run]) -> list[Section]:
+    """What the skipping index cost to build, of the run that built it."""
+    built = next((samples for run in runs if (samples := run.of_kind("index"))), [])
+    if not built:
+        return []
+
+    def row(name: str, files: float, build_ms: float, refresh_ms: float) -> tuple[str, ...]:
+        rate = units.digits(build_ms / files) if files else ""
+        return (name, units.count(files), units.digits(build_ms / 1000), rate, units.digits(refresh_ms / 1000))
+
+    rows = [row("total", *(sum(sample[figure] for sample in built) for figure in ("files", "build_ms", "refresh_ms")))]
+    rows += [
+        row(str(sample["table"]), sample["files"], sample["build_ms"], sample["refresh_ms"])
+        for sample in sorted(built, key=lambda sample: -sample["files"])
+    ]
+    columns = ("table", "files", "built, s", "s per 1000 files", "refreshed, s")
+    table = Table(columns, rows, _numbers(1, 4), folded=units.plural(len(built), "table"))
+    return [Section("Skipping index", "Refreshed with nothing changed since it was built.", [table])]
+
 
 _CLEARLY_SLOWER = 1.1
 
@@ -29,10 +208,10 @@ def document(baseline: Run, candidate: Run) -> Document:
             *(_ratio_section(found, names) if len(found.parts) > 1 else []),
             _table_section(found, names),
             *checks.failures(runs, names),
-            *reading.sections(runs, names, [found]),
-            *devices.compared(dict(zip(names, runs, strict=True))),
-            again.differences([run.description for run in runs], names),
-            again.section([run.description for run in runs]),
+            *sections(runs, names, [found]),
+            *resources.compared(dict(zip(names, runs, strict=True))),
+            checks.differences([run.description for run in runs], names),
+            checks.reproduction([run.description for run in runs]),
         ],
         data={
             "baseline": baseline.description.id,
@@ -40,7 +219,7 @@ def document(baseline: Run, candidate: Run) -> Document:
             "total": ratio_data(found.total),
             "parts": {part.name: ratio_data(part) for part in found.parts},
             "only_in_one": list(found.only_in_one),
-            "reads": reading.data(runs, names),
+            "reads": data(runs, names),
         },
     )
 
@@ -157,3 +336,159 @@ def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
         if (cores := analysis.core_seconds(run)) is not None:
             figures.append(KeyFigure(f"Core-seconds, {name}", units.number(cores), "drivers and executors"))
     return figures
+
+
+_OWN: dict[str, Callable[[Sequence[Run], Sequence[str]], list[Section]]] = {
+    "reads": reads.sections,
+    "terasort": reads.warmth_sections,
+    "tpcds": reads.warmth_sections,
+}
+"""Workloads that say more of their arms than how long each took."""
+
+
+@dataclass(frozen=True)
+class _Arm:
+    name: str
+    run: Run
+    against_first: Comparison
+
+
+def document_of_arms(runs: Sequence[Run]) -> Document:
+    """The first run is the baseline. Raises `ValueError` when the arms have nothing in common."""
+    names = arm_names(runs)
+    found = analysis.compare_all(runs)
+    arms = [_Arm(name, one.candidate, one) for name, one in zip(names[1:], found, strict=True)]
+    doubts = checks.doubts(runs, names)
+    return Document(
+        kicker=f"Penstock lab · {title(runs[0].description)} · {units.plural(len(runs), 'arm')}",
+        headline=f"{doubts}{_headline_of_arms(names[0], arms)}",
+        good=not doubts,
+        key_figures=_key_figures_of_arms(names[0], arms),
+        sections=[
+            _overview(names[0], runs[0], arms),
+            *(own(runs, names) if (own := _OWN.get(runs[0].description.workload)) else []),
+            *sections(runs, names, found),
+            *_per_part(names[0], arms),
+            *resources.compared(dict(zip(names, runs, strict=True))),
+            checks.differences([run.description for run in runs], names),
+            checks.reproduction([run.description for run in runs]),
+        ],
+        data={
+            "baseline": runs[0].description.id,
+            "reads": data(runs, names),
+            "arms": {
+                arm.name: {
+                    "run": arm.run.description.id,
+                    "total": ratio_data(arm.against_first.total),
+                    "parts": {part.name: ratio_data(part) for part in arm.against_first.parts},
+                    "only_in_one": list(arm.against_first.only_in_one),
+                }
+                for arm in arms
+            },
+        },
+    )
+
+
+def _headline_of_arms(baseline: str, arms: Sequence[_Arm]) -> str:
+    known = all(arm.against_first.total.interval for arm in arms)
+    noise = [arm.name for arm in arms if arm.against_first.total.verdict not in ("faster", "slower")]
+    if known and len(noise) == len(arms):
+        return f"No arm differs from {baseline} beyond the noise."
+    same = f"; {units.some(noise)} {'is' if len(noise) == 1 else 'are'} within its noise" if known and noise else ""
+    unknown = "" if known else f"; with fewer than {analysis.FEWEST} rounds of each the noise is unknown"
+    faster = [arm for arm in arms if arm.against_first.total.ratio < 1 and not (known and arm.name in noise)]
+    if not faster:
+        return f"{units.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
+    best = min(faster, key=_ratio)
+    ratio = units.number(_ratio(best))
+    if best is min(arms, key=_ratio):
+        said = f"is the fastest of {len(arms) + 1} arms: {ratio}× the time of {baseline}"
+    else:
+        said = f"is faster than {baseline}: {ratio}× its time"
+    return f"{units.capitalised(best.name)} {said}{same}{unknown}."
+
+
+def _ratio(arm: _Arm) -> float:
+    return arm.against_first.total.ratio
+
+
+def _key_figures_of_arms(baseline: str, arms: Sequence[_Arm]) -> list[KeyFigure]:
+    first = arms[0].against_first.total
+    figures = [KeyFigure(baseline, cost(first.baseline.median, first), "the baseline")]
+    for arm in arms:
+        total = arm.against_first.total
+        detail = f"{units.number(total.ratio)}×, {total.verdict}"
+        figures.append(KeyFigure(arm.name, cost(total.candidate.median, total), detail))
+    return figures
+
+
+def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
+    totals = [arm.against_first.total for arm in arms]
+    spreads: dict[str, Spread] = {baseline: totals[0].baseline}
+    spreads |= {arm.name: total.candidate for arm, total in zip(arms, totals, strict=True)}
+    unit = totals[0].unit
+    text = "; ".join(f"{name} {cost(found.median, totals[0])}" for name, found in spreads.items())
+    bars = plots.bars(spreads, "seconds" if unit == "s" else unit, lambda value: cost(value, totals[0]))
+    plot = Plot("arms", bars, f"{text}.", height=64 + 34 * len(spreads))
+    rows = [_row(baseline, first, spreads[baseline], ("", "", "baseline"))]
+    rows += [
+        _row(
+            arm.name,
+            arm.run,
+            total.candidate,
+            (units.number(total.ratio), interval(total), total.verdict),
+        )
+        for arm, total in zip(arms, totals, strict=True)
+    ]
+    columns = (
+        "arm",
+        "repetitions",
+        f"median, {unit}".rstrip(", "),
+        "range",
+        "ratio",
+        "95 % interval",
+        "verdict",
+        "core-seconds",
+    )
+    table = Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5, 7})).filled()
+    note = f"Each arm over {baseline}: medians with their 95 % bootstrap interval. Below 1 is faster."
+    return Section("Arms", note, [plot, table], brief=True)
+
+
+def _row(name: str, run: Run, found: Spread, verdict: tuple[str, str, str]) -> tuple[str, ...]:
+    cores = analysis.core_seconds(run)
+    ranged = f"{units.digits(found.low)}–{units.digits(found.high)}" if found.count > 1 else ""
+    costs = units.number(cores) if cores is not None else ""
+    return (name, str(found.count), units.digits(found.median), ranged, *verdict, costs)
+
+
+def _per_part(baseline: str, arms: Sequence[_Arm]) -> list[Section]:
+    names = list(dict.fromkeys(part.name for arm in arms for part in arm.against_first.parts))
+    if len(names) < 2:
+        return []
+    one, _ = nouns(arms[0].run)
+    by_arm = {arm.name: {part.name: part for part in arm.against_first.parts} for arm in arms}
+    before = {part.name: part for arm in arms for part in arm.against_first.parts}
+    rows = [
+        (
+            name,
+            before[name].unit,
+            units.digits(before[name].baseline.median),
+            *(
+                f"{units.digits(part.candidate.median)} ({units.number(part.ratio)}×)" if part else ""
+                for part in (parts.get(name) for parts in by_arm.values())
+            ),
+        )
+        for name in names
+    ]
+    columns = (one, "unit", baseline, *by_arm)
+    table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
+    figure = plots.ratio_groups({arm.name: arm.against_first.parts for arm in arms})
+    text = "; ".join(
+        f"{arm.name}: {sum(part.verdict == 'faster' for part in arm.against_first.parts)} faster, "
+        f"{sum(part.verdict == 'slower' for part in arm.against_first.parts)} slower"
+        for arm in arms
+    )
+    plot = Plot("ratios", figure, f"{text}.", height=96 + (8 + 12 * len(arms)) * len(names))
+    note = f"Over {baseline}, with the 95 % bootstrap interval; left of 1 is faster."
+    return [Section(f"Ratio per {one}", note, [plot]), Section(f"Every {one}", "", [table])]

@@ -1,14 +1,319 @@
-"""What a run of any workload says that consists of timed work, validations and what both cost."""
+"""What a run of any workload says that consists of timed work, validations and what both cost.
+
+Timed work: how long each measure took, how fast it was, and its throughput against the number of clients.
+
+What happened within the work: throughput in every second, and the latency of single requests.
+
+What a load generator says of the requests that failed, and of itself: how near it was to its own ceiling.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from penstock import units
 from penstock.lab import analysis
-from penstock.lab.analysis import Measure
-from penstock.lab.records import Run
-from penstock.lab.report import again, checks, flow, load, resources, surroundings, work
-from penstock.lab.report.document import Document, KeyFigure
-from penstock.lab.report.titles import title
+from penstock.lab.analysis import Latency, Measure, Seconds
+from penstock.lab.records import Run, Sample
+from penstock.lab.report import checks, plots, resources
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+
+_MB = 1e6
+_FOR_A_BOX = 3
+"""Repetitions from which on a box says more than a range."""
+
+
+def throughput(measure: Measure) -> float:
+    """Bytes per second, or operations per second where no bytes are moved; 0 where neither is known."""
+    rates = measure.bytes_per_second if measure.bytes else measure.operations_per_second
+    return analysis.spread(rates).median
+
+
+def achieved(measure: Measure) -> str:
+    """`87.3 MB/s` or `1 240 operations/s`; nothing where neither is known."""
+    if measure.bytes:
+        return units.rate(throughput(measure))
+    return units.operations(throughput(measure)) if measure.operations else ""
+
+
+def _requests(measure: Measure) -> str:
+    """Operations per second, beside the bytes: of small objects they are the limit."""
+    if not measure.operations:
+        return ""
+    rate = analysis.spread(measure.operations_per_second).median
+    return units.count(rate) if rate >= 100 else units.number(rate)
+
+
+def told(measure: Measure) -> str:
+    """`12.3 s (1.07 GB, 87.3 MB/s)`; of work for a set time first what it achieved."""
+    if measure.fixed_time and achieved(measure):
+        requests = f" ({_requests(measure)} operations/s)" if measure.bytes and measure.operations else ""
+        return f"{achieved(measure)}{requests} over {units.seconds(measure.median)}"
+    amount = f" ({units.data(measure.bytes)}, {achieved(measure)})" if measure.bytes else ""
+    return f"{units.seconds(measure.median)}{amount}"
+
+
+def key_figure(measure: Measure) -> KeyFigure:
+    times = analysis.spread(measure.seconds)
+    if measure.fixed_time and achieved(measure):
+        return KeyFigure(measure.name, achieved(measure), f"over {units.seconds(times.median)}")
+    if measure.clients and achieved(measure):
+        return KeyFigure(measure.name, achieved(measure), units.seconds(times.median))
+    details = [achieved(measure)] if achieved(measure) else []
+    if times.count > 1:
+        details.append(f"{units.seconds(times.low)} to {units.seconds(times.high)}")
+    return KeyFigure(measure.name, units.seconds(times.median), ", ".join(details))
+
+
+def by_clients(found: Sequence[Measure]) -> dict[str, dict[int, Measure]]:
+    """Series of one kind of work against the number of clients; only those measured with more than one number."""
+    series: dict[str, dict[int, Measure]] = {}
+    for measure in found:
+        if measure.clients and throughput(measure):
+            series.setdefault(measure.series, {})[measure.clients] = measure
+    return {name: dict(sorted(curve.items())) for name, curve in series.items() if len(curve) > 1}
+
+
+def work_sections(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> list[Section]:
+    """The plots, then the table; nothing for a run that measured nothing. `cores` are the executors', 0 if unknown."""
+    if not found:
+        return []
+    table = _table(found, cores, core_seconds_per_gb)
+    curves = by_clients(found)
+    made = [_curve_section(curves)] if curves else []
+    if not curves:
+        made += _time_sections(found)
+    return [*made, Section("Every measure", "1 GB is 10⁹ bytes.", [table], brief=True)]
+
+
+def _time_sections(found: Sequence[Measure]) -> list[Section]:
+    timed = {measure.name: measure.seconds for measure in found if not measure.fixed_time}
+    moved = {m.name: [rate / _MB for rate in m.bytes_per_second] for m in found if m.fixed_time and m.bytes}
+    others = {m.name: m.operations_per_second for m in found if m.fixed_time and not m.bytes and m.operations}
+    parts = [
+        *_plots("times", timed, "seconds", units.seconds),
+        *_plots("throughput", moved, "MB/s", lambda value: units.rate(value * _MB)),
+        *_plots("operations", others, "operations/s", units.operations),
+    ]
+    note = "Medians of the repetitions; the whiskers are their range." if _repeated(found) else ""
+    if any(len(measure.works) >= _FOR_A_BOX for measure in found):
+        note += " Below, every repetition against the median of its measure."
+    return [Section("Time per measure" if timed else "Throughput", note, parts)]
+
+
+def _plots(name: str, values: dict[str, list[float]], unit: str, write: plots.Write) -> list[Part]:
+    if not values:
+        return []
+    spreads = {measure: analysis.spread(found) for measure, found in values.items()}
+    text = "; ".join(f"{measure} {write(found.median)}" for measure, found in spreads.items()) + "."
+    height = 64 + 34 * len(values)
+    made: list[Part] = [Plot(f"{name}-bars", plots.bars(spreads, unit, write), text, height=height)]
+    if max(found.count for found in spreads.values()) >= _FOR_A_BOX:
+        ranges = "; ".join(f"{measure} {write(s.low)} to {write(s.high)}" for measure, s in spreads.items())
+        boxes = plots.deviations(values, write)
+        made.append(Plot(f"{name}-boxes", boxes, f"Every repetition. {ranges}.", height=64 + 44 * len(values)))
+    return made
+
+
+def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
+    moves_bytes = all(measure.bytes for curve in curves.values() for measure in curve.values())
+    scale, unit = (_MB, "MB/s") if moves_bytes else (1, "operations/s")
+
+    def write(value: float) -> str:
+        return units.rate(value * scale) if moves_bytes else units.operations(value)
+
+    def rates(measure: Measure) -> list[float]:
+        found = measure.bytes_per_second if moves_bytes else measure.operations_per_second
+        return [rate / scale for rate in found]
+
+    series = {
+        name: {clients: analysis.spread(rates(measure)) for clients, measure in curve.items()}
+        for name, curve in curves.items()
+    }
+    text = "; ".join(
+        f"{name}: " + ", ".join(f"{write(found.median)} with {clients}" for clients, found in curve.items())
+        for name, curve in series.items()
+    )
+    plot = Plot("clients", plots.curves(series, "clients", unit, write), f"{text}.", height=360)
+    note = "All clients together; "
+    note += "; ".join(
+        f"{name} is highest with {units.plural(max(curve, key=lambda clients: curve[clients].median), 'client')}"
+        for name, curve in series.items()
+    )
+    return Section("Throughput against clients", f"{note}.", [plot])
+
+
+def _table(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, float | None]) -> Table:
+    def row(measure: Measure) -> dict[str, str]:
+        times = analysis.spread(measure.seconds)
+        many = times.count > 1
+        per_gb = core_seconds_per_gb.get(measure.name)
+        on = measure.cores or cores
+        price = analysis.gb_per_core_hour(measure.bytes, times.median, on) if on and measure.bytes else 0
+        return {
+            "measure": measure.name,
+            "times": units.count(times.count) if many else "",
+            "median, s" if _repeated(found) else "seconds": units.digits(times.median),
+            "range, s": f"{units.digits(times.low)}–{units.digits(times.high)}" if many else "",
+            "data": units.data(measure.bytes) if measure.bytes else "",
+            "rows": units.count(measure.rows) if measure.rows else "",
+            "operations": units.count(measure.operations) if measure.operations else "",
+            "operations/s": _requests(measure) if measure.bytes else "",
+            "throughput": achieved(measure),
+            "core-s per GB": units.number(per_gb) if per_gb is not None else "",
+            "GB per core and hour": units.number(price) if price else "",
+        }
+
+    rows = [row(measure) for measure in found]
+    columns = [column for column in rows[0] if any(cells[column] for cells in rows)]
+    return Table(
+        columns, [[cells[column] for column in columns] for cells in rows], numeric=frozenset(range(1, len(columns)))
+    )
+
+
+def _repeated(found: Sequence[Measure]) -> bool:
+    return any(len(measure.works) > 1 for measure in found)
+
+
+_SERIES_IN_ONE_PLOT = 3
+
+
+def over_time(found: Sequence[Seconds]) -> list[Section]:
+    """The lines of what moves bytes, those of what does not, and the fastest, median and slowest second of each."""
+    lines = [line for line in found if any(line.amounts)]
+    if not lines:
+        return []
+    parts: list[Part] = []
+    for moves_bytes in (True, False):
+        alike = [line for line in lines if line.moves_bytes == moves_bytes]
+        names = list(dict.fromkeys(line.series for line in alike))
+        for start in range(0, len(names), _SERIES_IN_ONE_PLOT):
+            together = names[start : start + _SERIES_IN_ONE_PLOT]
+            shown = [line for line in alike if line.series in together]
+            name = f"over-time-{'bytes' if moves_bytes else 'operations'}-{start}"
+            text = "; ".join(_told(line) for line in shown)
+            parts.append(Plot(name, plots.over_time(shown), f"{text}.", height=260))
+    rows = [
+        (
+            line.series,
+            str(line.repetition),
+            units.count(len(line.amounts)),
+            *(_rate(line, value) for value in (extremes.slowest, extremes.median, extremes.fastest)),
+        )
+        for line in lines
+        if (extremes := line.extremes)
+    ]
+    columns = ("series", "repetition", "seconds", "slowest second", "median second", "fastest second")
+    table = [Table(columns, rows, numeric=frozenset({1, 2, 3, 4, 5}))] if rows else []
+    note = (
+        "What was done in each second. Slowest, median and fastest are of whole seconds: not the first, not the last."
+    )
+    return [Section("Throughput over time", note, [*parts, *table])]
+
+
+def latency(found: Sequence[Latency]) -> list[Section]:
+    if not found:
+        return []
+    asked = list(dict.fromkeys(percentile.percent for line in found for percentile in line.percentiles))
+    rows = []
+    for line in found:
+        values = {percentile.percent: units.latency(percentile.value) for percentile in line.percentiles}
+        told = [values.get(percent, "") for percent in asked]
+        rows.append((line.name, plots.phase(line.phase), units.count(line.count), *told, units.latency(line.maximum)))
+    columns = ("operation", "latency", "requests", *(f"{percent:g} %" for percent in asked), "slowest")
+    table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
+    text = "; ".join(
+        f"{line.name} {plots.phase(line.phase)}: "
+        + ", ".join(f"{p.percent:g} % within {units.latency(p.value)}" for p in line.percentiles)
+        for line in found
+    )
+    error = max(line.error for line in found)
+    note = "From sending a request. Each figure is the upper bound of its histogram bucket: the truth is at or below it"
+    note += f", by {_percent(error)} at the most." if error else "."
+    plot = Plot("latency", plots.percentiles(found), f"{text}.", height=380)
+    return [Section("Latency", note, [plot, table], brief=True)]
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.{0 if share >= 0.1 else 1}f} %"
+
+
+def _told(line: Seconds) -> str:
+    extremes = line.extremes
+    if extremes is None:
+        return f"{line.series}: {units.plural(len(line.amounts), 'second')}"
+    return (
+        f"{line.series}, repetition {line.repetition}: median {_rate(line, extremes.median)}, "
+        f"between {_rate(line, extremes.slowest)} and {_rate(line, extremes.fastest)}"
+    )
+
+
+def _rate(line: Seconds, amount: float) -> str:
+    return units.rate(amount) if line.moves_bytes else units.operations(amount)
+
+
+BUSY_SHARE = 0.8
+"""Of its own ceiling: above, the generator and not the store may be what was measured."""
+
+
+def load_sections(run: Run) -> list[Section]:
+    """Nothing for a workload that has no generator."""
+    return [*_errors(run), *_generator(run)]
+
+
+def _errors(run: Run) -> list[Section]:
+    counts: dict[str, Counter[str]] = {}
+    first: dict[tuple[str, str], str] = {}
+    for sample in analysis.counted(run, "errors"):
+        name = str(sample["name"])
+        counts.setdefault(name, Counter()).update(sample["errors"])
+        for kind, text in (sample.get("first") or {}).items():
+            first.setdefault((name, kind), str(text))
+    rows = [
+        (name, kind, units.count(many), f"✗ {first.get((name, kind), '')}".rstrip())
+        for name, kinds in counts.items()
+        for kind, many in kinds.most_common()
+    ]
+    if not rows:
+        return []
+    columns = ("operation", "error", "times", "the first")
+    note = "Requests that failed are in no throughput and in no latency."
+    return [Section("Errors", note, [Table(columns, rows, numeric=frozenset({2}))], brief=True)]
+
+
+def _generator(run: Run) -> list[Section]:
+    shares: dict[str, list[float]] = {}
+    for sample in analysis.counted(run, "measure"):
+        if sample.get("of_ceiling") is not None:
+            shares.setdefault(str(sample["name"]), []).append(float(sample["of_ceiling"]))
+    spent = [
+        sample["core_seconds"] / sample["operations"] * 1e6
+        for sample in analysis.counted(run, "generator")
+        if sample["operations"]
+    ]
+    if not shares:
+        return []
+    ceilings = {str(sample["name"]): sample for sample in run.of_kind("ceiling")}
+    rows = []
+    for name, found in shares.items():
+        share = analysis.spread(found).median
+        verdict = "✗ the generator may be the limit" if share > BUSY_SHARE else "✓"
+        rows.append((name, *_ceiling(ceilings.get(name)), f"{share * 100:.0f} %", verdict))
+    note = "The generator's own ceiling was measured against a store that does nothing."
+    if spent:
+        note += f" It took {units.count(analysis.spread(spent).median)} µs of a core per request."
+    columns = ("operation", "ceiling, operations/s", "ceiling", "reached of it", "limited by the store")
+    return [Section("The generator", note, [Table(columns, rows, numeric=frozenset({1, 2, 3}))], brief=True)]
+
+
+def _ceiling(sample: Sample | None) -> tuple[str, str]:
+    """What the generator did by itself, in operations and in bytes per second."""
+    if sample is None:
+        return "", ""
+    moved = float(sample["bytes_per_second"])
+    return units.count(float(sample["operations_per_second"])), units.rate(moved) if moved else ""
+
 
 _PROMINENT = 4
 """So many measures are told one by one; of more, the longest."""
@@ -26,14 +331,14 @@ def document(run: Run) -> Document:
         sections=[
             *checks.wrong(run),
             *checks.failed_repetitions(run),
-            *work.sections(found, analysis.cores(run), per_gb),
-            *flow.over_time(analysis.seconds(run)),
-            *flow.latency(analysis.latencies(run)),
-            *checks.section(run),
-            *load.sections(run),
-            *resources.sections(run),
-            *surroundings.sections(run),
-            again.section([run.description]),
+            *work_sections(found, analysis.cores(run), per_gb),
+            *over_time(analysis.seconds(run)),
+            *latency(analysis.latencies(run)),
+            *checks.checks_section(run),
+            *load_sections(run),
+            *resources.resource_sections(run),
+            *resources.surroundings_sections(run),
+            checks.reproduction([run.description]),
         ],
         data=_data(run, found),
     )
@@ -64,21 +369,21 @@ def _headline(run: Run, found: list[Measure]) -> str:
 def _did(found: list[Measure]) -> str:
     if not found:
         return "nothing was measured"
-    if curves := work.by_clients(found):
+    if curves := by_clients(found):
         reached = []
         for name, curve in curves.items():
-            best = max(curve.values(), key=work.throughput)
-            reached.append(f"{name} reaches {work.achieved(best)} with {units.plural(best.clients or 0, 'client')}")
+            best = max(curve.values(), key=throughput)
+            reached.append(f"{name} reaches {achieved(best)} with {units.plural(best.clients or 0, 'client')}")
         return units.some(reached, _PROMINENT)
     if len(found) > _PROMINENT:
         longest = max(found, key=lambda measure: measure.median)
         whole = sum(measure.median for measure in found)
-        return f"{len(found)} measures in {units.seconds(whole)}, the longest {longest.name} {work.told(longest)}"
-    return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {work.told(measure)}" for measure in found)
+        return f"{len(found)} measures in {units.seconds(whole)}, the longest {longest.name} {told(longest)}"
+    return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {told(measure)}" for measure in found)
 
 
 def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
-    figures = [work.key_figure(measure) for measure in _prominent(found)]
+    figures = [key_figure(measure) for measure in _prominent(found)]
     if main := analysis.main_measure(run, found):
         figures += _price(run, main)
     if (cores := analysis.core_seconds(run)) is not None:
@@ -94,8 +399,8 @@ def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
 
 
 def _prominent(found: list[Measure]) -> list[Measure]:
-    if curves := work.by_clients(found):
-        return [max(curve.values(), key=work.throughput) for curve in curves.values()][:_PROMINENT]
+    if curves := by_clients(found):
+        return [max(curve.values(), key=throughput) for curve in curves.values()][:_PROMINENT]
     longest = sorted(found, key=lambda measure: -measure.median)[:_PROMINENT]
     return [measure for measure in found if measure in longest]
 

@@ -1,13 +1,20 @@
-"""What the applications of a run cost: one section for every workload."""
+"""What the applications of a run cost: one section for every workload.
+
+How busy the disks were, over time and in all: of one run, and of arms set against each other.
+
+What a repetition cost beside its applications: the local store and catalog, the shuffle disk, the whole machine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock import units
-from penstock.lab.analysis import roles
+from penstock.lab import analysis
+from penstock.lab.analysis import DiskTrack, Spread, roles
 from penstock.lab.records import Run
-from penstock.lab.report.document import Section, Table
+from penstock.lab.report import plots
+from penstock.lab.report.render import Part, Plot, Section, Table
 from penstock.summary import LakeUse
 
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -48,7 +55,7 @@ _LAKE_FIGURES: tuple[tuple[str, Callable[[LakeUse], float | None], Callable[[flo
 )
 
 
-def sections(run: Run) -> list[Section]:
+def resource_sections(run: Run) -> list[Section]:
     """Nothing for a run that no application was part of."""
     found = roles(run)
     if not found:
@@ -71,3 +78,157 @@ def sections(run: Run) -> list[Section]:
     columns = ("", *(role.name for role in found))
     table = Table(columns, rows, numeric=frozenset(range(1, len(columns))))
     return [Section("Resources", f"{note}{': the median over those of one kind' if several else ''}.", [table])]
+
+
+_NOTE = (
+    "By the kernel's own counters. Busy is the share of the time in which the device had a request: "
+    "100 % is the limit only of one that serves a single request at a time."
+)
+
+
+def device_sections(run: Run) -> list[Section]:
+    """Nothing for a run whose machine was not metered, or where no device had anything to do."""
+    uses = analysis.device_uses(run)
+    if not uses:
+        return []
+    parts: list[Part] = []
+    if tracks := analysis.disk_tracks(run):
+        shares = analysis.spread(analysis.usage(run, "disk_busy_share"))
+        parts.append(Plot("disk-busy", plots.busy_over_time({"shuffle disk": tracks}), f"{_told(shares)}.", height=220))
+        text = f"The shuffle's disk in each second: {_moved(tracks)}."
+        parts.append(Plot("disk-rates", plots.rates_over_time(tracks), text, height=220))
+    shuffle = analysis.shuffle_disk(run)
+    rows = [
+        (
+            f"{name}, shuffle" if name == shuffle else name,
+            percent(use.busy_share),
+            units.number(use.queue),
+            units.data(use.read_bytes),
+            units.data(use.written_bytes),
+        )
+        for name, use in uses.items()
+    ]
+    columns = ("device", "busy", "requests at once", "read", "written")
+    parts.append(Table(columns, rows, numeric=frozenset({1, 2, 3, 4})))
+    return [Section("Devices", f"Of one repetition, the median. {_NOTE}", parts)]
+
+
+def compared(runs: Mapping[str, Run]) -> list[Section]:
+    """The shuffle's media of each arm, by the arms' names; nothing where one's machine was not metered."""
+    busy = {name: analysis.usage(run, "disk_busy_share") for name, run in runs.items()}
+    if not all(busy.values()):
+        return []
+    rows = []
+    for name, run in runs.items():
+        shares = analysis.spread(busy[name])
+        rows.append(
+            (
+                name,
+                percent(shares.median),
+                f"{percent(shares.low)}–{percent(shares.high)}" if shares.count > 1 else "",
+                *(_median(run, f"disk_{key}", write) for key, write in _DEVICE_FIGURES),
+                *(_scratch(run, place) for place in ("memory", "disk")),
+            )
+        )
+    columns = (
+        "arm",
+        "disk busy",
+        "range",
+        "requests at once",
+        "read",
+        "written",
+        "scratch in memory",
+        "scratch on disk",
+    )
+    # Arms without a budget in memory do not say what they wrote to scratch.
+    table = Table(columns, rows, numeric=frozenset(range(1, len(columns)))).filled()
+    parts: list[Part] = []
+    tracks = {name: analysis.disk_tracks(run) for name, run in runs.items()}
+    if all(tracks.values()):
+        text = "; ".join(f"{name} {percent(analysis.spread(shares).median)} busy" for name, shares in busy.items())
+        parts.append(Plot("disk-busy", plots.busy_over_time(tracks), f"{text}.", height=260))
+    return [Section("The shuffle's disk", _NOTE, [*parts, table], brief=True)]
+
+
+_DEVICE_FIGURES = (("queue", units.number), ("read_bytes", units.data), ("written_bytes", units.data))
+
+
+def percent(share: float) -> str:
+    return f"{share * 100:.{0 if share >= 0.1 or not share else 1}f} %"
+
+
+def _median(run: Run, key: str, write: plots.Write) -> str:
+    values = analysis.usage(run, key)
+    return write(analysis.spread(values).median) if values else ""
+
+
+def _scratch(run: Run, place: str) -> str:
+    value = analysis.summed(run, f"scratch_{place}_bytes")
+    return "" if value is None else units.data(value)
+
+
+def _told(shares: Spread) -> str:
+    ranged = f", between {percent(shares.low)} and {percent(shares.high)}" if shares.count > 1 else ""
+    return f"The shuffle's disk was busy {percent(shares.median)} of the time{ranged}"
+
+
+def _moved(tracks: Sequence[DiskTrack]) -> str:
+    most_read = max(max(track.read_rates) for track in tracks)
+    most_written = max(max(track.written_rates) for track in tracks)
+    return f"at most {units.rate(most_read)} read and {units.rate(most_written)} written"
+
+
+_SURROUNDINGS_FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("store, core-seconds", "store_core_seconds", units.number),
+    ("store, peak memory", "store_peak_memory_bytes", units.size),
+    ("store, read from devices", "store_read_bytes", units.data),
+    ("store, written to devices", "store_written_bytes", units.data),
+    ("catalog, core-seconds", "catalog_core_seconds", units.number),
+    ("catalog, peak memory", "catalog_peak_memory_bytes", units.size),
+    ("shuffle disk, busy", "disk_busy_share", lambda share: f"{share:.0%}".replace("%", " %")),
+    ("shuffle disk, requests at once", "disk_queue", units.number),
+    ("shuffle disk, read", "disk_read_bytes", units.data),
+    ("shuffle disk, written", "disk_written_bytes", units.data),
+    ("loopback network", "loopback_bytes", units.data),
+    ("whole machine, core-seconds", "machine_core_seconds", units.number),
+)
+
+
+def surroundings_sections(run: Run) -> list[Section]:
+    """Nothing for a run that was not metered."""
+    rows: list[tuple[str, ...]] = []
+    for label, key, write in _SURROUNDINGS_FIGURES:
+        values = analysis.usage(run, key)
+        if values:
+            found = analysis.spread(values)
+            ranged = f"{write(found.low)} to {write(found.high)}" if found.count > 1 else ""
+            rows.append((label, write(found.median), ranged))
+    if not rows:
+        return []
+    if not any(row[2] for row in rows):
+        rows = [row[:2] for row in rows]
+    columns = ("", "median", "range")[: len(rows[0])]
+    note = "Of one repetition, from the kernel's own counters. Only what runs on this machine is known."
+    parts = [Table(columns, rows, numeric=frozenset({1, 2})), *_daemons(run)]
+    return [Section("Store, disk and machine", note, parts), *device_sections(run)]
+
+
+def _daemons(run: Run) -> list[Table]:
+    """Nothing where one process is the whole store: its figures are the store's."""
+    found = analysis.daemons(run)
+    if len(found) < 2:
+        return []
+    rows = [
+        (
+            name,
+            units.number(daemon.core_seconds),
+            units.size(daemon.peak_memory_bytes) if daemon.peak_memory_bytes else "",
+            units.data(daemon.read_bytes) if daemon.read_bytes is not None else "",
+            units.data(daemon.written_bytes) if daemon.written_bytes is not None else "",
+        )
+        for name, daemon in found.items()
+    ]
+    columns = ("daemon", "core-seconds", "peak memory", "read from devices", "written to devices")
+    return [
+        Table(columns, rows, numeric=frozenset(range(1, 5)), folded=f"{units.plural(len(rows), 'daemon')} of the store")
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.objects.content import PERIOD, Content
+from penstock.lab.loadgen.workload import PERIOD, Content
 
 CONTENT = Content(seed=1)
 PLACES = st.integers(0, PERIOD - 1)

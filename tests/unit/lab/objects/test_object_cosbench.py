@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput, NotFound
-from penstock.lab.objects import cosbench
-from penstock.lab.objects.distributions import Numbers, Sizes, parse_sizes
-from penstock.lab.objects.workload import Division, Kind, Limit
+from penstock.lab.loadgen import cosbench
+from penstock.lab.loadgen.workload import Division, Kind, Limit, Numbers, Sizes, parse_sizes
 
 SAMPLE = """<?xml version="1.0" encoding="UTF-8"?>
 <workload name="sample" description="reads and writes">

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.objects.distributions import Numbers, named_size, parse_numbers, parse_sizes
+from penstock.lab.loadgen.workload import Numbers, named_size, parse_numbers, parse_sizes
 
 
 @given(st.integers(1, 4000), st.integers(0, 4000), st.sampled_from(["B", "KB", "MB"]), st.integers(), st.text())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.objects.histogram import RELATIVE_ERROR, Histogram, bucket_of, upper_bound
+from penstock.lab.loadgen.statistics import RELATIVE_ERROR, Histogram, bucket_of, upper_bound
 
 VALUES = st.lists(st.integers(0, 1 << 40), min_size=1, max_size=200)
 PERCENTS = st.one_of(st.sampled_from([0, 50, 99, 99.9, 99.99, 100]), st.floats(0, 100))

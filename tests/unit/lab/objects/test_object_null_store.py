@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.lab.objects import cosbench
-from penstock.lab.objects.null_store import Canned
-from penstock.lab.objects.workload import Kind
+from penstock.lab.loadgen import cosbench
+from penstock.lab.loadgen.null_store import Canned
+from penstock.lab.loadgen.workload import Kind
 
 TWO_SETS = """<workload name="w"><workflow>
   <workstage name="p">

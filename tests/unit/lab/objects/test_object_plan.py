@@ -8,9 +8,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.objects.distributions import Numbers, Sizes, parse_sizes
-from penstock.lab.objects.plan import Plan, Request
-from penstock.lab.objects.workload import Division, Kind, Limit, Operation, Targets, Work
+from penstock.lab.loadgen.schedule import Plan, Request
+from penstock.lab.loadgen.workload import Division, Kind, Limit, Numbers, Operation, Sizes, Targets, Work, parse_sizes
 
 SOME = Targets(Numbers(1, 3, in_turn=True), Numbers(1, 7, in_turn=True))
 NAMES = {f"c{container}/o{number}" for container in (1, 2, 3) for number in range(1, 8)}

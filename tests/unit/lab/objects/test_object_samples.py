@@ -7,11 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lab.objects.coordinate import Result
-from penstock.lab.objects.distributions import Numbers, Sizes
-from penstock.lab.objects.samples import measured, samples
-from penstock.lab.objects.tally import WRONG_CONTENT, Tally
-from penstock.lab.objects.workload import Kind, Limit, Operation, Stage, Targets, Work
+from penstock.lab.loadgen.processes import Result
+from penstock.lab.loadgen.results import measured, samples
+from penstock.lab.loadgen.statistics import WRONG_CONTENT, Tally
+from penstock.lab.loadgen.workload import Kind, Limit, Numbers, Operation, Sizes, Stage, Targets, Work
 
 TARGETS = Targets(Numbers(1, 1), Numbers(1, 9))
 GET = Operation(Kind.GET, 1, TARGETS, Sizes.constant(1 << 20))

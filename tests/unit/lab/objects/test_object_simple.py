@@ -8,11 +8,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import InvalidInput
-from penstock.lab.objects.distributions import Bucket, Sizes
-from penstock.lab.objects.simple import Simple, parse_mix, parse_object_sizes, workload
-from penstock.lab.objects.workload import Kind
-from penstock.lab.suites.objects import Objects
-from penstock.lab.suites.registry import restored
+from penstock.lab.loadgen.workload import Bucket, Kind, Simple, Sizes, parse_mix, parse_object_sizes, workload
+from penstock.lab.workloads.objects import Objects
+from penstock.lab.workloads.registry import restored
 
 USUAL = Simple(
     mixes=({Kind.GET: 1.0},), sizes=Sizes.constant(1 << 20), objects=200, containers=1, workers=(16,), seconds=30,

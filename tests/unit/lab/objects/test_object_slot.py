@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.lab.objects.distributions import Numbers
-from penstock.lab.objects.plan import Request
-from penstock.lab.objects.slot import GIVE_UP_AFTER, Slot
-from penstock.lab.objects.tally import UNFINISHED
-from penstock.lab.objects.transfer import Outcome
-from penstock.lab.objects.workload import Kind, Limit, Operation, Targets, Work
+from penstock.lab.loadgen.processes import GIVE_UP_AFTER, Slot
+from penstock.lab.loadgen.schedule import Request
+from penstock.lab.loadgen.statistics import UNFINISHED
+from penstock.lab.loadgen.transfer import Outcome
+from penstock.lab.loadgen.workload import Kind, Limit, Numbers, Operation, Targets, Work
 
 READ = Operation(Kind.GET, 1, Targets(Numbers(1, 1), Numbers(1, 9)))
 GOOD = Outcome("", "", transferred=100, verified=100, total_us=5000, first_byte_us=2000)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from penstock.cli.lake import app
+from penstock.cli.lake.lakes import app
 from penstock.errors import Conflict, InvalidInput, MissingRequirement, NotFound, PenstockError
 from penstock.home import Home
 from penstock.lake.ceph import control

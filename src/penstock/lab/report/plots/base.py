@@ -1,9 +1,18 @@
-"""What every plot is made of: axes, layout, boxes, and the colours of the style sheet, which follow light and dark."""
+"""What every plot is made of: axes, layout, boxes, and the colours of the style sheet, which follow light and dark.
+
+Box and whiskers with every sample beside them.
+
+Plots of what things cost.
+
+Plots of stores set against one of them: bars of ratios, grouped by workload.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from penstock import units
 
 Figure = dict[str, Any]
 """A Plotly figure as plain data: `data` and `layout`."""
@@ -71,3 +80,118 @@ DECADES = tuple(base * 10.0**decade for decade in range(-3, 5) for base in (1, 2
 
 def log_axis(title: str, ticks: Sequence[float] = DECADES) -> Figure:
     return axis(title, type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+
+
+def starts(arms: Mapping[str, Sequence[float]]) -> Figure:
+    """Every start of every arm as a dot beside its box."""
+    return {
+        "data": [
+            box(
+                index,
+                arm,
+                {f"<b>{arm}</b>, start {number}: {units.seconds(v)}": v for number, v in enumerate(values, start=1)},
+                jitter=0.5,
+                size=6,
+                opacity=0.7,
+            )
+            for index, (arm, values) in enumerate(arms.items())
+        ],
+        "layout": layout(xaxis=axis("seconds", rangemode="tozero"), yaxis=axis(showgrid=False, autorange="reversed")),
+    }
+
+
+def stacked_costs(
+    rows: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str, write: Callable[[float], str]
+) -> Figure:
+    """A bar per row, made of its parts; at its end, what they come to."""
+    totals = [sum(values) for values in zip(*parts.values(), strict=True)]
+    bars = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": list(rows),
+            "x": list(values),
+            "marker": {"color": SERIES[index % len(SERIES)]},
+            "hovertext": [
+                f"<b>{row}</b><br>{name} {write(value)} of {write(total)}"
+                for row, value, total in zip(rows, values, totals, strict=True)
+            ],
+            "hoverinfo": "text",
+        }
+        for index, (name, values) in enumerate(parts.items())
+    ]
+    ends = {
+        "type": "scatter",
+        "mode": "text",
+        "y": list(rows),
+        "x": totals,
+        "text": [f" {write(total)}" for total in totals],
+        "textposition": "middle right",
+        "cliponaxis": False,
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+    return {
+        "data": [*bars, ends],
+        "layout": layout(
+            barmode="stack",
+            showlegend=True,
+            margin={"l": 48, "r": 110, "t": 8, "b": 44},
+            xaxis=axis(unit, rangemode="tozero"),
+            yaxis=axis(type="category", showgrid=False, autorange="reversed", dtick=1),
+        ),
+    }
+
+
+_ROOM = 1.12
+"""Beyond the longest bar, for what is written at its end."""
+
+
+def ratio_bars(
+    rows: Sequence[str],
+    groups: Mapping[str, Sequence[float | None]],
+    title: str,
+    *,
+    longest: float,
+    first_colour: int = 0,
+) -> Figure:
+    """For each row a bar per group, from 0; the dotted line at 1 is the baseline. None leaves a bar out.
+
+    `longest` is the longest bar of all plots that are to have one scale.
+    """
+    return {
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": name,
+                "y": list(rows),
+                "x": list(values),
+                "marker": {"color": SERIES[(index + first_colour) % len(SERIES)]},
+                "text": [f" {units.number(value)}×" if value is not None else "" for value in values],
+                "textposition": "outside",
+                "textfont": {"size": 10, "color": "var(--muted)"},
+                "cliponaxis": False,
+                "hovertext": [
+                    f"<b>{row}</b><br>{name}: {units.number(value)}×" if value is not None else ""
+                    for row, value in zip(rows, values, strict=True)
+                ],
+                "hoverinfo": "text",
+            }
+            for index, (name, values) in enumerate(groups.items())
+        ],
+        "layout": layout(
+            barmode="group",
+            showlegend=len(groups) > 1,
+            margin={"l": 48, "r": 48, "t": 28, "b": 44},
+            xaxis=axis(title, range=[0, max(1, longest) * _ROOM]),
+            yaxis=axis(type="category", showgrid=False, autorange="reversed", dtick=1),
+            shapes=[{**NO_DIFFERENCE, "layer": "below"}],
+        ),
+    }
+
+
+def height(rows: int, groups: int) -> int:
+    """Pixels that keep a bar as thick as a line of text."""
+    return 108 + rows * (14 + 15 * groups)

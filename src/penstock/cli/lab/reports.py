@@ -1,0 +1,379 @@
+"""`penstock lab runs|report|compare`: look back at what was measured.
+
+What the lab's commands print at their end, and how they exit.
+
+`penstock lab price`: what runs cost for what they did, and what a store costs over its life.
+
+`penstock lab stores`: the same workloads on several stores, time against the price of raw capacity.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli import options as shared
+from penstock.cli.lab import options
+from penstock.cli.lab.app import app
+from penstock.cli.output import whole_width
+from penstock.errors import InvalidInput, ValidationFailed
+from penstock.home import Home
+
+if TYPE_CHECKING:
+    from penstock.lab.analysis.cost import Protection
+    from penstock.lab.records import Run
+    from penstock.lab.report.render import Document
+    from penstock.lab.report.render import Table as Rows
+    from penstock.prices import Prices
+
+
+_HEADING = 11
+"""Characters of a numeric column's heading in a line."""
+
+_TEXT = 40
+"""Characters in a line of a column of words, before they are broken on a terminal."""
+
+_GAP = 2
+"""Characters between two columns."""
+
+
+def show(console: Console, runs: Sequence[Run]) -> None:
+    """The tables of the runs' report, its headline, and how to have all of it."""
+    from penstock.lab.report import report
+
+    show_document(console, report.document(runs))
+    names = " ".join(run.description.id for run in runs)
+    console.print(f"Report: penstock lab report {names} -o report.html", highlight=False, soft_wrap=True)
+
+
+def show_document(console: Console, document: Document) -> None:
+    from penstock.lab.report.render import brief
+
+    console.print()
+    for part in brief(document):
+        everything = list(range(len(part.columns)))
+        # A file has no edge to fit.
+        page = console if console.is_terminal else Console(file=console.file, width=_width(part, everything))
+        for columns in columns_that_fit(part, page.width):
+            page.print(_table(part, columns))
+            page.print()
+    console.print(f"[bold {'green' if document.good else 'red'}]{document.headline}[/]", highlight=False)
+
+
+def present(runs: Sequence[Run], page: Path | None, make: Callable[[], Document], *, unfit: str) -> None:
+    """Show what `make` says of the runs, and write it to `page`. Where it finds them unfit: the refusal `unfit`."""
+    try:
+        document = make()
+    except ValueError as error:
+        raise InvalidInput(unfit, why=str(error), fix="list the runs: penstock lab runs") from error
+    show_and_save(Console(), document, runs, page)
+
+
+def show_and_save(console: Console, document: Document, runs: Sequence[Run], page: Path | None) -> None:
+    show_document(console, document)
+    if page:
+        save(page, document, runs)
+        typer.echo(f"Written to {page}")
+
+
+def end_as(runs: Sequence[Run]) -> None:
+    """Raise what the runs' outcomes call for: 9 where a result was wrong, 1 where something failed."""
+    for run in runs:
+        if run.outcome == "wrong":
+            answers = [str(sample["query"]) for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
+            checks = [str(sample["name"]) for sample in run.of_kind("check") if not sample["right"]]
+            raise ValidationFailed(
+                f"{len(answers) + len(checks)} results of {run.description.id} are wrong",
+                why=", ".join([*answers, *checks]),
+                fix=f"penstock lab report {run.description.id} shows them",
+            )
+    if any(run.outcome != "ok" for run in runs):
+        raise typer.Exit(1)
+
+
+def columns_that_fit(part: Rows, width: int) -> list[list[int]]:
+    """The columns in as many tables as it takes for none to be wider than `width`; the first column is in each.
+
+    A number that is cut off is worse than a second table.
+    """
+    tables = [[0]]
+    for index in range(1, len(part.columns)):
+        if len(tables[-1]) > 1 and _width(part, [*tables[-1], index], text=_TEXT) > width:
+            tables.append([0])
+        tables[-1].append(index)
+    return tables
+
+
+def _width(part: Rows, columns: Sequence[int], *, text: int = sys.maxsize) -> int:
+    """Characters that these columns take, with words broken after `text` of them."""
+
+    def of(index: int) -> int:
+        cells = (_heading(part, index), *(row[index] for row in part.rows))
+        longest = max(len(line) for cell in cells for line in cell.splitlines() or [""])
+        return longest if index in part.numeric or index == 0 else min(longest, text)
+
+    return sum(of(index) for index in columns) + _GAP * (len(columns) - 1)
+
+
+def _table(part: Rows, columns: Sequence[int]) -> Table:
+    made = Table(box=None, pad_edge=False, header_style="dim")
+    for index in columns:
+        numeric = index in part.numeric
+        made.add_column(
+            _heading(part, index),
+            justify="right" if numeric else "left",
+            no_wrap=numeric or index == 0,
+            vertical="bottom",
+        )
+    for row in part.rows:
+        cells = [row[index] for index in columns]
+        made.add_row(*(f"[green]{c}[/]" if c == "✓" else f"[red]{c}[/]" if c.startswith("✗") else c for c in cells))
+    return made
+
+
+def _heading(part: Rows, index: int) -> str:
+    """Numbers are never broken, so the words above them are."""
+    column = part.columns[index]
+    return "\n".join(textwrap.wrap(column, _HEADING)) if index in part.numeric else column
+
+
+def save(path: Path, document: Document, runs: Sequence[Run]) -> None:
+    """In the form that the file's name asks for, else as a page."""
+    from penstock.lab.report import report
+
+    form = path.suffix.lstrip(".")
+    write_report(path, report.write(document, runs, form if form in report.FORMS else "html"))
+
+
+def write_report(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            f"The report cannot be written to {path}", why=str(error.strerror), fix="choose another file with --output"
+        ) from error
+
+
+@app.command("runs")
+def runs_command(as_json: shared.Json = False) -> None:
+    """List the runs recorded on this machine, oldest first, and how to go on with interrupted ones."""
+    from penstock.lab import records
+
+    found = records.all_of(Home.default())
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("run", "workload", "arm", "scale", "outcome"):
+        table.add_column(column, no_wrap=True)
+    for run in found:
+        scale = f"{run['scale']:g}" if run["scale"] else ""
+        done = "" if run["ended"] else f", {run['repetitions_done']} of {run['repetitions']} done"
+        table.add_row(run["run"], run["workload"], run["arm"], scale, run["outcome"] + done)
+    console = Console()
+    # An id that is cut off can be copied by nobody.
+    console.width = max(console.width, whole_width(table))
+    console.print(table)
+    if left := [run["run"] for run in found if run["outcome"] == "interrupted" and run["repetitions"]]:
+        console.print(
+            f"\nGo on where it was interrupted: penstock lab resume {left[-1]}", highlight=False, soft_wrap=True
+        )
+
+
+@app.command("report")
+def report_command(
+    runs: Annotated[list[str], typer.Argument(help="Runs: ids, unique parts of them, directories, or `last`.")],
+    output: options.Output = None,
+    form: Annotated[Optional[str], typer.Option("--format", help="html, md or json.")] = None,  # noqa: UP045
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Make the report of a run, or of runs to be compared, from their raw samples alone."""
+    from penstock.lab.report import report
+
+    suffix = output.suffix.lstrip(".") if output else ""
+    chosen = form or (suffix if suffix in report.FORMS else "html")
+    if chosen not in report.FORMS:
+        raise InvalidInput(f"There is no format {chosen}", fix=f"choose one of {', '.join(report.FORMS)}")
+    text = report.FORMS[chosen](find(runs))
+    if output is None and browse:
+        output = Path("penstock-report.html")
+    if output is None:
+        sys.stdout.write(text)
+        return
+    write_report(output, text)
+    typer.echo(f"Written to {output}")
+    if browse:
+        webbrowser.open(output.absolute().as_uri())
+
+
+@app.command("compare")
+def compare_command(
+    baseline: Annotated[str, typer.Argument(help="A run: its id, a unique part of it, or a directory.")],
+    candidate: Annotated[str, typer.Argument(help="The run to set against it.")],
+    output: options.Output = None,
+) -> None:
+    """Compare two runs of one workload: medians, ratio, its interval, and what is only noise."""
+    from penstock.lab.report import report
+
+    runs = find([baseline, candidate])
+    if output is not None:
+        form = output.suffix.lstrip(".")
+        write_report(output, report.FORMS.get(form, report.as_html)(runs))
+        typer.echo(f"Written to {output}")
+    show(Console(), runs)
+
+
+def find(names: list[str]) -> list[Run]:
+    """From this machine, else from the default lake where there is one."""
+    from penstock.lab import records
+    from penstock.lake.registry import Lakes
+    from penstock.lake.s3 import open_store
+
+    home = Home.default()
+    lakes = Lakes(home)
+    store = open_store(home, lakes.get()) if lakes.default() else None
+    return [records.find(home, name, store) for name in names]
+
+
+@app.command("price")
+def price_command(
+    runs: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Runs: ids, unique parts of them, directories, or `last`.", show_default=False),
+    ] = None,
+    *,
+    capacity: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Users' data that a store is to hold, e.g. 100t: adds its total cost of ownership."),
+    ] = None,
+    protection: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            help="Copies (3x) or data and parity chunks (4+2). Given once for each run: how its store "
+            "was protected; time is then set against raw capacity.",
+            show_default="3x and 4+2",
+        ),
+    ] = None,
+    prices: options.PriceFile = None,
+    template: Annotated[bool, typer.Option("--template", help="Print the packaged prices, to be edited.")] = False,
+    output: options.Page = None,
+) -> None:
+    """Price/performance of runs, and the total cost of a store, from editable prices.
+
+    Every packaged price names its source, or says that it is an assumption. Start from them:
+
+    penstock lab price --template > prices.yaml
+    """
+    from penstock.lab.analysis import cost
+    from penstock.lab.report import cost as report
+    from penstock.prices import packaged_prices, read_prices
+
+    if template:
+        sys.stdout.write(packaged_prices())
+        return
+    if not runs and not capacity:
+        raise InvalidInput(
+            "There is nothing to price",
+            why="neither a run nor a capacity is given",
+            fix="penstock lab price last, or penstock lab price --capacity 100t",
+        )
+    try:
+        kept = [cost.protection(name) for name in protection or ("3x", "4+2")]
+    except ValueError as error:
+        raise InvalidInput(
+            "--protection is not understood", why=str(error), fix="--protection 3x --protection 4+2"
+        ) from error
+    asked = report.Question(
+        prices=read_prices(prices),
+        protections=kept,
+        capacity_bytes=options.size_bytes(capacity, "--capacity") if capacity else None,
+    )
+    found = find(runs or [])
+    present(found, output, lambda: report.document(found, asked), unfit="These runs have no price")
+
+
+@app.command("stores")
+def stores_command(
+    runs: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(
+            help="Runs: ids, unique parts of them, directories, or `last`. Each stands for all its command measured.",
+            show_default="last",
+        ),
+    ] = None,
+    *,
+    baseline: Annotated[Optional[str], typer.Option(help="The arm to set the others against; else the first.")] = None,  # noqa: UP045
+    protection: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            help="ARM=3x or ARM=4+2: copies, or data and parity chunks, of a store that Penstock did not start.",
+            show_default="as recorded",
+        ),
+    ] = None,
+    medium: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="What the raw capacity is bought as, one of the prices' media.", show_default="the first"),
+    ] = None,
+    prices: options.PriceFile = None,
+    output: options.Page = None,
+) -> None:
+    """Set stores against each other over several workloads: time, raw capacity, and price × time.
+
+    The arms of the experiments are the stores. Measure them with a lab file, and have the page:
+
+    penstock lab run examples/stores.yaml && penstock lab stores -o stores.html
+    """
+    from penstock.lab.analysis.stores import Choices
+    from penstock.lab.report import stores
+    from penstock.prices import read_prices
+
+    paid = read_prices(prices)
+    asked = stores.Question(Choices(baseline, _protections(protection or [])), paid, _medium(medium, paid))
+    found = _with_all_of_its_batch(runs or ["last"])
+    present(found, output, lambda: stores.document(found, asked), unfit="These runs are no comparison of stores")
+
+
+def _with_all_of_its_batch(names: list[str]) -> list[Run]:
+    """Each run once, in the order measured; of a run that is not of this machine only itself is known."""
+    from penstock.lab import records, runner
+
+    home = Home.default()
+    here = set(records.runs(home))
+    found: dict[str, Run] = {}
+    for run in find(names):
+        if run.description.id not in here:
+            found[run.description.id] = run
+            continue
+        for described in runner.begun_with(home, run.description):
+            found[described.id] = records.find(home, described.id)
+    return list(found.values())
+
+
+def _protections(given: list[str]) -> dict[str, Protection]:
+    from penstock.lab.analysis import cost
+
+    told = {}
+    for text in given:
+        arm, _, kept = text.rpartition("=")
+        try:
+            told[arm] = cost.protection(kept)
+        except ValueError as error:
+            raise InvalidInput(
+                f"--protection {text} is not understood", why=str(error), fix="--protection 'Ceph 4+2=4+2'"
+            ) from error
+    return told
+
+
+def _medium(name: str | None, prices: Prices) -> str | None:
+    if name is not None and name not in prices.media:
+        raise InvalidInput(f"The prices have no medium {name}", fix=f"choose one of {', '.join(prices.media)}")
+    return name

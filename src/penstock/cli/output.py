@@ -1,0 +1,260 @@
+"""How amounts, times and states are written for people.
+
+The steps of something long on the terminal: what is being done, then how it came out and how long it took.
+
+Rows of what was looked at, what was found, and what follows: how `lake check` and `doctor` print them.
+
+The results of SQL statements as a table, CSV or JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any
+
+from penstock.model import Application, State
+from penstock.summary import LakeUse, Skipped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from penstock.lake.check import Row
+
+
+STYLES = {
+    State.FINISHED: "green",
+    State.FAILED: "red",
+    State.STOPPED: "yellow",
+    State.AUTO_TERMINATED: "yellow",
+    State.RUNNING: "cyan",
+}
+
+# A table is measured against the console it is for, and is never said to be wider than that.
+_WIDEST = 1_000_000
+
+
+def colours(stream: IO[str]) -> tuple[str, str, str]:
+    """Red, bold and plain, or nothing where the stream is no terminal or the user wants none (NO_COLOR)."""
+    if stream.isatty() and not os.environ.get("NO_COLOR"):
+        return "\033[31m", "\033[1m", "\033[0m"
+    return "", "", ""
+
+
+def plain_console() -> Console:
+    """For tables that hold names: on a pipe nothing is folded to fit a screen, and brackets are no markup."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 500, markup=False, highlight=False)
+
+
+def whole_width(table: Table) -> int:
+    """The columns of a screen that shows the table with nothing folded or cut off."""
+    from rich.console import Console
+
+    return Console(width=_WIDEST).measure(table).maximum
+
+
+def size(count: float | None) -> str:
+    """Bytes in the largest unit that leaves a number above one."""
+    value = float(count or 0)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def count(number: int | None) -> str:
+    return f"{number or 0:,}".replace(",", " ")
+
+
+def share(fraction: float) -> str:
+    """Rounded down, so that only all is “100 %”."""
+    return f"{int(fraction * 100)} %"
+
+
+def moment(at: datetime | None) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}" if at else "-"
+
+
+def took(application: Application) -> float | None:
+    """Seconds from submission to the end; None while it goes on."""
+    if application.ended_at is None:
+        return None
+    return (application.ended_at - application.submitted_at).total_seconds()
+
+
+def closing_line(application: Application) -> str:
+    summary: Any = application.summary or {}
+    parts = [f"{application.id} {application.state.value} in {duration(took(application))}"]
+    if "task_ms" in summary:
+        parts += [
+            f"task time {duration(summary['task_ms'] / 1000)}",
+            f"read {size(summary['bytes_read'])}",
+            f"wrote {size(summary['bytes_written'])}",
+        ]
+    if skipped := Skipped.of(summary):
+        parts.append(f"skipped {count(skipped.files_skipped)} of {count(skipped.files)} files")
+    if use := LakeUse.of(summary):
+        parts.append(f"{count(sum(use.requests.values()))} S3 requests")
+        if use.hit_rate is not None:
+            parts.append(f"{share(use.hit_rate)} of the lake's bytes from cache")
+    return ", ".join(parts)
+
+
+def skipped_line(skipped: Skipped) -> str:
+    """`124 of 144 files, 1.2 GiB of 1.4 GiB, in 3 scans of indexed tables; the index was asked for 4 ms`"""
+    scans = "1 scan" if skipped.scans == 1 else f"{count(skipped.scans)} scans"
+    return (
+        f"{count(skipped.files_skipped)} of {count(skipped.files)} files, "
+        f"{size(skipped.bytes_skipped)} of {size(skipped.bytes)}, in {scans} of indexed tables; "
+        f"the index was asked for {skipped.select_us / 1000:.0f} ms"
+    )
+
+
+def lake_line(use: LakeUse) -> str:
+    """`1 234 requests (GET 1 200, PUT 34), 12.0 ms each, 210.0 MiB read, 96 % from cache (memory …, disk …), …`"""
+    sent = sum(use.requests.values())
+    kinds = ", ".join(f"{kind} {count(number)}" for kind, number in use.requests.items() if number)
+    parts = [f"{count(sent)} requests" + (f" ({kinds})" if kinds else "")]
+    if use.milliseconds_per_request is not None:
+        parts.append(f"{use.milliseconds_per_request:.1f} ms each")
+    parts.append(f"{size(use.read)} read")
+    if use.hit_rate is not None:
+        places = ((place, use.count(f"bytes_from_{place}")) for place in ("memory", "disk"))
+        told = ", ".join(f"{place} {size(amount)}" for place, amount in places)
+        parts.append(f"{share(use.hit_rate)} from cache ({told})")
+    if use.count("bytes_sent"):
+        parts.append(f"{size(use.count('bytes_sent'))} sent")
+    parts.append(f"{count(use.retries)} retries")
+    for name, told in (
+        ("answers_throttled", "answers “slow down”"),
+        ("answers_failed", "errors of the store"),
+        ("gateway_failovers", "fail-overs to another gateway"),
+        ("pages_damaged", "damaged pages read again"),
+        ("objects_changed", "objects changed while read"),
+    ):
+        if use.count(name):
+            parts.append(f"{count(use.count(name))} {told}")
+    return ", ".join(parts)
+
+
+@contextlib.contextmanager
+def step(title: str) -> Iterator[list[str]]:
+    """Says what is being done, and how long it took once it is; what the block appends is the result."""
+    told: list[str] = []
+    began = time.monotonic()
+    live = sys.stdout.isatty()
+    if live:
+        print(f"{title} …", end="", flush=True)
+    try:
+        yield told
+    except BaseException:
+        if live:
+            print()
+        raise
+    result = f"{title}: {' '.join(told)}" if told else title
+    print(f"{chr(13) if live else ''}{result} ({duration(time.monotonic() - began)})", flush=True)
+
+
+def print_rows(title: str, rows: Iterable[Row], conclusion: str, *, columns: tuple[str, str, str]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from penstock.lake.check import Outcome
+
+    colours = {Outcome.OK: "green", Outcome.LIMITED: "yellow", Outcome.FAILED: "red", Outcome.SKIPPED: "dim"}
+    what, seen, therefore = columns
+    table = Table(what, "", seen, therefore, title=title)
+    for row in rows:
+        found = row.judgement
+        outcome = Text(found.outcome.value, style=colours[found.outcome])
+        table.add_row(Text(row.feature), outcome, Text(found.measured), Text(found.consequence))
+    console = plain_console()
+    console.print(table)
+    console.print(conclusion)
+
+
+FORMATS = ("table", "csv", "json")
+
+Result = Mapping[str, Any]
+
+
+def write(results: Sequence[Result], output_format: str, stream: IO[str], *, limit: int) -> None:
+    """Those that succeeded, in order; in CSV and tables those that have columns, an empty line between them."""
+    answered = [result for result in results if "error" not in result]
+    if output_format == "json":
+        json.dump(answered, stream, ensure_ascii=False, indent=2)
+        stream.write("\n")
+        return
+    with_rows = [result for result in answered if result["columns"]]
+    for number, result in enumerate(with_rows):
+        if number:
+            stream.write("\n")
+        if output_format == "csv":
+            _write_csv(result, stream)
+        else:
+            _write_table(result, stream, limit)
+
+
+def _write_csv(result: Result, stream: IO[str]) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(column["name"] for column in result["columns"])
+    writer.writerows([_text(value, null="") for value in row] for row in result["rows"])
+
+
+def _write_table(result: Result, stream: IO[str], limit: int) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    numeric = ("int", "long", "short", "byte", "float", "double", "decimal", "bigint", "smallint", "tinyint")
+    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
+    for column in result["columns"]:
+        right = str(column["type"]).lower().startswith(numeric)
+        table.add_column(Text(column["name"]), justify="right" if right else "left", overflow="fold")
+    for row in result["rows"]:
+        table.add_row(*(Text(_text(value, null="NULL"), style="dim" if value is None else "") for value in row))
+    console = Console(file=stream)
+    if stream.isatty():
+        console.print(table)
+    else:
+        # A pipe has no width; a line is a row then, whatever its length, and is not filled up to the longest.
+        console.width = whole_width(table)
+        with console.capture() as printed:
+            console.print(table)
+        stream.writelines(line.rstrip(" ") + "\n" for line in printed.get().removesuffix("\n").split("\n"))
+    count = len(result["rows"])
+    more = f" (the first {limit}; --limit shows more)" if result.get("truncated") else ""
+    seconds = result.get("elapsed_ms", 0) / 1000
+    closing = f"{count} row{'' if count == 1 else 's'}{more}, {seconds:.2f} s"
+    console.print(closing, style="dim", highlight=False, soft_wrap=True)
+
+
+def _text(value: Any, *, null: str) -> str:
+    if value is None:
+        return null
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)

@@ -1,0 +1,367 @@
+"""`penstock serve`: the engine behind a REST API, with a console.
+
+`penstock token`: who may use the service.
+
+`penstock instance …` and `penstock queue`: who shares the machine, by which part, and who waits for what.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+from urllib.parse import quote
+
+import typer
+
+from penstock.cli import options
+from penstock.cli.options import server
+from penstock.cli.output import moment, size
+from penstock.engine.engine import Engine
+from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.webhooks import shown_secret
+from penstock.errors import InvalidInput, NotFound
+from penstock.home import Home
+from penstock.service.listening import PORT, Listening
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.engine.tokens import TokenStore
+
+
+PemFile = Optional[Path]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+
+
+class LogLevel(str, enum.Enum):
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def serve(
+    *,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; another than this machine's own needs TLS.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="TCP port.", min=1, max=65535)] = PORT,
+    spark_ui_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="TCP port of Spark's own pages; the next one if not given.", min=1, max=65535),
+    ] = None,
+    spark_ui_url: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="URL", help="How browsers reach that port, where something is in front of it."),
+    ] = None,
+    tls_cert: Annotated[PemFile, typer.Option(metavar="FILE", help="Certificate chain (PEM).")] = None,
+    tls_key: Annotated[PemFile, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    keep_events: options.Events = options.EVENTS,
+    keep_deliveries: options.Deliveries = options.DELIVERIES,
+    keep_audit: options.Audit = options.AUDIT,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="What is written to standard error, as JSON lines.")
+    ] = LogLevel.INFO,
+) -> None:
+    """Serve the REST API and the console until interrupted; applications go on without it.
+
+    Every call needs a token (penstock token create). On this machine's own address the first start makes one for an
+    administrator, in a file only you can read; commands of the same state directory find it by themselves.
+
+    Spark's own pages run users' code. They have a port of their own, so that they cannot read the console's token.
+    """
+    from penstock.service.server import serve as run
+
+    run(
+        Home.default(),
+        Listening(host, port, tls_cert, tls_key),
+        log_level=log_level.value,
+        spark_ui_port=spark_ui_port,
+        spark_ui_url=spark_ui_url,
+        retention=options.retention(keep_events, keep_deliveries, keep_audit),
+    )
+
+
+token_app = typer.Typer(
+    help="Who may use the service (penstock serve): tokens with scopes, per instance, with an end.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Of penstock token list.")]
+Output = Annotated[
+    Optional[Path],  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+    typer.Option("--output", "-o", metavar="FILE", help="Write it to a new file only you can read."),
+]
+
+
+@token_app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Whose it is: lists and the audit log show it.")],
+    *,
+    scope: Annotated[str, typer.Option(help="read, submit or administer; each includes those before it.")] = "submit",
+    instance: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="Only on this instance; repeatable. [all]"),
+    ] = None,
+    expires: Annotated[Optional[str], typer.Option(metavar="TIME", help="After this time, e.g. 30d. [never]")] = None,  # noqa: UP045
+    output: Output = None,
+) -> None:
+    """Make a token and print it. It is shown this once: what is kept of it proves one, and makes none."""
+    from penstock.engine.tokens import Scope, grants
+
+    seconds = options.seconds(expires, "--expires")
+    try:
+        wanted = Scope(scope)
+    except ValueError:
+        raise InvalidInput(f"There is no scope “{scope}”", fix="--scope read, submit or administer") from None
+    _require_new(output)
+    if client := _client():
+        body = {"name": name, "scopes": [wanted.value], "instances": instance, "expires_in": seconds}
+        text = client.call("POST", "/v1/tokens", body)["token"]
+    else:
+        ends = None if seconds is None else datetime.now(timezone.utc) + timedelta(seconds=seconds)
+        _, text = _store().create(name, grants(wanted, instance), expires_at=ends)
+    _hand_over(text, output)
+
+
+@token_app.command("list")
+def list_tokens(as_json: options.Json = False) -> None:
+    """List tokens, without their secrets."""
+    client = _client()
+    found: list[dict[str, Any]] = (
+        client.get("/v1/tokens")["items"] if client else [token.to_json() for token in _store().list()]
+    )
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("id", "name", "may", "expires", "last used", box=None, header_style="bold")
+    for token in found:
+        may = ", ".join(scope if name == "*" else f"{scope} on {name}" for name, scope in token["grants"].items())
+        table.add_row(
+            token["id"], Text(token["name"]), Text(may), _when(token["expires_at"]), _when(token["last_used_at"])
+        )
+    Console().print(table if found else "No tokens yet: penstock token create NAME")
+
+
+@token_app.command()
+def rotate(token_id: Id, output: Output = None) -> None:
+    """Give a token a new secret and print it; the old one is refused from now on."""
+    _require_new(output)
+    if client := _client():
+        text = client.call("POST", f"/v1/tokens/{token_id}/rotate")["token"]
+    else:
+        _, text = _store().rotate(token_id)
+    _hand_over(text, output)
+
+
+@token_app.command()
+def revoke(token_id: Id) -> None:
+    """Refuse a token from now on."""
+    if client := _client():
+        client.call("DELETE", f"/v1/tokens/{token_id}")
+    else:
+        _store().revoke(token_id)
+    typer.echo(f"{token_id} is refused from now on")
+
+
+def _client() -> Client | None:
+    if url := server():
+        from penstock.client.client import Client
+
+        return Client(url)
+    return None
+
+
+def _store() -> TokenStore:
+    from penstock.catalog.database import Database
+    from penstock.engine.tokens import TokenStore
+
+    home = Home.default()
+    home.create()
+    return TokenStore(Database(home).engine())
+
+
+def _require_new(output: Path | None) -> None:
+    """Before there is a token that could not be written down."""
+    if output is not None and output.exists():
+        raise InvalidInput(f"{output} is there already", why="a secret replaces no file", fix="name a new file")
+
+
+def _hand_over(text: str, output: Path | None) -> None:
+    if output is None:
+        typer.echo(text)
+        return
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text + "\n")
+    typer.echo(f"Written to {output}")
+
+
+def _when(text: str | None) -> str:
+    return moment(datetime.fromisoformat(text) if text else None)
+
+
+instances_app = typer.Typer(no_args_is_help=True, help="Instances: shares of the machine, with weights and quotas.")
+
+Name = Annotated[str, typer.Argument(help="The instance.")]
+Bound = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+NO_BOUND = "none"
+
+
+@instances_app.command("list")
+def listing(as_json: options.Json = False) -> None:
+    """Show the instances: weight, what each may have at once, and has."""
+    found = _remote_instances() if server() else _local_instances()
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "weight", "running", "waiting", "cores", "memory", box=None, header_style="bold")
+    for one in found:
+        quota, used = one["quota"], one["used"]
+        cells = [_of(used[part], quota[part]) for part in ("running", "waiting", "cores")]
+        table.add_row(one["name"], f"{one['weight']:g}", *cells, _of_bytes(used["memory_bytes"], quota["memory_bytes"]))
+    Console().print(table)
+
+
+@instances_app.command("set")
+def put(
+    name: Name,
+    *,
+    weight: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Its share against the others' where all want more; 1 for a new instance."),
+    ] = None,
+    cores: Annotated[Bound, typer.Option(help="The most cores at once, drivers included; “none” for no bound.")] = None,
+    memory: Annotated[
+        Bound, typer.Option(help="The most memory at once, overheads included: 64g; “none” for no bound.")
+    ] = None,
+    running: Annotated[Bound, typer.Option(help="The most clusters at once; “none” for no bound.")] = None,
+    waiting: Annotated[
+        Bound, typer.Option(help="The most applications in its queue; more are refused. “none” for no bound.")
+    ] = None,
+) -> None:
+    """Make an instance, or change one: its weight and quotas that are not named stay. What runs goes on."""
+    named: dict[str, int | None] = {}
+    for part, text in {"cores": cores, "running": running, "waiting": waiting}.items():
+        if text is not None:
+            named[part] = None if text == NO_BOUND else _whole(text, f"--{part}")
+    if memory is not None:
+        named["memory_bytes"] = None if memory == NO_BOUND else options.memory(memory, "--memory")
+
+    def changed(found: Instance) -> Instance:
+        return replace(found, weight=found.weight if weight is None else weight, quota=replace(found.quota, **named))
+
+    if server():
+        found = next((one for one in _remote_instances() if one["name"] == name), None)
+        before = Instance(name, found["weight"], Quota(**found["quota"])) if found else Instance(name)
+        kept = changed(before)
+        body = {"weight": kept.weight, "quota": asdict(kept.quota)}
+        _call("PUT", f"/v1/instances/{quote(name, safe='')}", body)
+    else:
+        engine = _engine()
+        try:
+            kept = engine.change_instance(name, changed)
+        except NotFound:
+            kept = engine.put_instance(changed(Instance(name)))
+    typer.echo(f"{name} has weight {kept.weight:g}, {_bounds(kept.quota)}")
+
+
+@instances_app.command()
+def remove(name: Name) -> None:
+    """Remove an instance of which nothing runs or waits; its applications stay listed."""
+    if server():
+        _call("DELETE", f"/v1/instances/{quote(name, safe='')}")
+    else:
+        _engine().delete_instance(name)
+    typer.echo(f"{name} is removed")
+
+
+@instances_app.command("webhook-key")
+def webhook_key(name: Name) -> None:
+    """Show the secret that signs an instance's webhooks: receivers check by it who has sent them."""
+    if server():
+        typer.echo(_call("GET", f"/v1/instances/{quote(name, safe='')}/webhook-key")["key"])
+    else:
+        home = Home.default()
+        typer.echo(shown_secret(home, Engine(home).instance(name).name))
+
+
+def queue(
+    instance: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only of this instance."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show who waits, in the order in which they would start, and why."""
+    if server():
+        path = f"/v1/instances/{quote(instance, safe='')}/queue" if instance else "/v1/queue"
+        found: Sequence[Mapping[str, Any]] = _call("GET", path)["items"]
+    else:
+        found = [asdict(place) for place in _engine().queue(instance)]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("", "id", "instance", "why it waits", box=None, header_style="bold")
+    for place in found:
+        reason = place["reason"]["message"] if place["reason"] else "it starts now"
+        table.add_row(str(place["position"]), place["id"], place["instance"], Text(reason))
+    Console().print(table if found else "Nobody waits")
+
+
+def _whole(text: str, option: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise InvalidInput(f"{option} {text} is not understood", why="it should be a whole number", fix=f"{option} 4")
+    return int(text)
+
+
+def _bounds(quota: Quota) -> str:
+    memory = None if quota.memory_bytes is None else f"{size(quota.memory_bytes)} of memory"
+    counts = [
+        None if most is None else f"{most} {what}"
+        for what, most in (("cores", quota.cores), ("running", quota.running), ("waiting", quota.waiting))
+    ]
+    return "at most " + ", ".join(filter(None, [memory, *counts])) if any([memory, *counts]) else "no quotas"
+
+
+def _local_instances() -> list[dict[str, Any]]:
+    engine = _engine()
+    return [{**one.to_json(), "used": engine.use(one.name).to_json()} for one in engine.instances()]
+
+
+def _remote_instances() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = _call("GET", "/v1/instances")["items"]
+    return found
+
+
+def _of(has: int, most: int | None) -> str:
+    return str(has) if most is None else f"{has} of {most}"
+
+
+def _of_bytes(has: int, most: int | None) -> str:
+    return size(has) if most is None else f"{size(has)} of {size(most)}"
+
+
+def _engine() -> Engine:
+    return Engine(Home.default())
+
+
+def _call(method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    from penstock.client.client import Client
+
+    return Client(str(server())).call(method, path, body)

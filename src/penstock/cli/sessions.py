@@ -1,0 +1,154 @@
+"""`penstock session start|list|address|stop`: clusters for interactive work over Spark Connect."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Optional
+from urllib.parse import urlsplit
+
+import typer
+
+from penstock.cli import options
+from penstock.cli.options import server
+from penstock.cli.output import STYLES, closing_line, duration, moment
+from penstock.cli.target import SessionTarget, sessions, target
+from penstock.engine.interactive.sessions import Session, Wanted
+from penstock.model import DEFAULT_INSTANCE
+
+app = typer.Typer(no_args_is_help=True, help="Clusters for interactive work: any Spark Connect client, any notebook.")
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, the beginning of one, or “last”.")]
+Text = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
+
+
+@app.command()
+def start(
+    *,
+    driver_cores: options.DriverCores = None,
+    driver_memory: options.DriverMemory = None,
+    executors: options.Executors = None,
+    executor_cores: options.ExecutorCores = None,
+    executor_memory: options.ExecutorMemory = None,
+    name: Annotated[str, typer.Option(help="Its name.")] = "session",
+    idle_timeout: Annotated[str, typer.Option(help="End it when nobody has used it for so long.")] = "30m",
+    time_limit: Annotated[Text, typer.Option(help="End it after this time in any case, e.g. 8h.")] = None,
+    profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "sql",
+    conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="A Spark setting.")] = None,  # noqa: UP045
+    tag: Annotated[Optional[list[str]], typer.Option(help="A word to find it by.")] = None,  # noqa: UP045
+    lake: options.Lake = None,
+    instance: Annotated[str, typer.Option(help="Whose quota and share it has.")] = DEFAULT_INSTANCE,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and return.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Start a cluster for interactive work and print its address, token included.
+
+    PySpark's own client works on it: SPARK_REMOTE=$(penstock session start) python, then SparkSession.builder as ever.
+    """
+    there = sessions()
+    size = options.cluster_size(
+        target().usual_size(),
+        driver_cores=driver_cores,
+        driver_memory=driver_memory,
+        executors=executors,
+        executor_cores=executor_cores,
+        executor_memory=executor_memory,
+    )
+    session = there.start(
+        Wanted(
+            size=size,
+            name=name,
+            idle_seconds=options.seconds(idle_timeout, "--idle-timeout") or 0,
+            profile=profile,
+            lake=lake,
+            settings=options.pairs(conf, "--conf"),
+            tags=tuple(tag or ()),
+            time_limit_seconds=options.seconds(time_limit, "--time-limit"),
+            instance=instance,
+        )
+    )
+    if detach:
+        typer.echo(json.dumps(session.to_json()) if as_json else session.id)
+        return
+    try:
+        session = there.wait(session.id)
+    except KeyboardInterrupt:
+        print(f" {session.id} goes on starting: penstock session stop {session.id}", file=sys.stderr)
+        raise
+    found = there.address(session.id)
+    if as_json:
+        typer.echo(json.dumps({**session.to_json(), "address": found}))
+        return
+    print(f"{session.id} ends after {duration(session.idle_seconds)} without use", file=sys.stderr)
+    if way := tunnel(found, server()):
+        print(f"It is on the service's machine; to be reached from here: {way}", file=sys.stderr)
+    typer.echo(found)
+
+
+@app.command("list")
+def list_(
+    ended: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 50,
+    as_json: options.Json = False,
+) -> None:
+    """List sessions, the newest first."""
+    found = _existing().list(ended=ended, limit=limit)
+    if as_json:
+        typer.echo(json.dumps([session.to_json() for session in found], indent=2))
+        return
+    if not found:
+        typer.echo("No sessions: penstock session start")
+        return
+    _show(found)
+
+
+@app.command()
+def address(session_id: Id) -> None:
+    """Print where a session listens, token included."""
+    typer.echo(_existing().address(session_id))
+
+
+@app.command()
+def stop(session_id: Id) -> None:
+    """End a session, and return when nothing of its cluster is left."""
+    session = _existing().get(session_id)
+    if session.application.state.final:
+        typer.echo(f"{session.id} has already ended: {session.application.state.value}")
+        return
+    typer.echo(closing_line(target().stop(session.id)))
+
+
+def tunnel(address: str, url: str | None) -> str | None:
+    """How to get from here to a session of the service at `url`; None where it is on this machine."""
+    host = urlsplit(url).hostname if url else None
+    if host in (None, "localhost", "127.0.0.1", "::1"):
+        return None
+    port = urlsplit(address).port
+    return f"ssh -L {port}:localhost:{port} {host}"
+
+
+def _show(found: list[Session]) -> None:
+    from rich.table import Table
+    from rich.text import Text as Styled
+
+    from penstock.cli.output import plain_console
+
+    table = Table(box=None, header_style="bold")
+    for title in ("id", "name", "state", "submitted", "address", "ends when idle for"):
+        table.add_column(title, no_wrap=title in ("id", "address"))
+    for session in found:
+        state = session.application.state
+        table.add_row(
+            session.id,
+            Styled(session.application.spec.name),
+            Styled(state.value, style=STYLES.get(state, "")),
+            moment(session.application.submitted_at),
+            session.address or "-",
+            duration(session.idle_seconds),
+        )
+    plain_console().print(table)
+
+
+def _existing() -> SessionTarget:
+    target().reconcile()
+    return sessions()

@@ -1,0 +1,199 @@
+"""A service as the commands' target: the same words, over HTTP.
+
+The sessions of a service as the commands' target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from penstock.cli.target import Exchange
+from penstock.client.client import Client
+from penstock.clusters.backend import Observation, Phase
+from penstock.engine import validation
+from penstock.engine.interactive.sessions import AnySessions, Session, Wanted
+from penstock.errors import NotFound
+from penstock.lake.model import Lake
+from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
+
+if TYPE_CHECKING:
+    from penstock.engine.supervisor import OnChange
+
+
+_LOOK_SECONDS = 0.5
+_LIST_AT_ONCE = 200
+
+
+class RemoteEngine:
+    """Files of this machine are uploaded with a submission. The service looks after every application by itself."""
+
+    def __init__(self, url: str) -> None:
+        self._client = Client(url)
+        self._warnings: list[str] = []
+
+    def submit(self, spec: ApplicationSpec) -> Application:
+        if spec.application.lower().endswith(".jar") and not spec.main_class and Path(spec.application).is_file():
+            # What the manifest says is seen here; the service gets the jar as an address.
+            spec = validation.checked(spec)
+        body = {name: value for name, value in spec.asked_json().items() if name != "idempotency_key"}
+        accepted, self._warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
+        return accepted
+
+    def warnings(self, _: ApplicationSpec) -> Sequence[str]:
+        """Of what was submitted last: the service tells them with its answer."""
+        return self._warnings
+
+    def usual_size(self) -> ClusterSize:
+        return ClusterSize.from_json(self._client.get("/v1/self")["usual_size"])
+
+    def detach(self, application_id: str) -> None:
+        """It is nobody's here."""
+
+    def supervisor(self, _: str) -> RemoteAttendant:
+        return RemoteAttendant(self._client)
+
+    def reconcile(self) -> Iterable[str]:
+        return ()
+
+    def get(self, application_id: str) -> Application:
+        return self._client.application(application_id)
+
+    def list(
+        self, *, states: Iterable[State] = (), tags: Iterable[str] = (), limit: int | None = None
+    ) -> Sequence[Application]:
+        at_once = min(limit or _LIST_AT_ONCE, _LIST_AT_ONCE)
+        return tuple(itertools.islice(self._client.applications(states=states, tags=tags, at_once=at_once), limit))
+
+    def events(self, application_id: str) -> Iterable[Mapping[str, Any]]:
+        found = self._client.events(application_id)
+        return [{**event, "at": datetime.fromisoformat(event["at"])} for event in found]
+
+    def artefact(self, application_id: str, name: str) -> bytes:
+        return self._client.log(application_id, name)
+
+    def follow(self, application_id: str, name: str, *, start: int = 0) -> Iterator[bytes]:
+        return self._client.follow(application_id, name, start=start)
+
+    def read(self, application: Application, name: str, start: int) -> bytes:
+        # One that ended before it started has written nothing.
+        with contextlib.suppress(NotFound):
+            return self._client.log(application.id, name, start=start)
+        return b""
+
+    def stop(self, application_id: str) -> Application:
+        return self._client.wait(self._client.stop(application_id).id)
+
+    def lake(self, name: str | None = None) -> Lake:
+        for item in self._client.get("/v1/lakes")["items"]:
+            if item["name"] == name or (name is None and item["default"]):
+                return Lake(item["name"], tuple(item["endpoints"]), item["bucket"], credentials="the service's own")
+        raise NotFound(
+            f"There is no lake “{name}”" if name else "The service has no lake yet",
+            fix="on the service's machine: penstock lake list, penstock up",
+        )
+
+    def exchange(self, lake: Lake) -> Exchange:
+        return RemoteExchange(self._client, lake)
+
+
+class RemoteAttendant:
+    """Follows an application that the service looks after."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._stop_asked = False
+        self._insisted = False
+
+    def stop(self, _: Reason) -> None:
+        self._stop_asked = True
+
+    def insist(self) -> None:
+        """Leave: the service goes on ending it."""
+        self._insisted = True
+
+    def run(self, application_id: str, on_change: OnChange) -> Application:
+        shown, told = self._client.shown(application_id), False
+        while True:
+            application = Application.from_json(shown)
+            progress = shown.get("progress")
+            on_change(application, Observation(Phase.RUNNING, progress=progress) if progress else None)
+            if application.state.final:
+                return application
+            if self._insisted:
+                raise KeyboardInterrupt
+            if self._stop_asked and not told:
+                self._client.stop(application_id)
+                told = True
+            shown = self._client.get(f"/v1/applications/{application_id}/wait", timeout=_LOOK_SECONDS)
+
+
+class RemoteExchange:
+    def __init__(self, client: Client, lake: Lake) -> None:
+        self._client = client
+        self._lake = lake
+
+    @contextlib.contextmanager
+    def given(self, text: str) -> Iterator[str]:
+        with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
+            file = Path(directory) / "statements.sql"
+            file.write_text(text, encoding="utf-8")
+            address = self._client.upload(file, lake=self._lake.name)
+        yield address
+
+    def taken(self, application: Application, _key: str, _text: str) -> list[dict[str, Any]]:
+        return list(self._client.get(f"/v1/applications/{application.id}/results")["items"])
+
+    def kept(self, application: Application) -> str:
+        return str(self._client.get(f"/v1/applications/{application.id}/statements")["statements"])
+
+
+class RemoteSessions(AnySessions):
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def start(self, wanted: Wanted) -> Session:
+        return self.get(self._client.call("POST", "/v1/sessions", _body(wanted))["id"])
+
+    def get(self, session_id: str) -> Session:
+        shown = self._client.get(f"/v1/sessions/{session_id}")
+        port = urlsplit(shown["address"]).port if shown["address"] else None
+        return Session(self._client.application(shown["id"]), port)
+
+    def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]:
+        found = self._client.get("/v1/sessions", ended=ended, **({} if limit is None else {"limit": limit}))
+        return [self.get(shown["id"]) for shown in found["items"]]
+
+    def address(self, session_id: str) -> str:
+        """On the service's machine; from elsewhere through `ssh -L PORT:localhost:PORT`."""
+        return str(self._client.get(f"/v1/sessions/{session_id}/address")["address"])
+
+
+def _body(wanted: Wanted) -> dict[str, Any]:
+    size = wanted.size
+
+    def process(cores: int, memory_bytes: int) -> dict[str, int]:
+        return {"cores": cores, "memory_bytes": memory_bytes}
+
+    return {
+        "name": wanted.name,
+        "size": {
+            "driver": process(size.driver.cores, size.driver.memory_bytes),
+            "executor": process(size.executor.cores, size.executor.memory_bytes),
+            "executors": size.executors,
+        },
+        "idle_seconds": wanted.idle_seconds,
+        "profile": wanted.profile,
+        "lake": wanted.lake,
+        "settings": dict(wanted.settings),
+        "tags": list(wanted.tags),
+        "time_limit_seconds": wanted.time_limit_seconds,
+        "instance": wanted.instance,
+        "priority": wanted.priority,
+    }

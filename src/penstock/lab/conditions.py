@@ -1,0 +1,331 @@
+"""A store as far away as one with a real round trip: each request waits a set time before it is sent.
+
+A store on the same machine answers in microseconds; most of what a cache saves shows only with distance. The wait is in
+the client's SDK, so it is the same for every client of every arm, and it uses no processor.
+
+Gateways of limited bandwidth in front of a lake, each a process of its own, one of which may be killed.
+
+Where an arm's applications shuffle: a directory of the user's, or a RADOS block device made for the run.
+
+Several clusters at once: what each may be given, and how all of them start together.
+
+Memory is shared out, never promised twice. Cores are shared out by the kernel: a crowd is measured to see what that
+does to each of its members, so its cores are promised as often as it takes. No other application is given that right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from penstock import processes, units
+from penstock.engine.policy import admission
+from penstock.errors import ClusterError, InvalidInput, MissingRequirement
+from penstock.lab.environment import Bench
+from penstock.lab.session import Session, Stopped
+from penstock.lake.ceph import rbd
+from penstock.lake.ceph.cluster import KIND, Ceph
+from penstock.lake.model import Lake, require_s3
+from penstock.model import CORES_PER_CORE, Capacity, ClusterSize, ProcessSize, promised
+from penstock.profiles.base import DISK
+from penstock.profiles.s3a import S3A
+from penstock.runtime.jvm import find_java, penstock_jar, spark_jars
+from penstock.units import GIB, gibibytes
+
+_LONGEST_SECONDS = 10
+_INTERCEPTOR = "io.penstock.workloads.RoundTrip"
+_WAIT = "-Dpenstock.lab.round.trip="
+
+
+def settings(time: str) -> Mapping[str, str]:
+    """What an application is told to wait `time` (`5ms`) for each request. Raises `InvalidInput`."""
+    seconds = units.parse_seconds(time) if time[-1:].isalpha() else None
+    if seconds is None or not 0 < seconds <= _LONGEST_SECONDS:
+        raise InvalidInput(
+            f"A round trip cannot be {time}",
+            why=f"it is a time of at most {_LONGEST_SECONDS} s",
+            fix="--round-trip 5ms",
+        )
+    waits = f"{_WAIT}{round(seconds * 1e6)}"
+    return {
+        S3A + "audit.execution.interceptors": _INTERCEPTOR,
+        "spark.driver.extraJavaOptions": waits,
+        "spark.executor.extraJavaOptions": waits,
+    }
+
+
+def added(to: Mapping[str, str], time: str | None) -> dict[str, str]:
+    """An arm's own settings and the wait; where both say something of one list, it has both."""
+    if time is None:
+        return dict(to)
+    found = dict(to)
+    for key, value in settings(time).items():
+        found[key] = _separator(key).join(filter(None, (to.get(key, ""), value)))
+    return found
+
+
+def removed(of: Mapping[str, str]) -> dict[str, str]:
+    """The settings that `added` was given: what is made before anything is measured need not wait."""
+    found = {}
+    for key, value in of.items():
+        parts = value.split(_separator(key))
+        own = [part for part in parts if part != _INTERCEPTOR and not part.startswith(_WAIT)]
+        if len(own) == len(parts):
+            found[key] = value
+        elif own:
+            found[key] = _separator(key).join(own)
+    return found
+
+
+def _separator(key: str) -> str:
+    return "," if key.endswith("interceptors") else " "
+
+
+_MAIN = "io.penstock.fs.testing.FaultyGateway"
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class LimitedGateways:
+    """They run. `endpoints` is where their clients connect."""
+
+    endpoints: Sequence[str]
+    processes: Sequence[subprocess.Popen[bytes]]
+
+    @contextlib.contextmanager
+    def killing_one(self, after_bytes: int) -> Iterator[threading.Event]:
+        """The last of them is killed (SIGKILL) once it has passed so many bytes; the event is set then."""
+        killed, over = threading.Event(), threading.Event()
+        victim = self.processes[-1]
+
+        def watch() -> None:
+            while not over.wait(_LOOK_SECONDS):
+                if _passed(victim.pid) >= after_bytes:
+                    victim.kill()
+                    killed.set()
+                    return
+
+        watcher = threading.Thread(target=watch, name="gateway-killer", daemon=True)
+        watcher.start()
+        try:
+            yield killed
+        finally:
+            over.set()
+            watcher.join()
+
+
+@contextlib.contextmanager
+def limited_gateways(lake: Lake, count: int, bytes_per_second: int) -> Iterator[LimitedGateways]:
+    """Start them before the lake's first endpoint; they end with this context, or with this process."""
+    command = _command(lake, bytes_per_second)
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for _ in range(count):
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+            processes.append(process)
+            stack.callback(_end, process)
+        ports = [_port(process) for process in processes]
+        yield LimitedGateways([f"http://127.0.0.1:{port}" for port in ports], processes)
+
+
+def require_http(lake: Lake) -> None:
+    """`InvalidInput` where these gateways could not stand before the lake."""
+    require_s3(lake, "The comparison of gateways")
+    if not lake.endpoints[0].startswith("http://"):
+        raise InvalidInput(
+            f"The lake “{lake.name}” is reached by https",
+            why="the lab's gateways pass HTTP on as it is, so that signatures stay right",
+            fix="name a lake with an http endpoint: --lake embedded",
+        )
+
+
+def _command(lake: Lake, bytes_per_second: int) -> list[str]:
+    require_http(lake)
+    upstream = urlsplit(lake.endpoints[0])
+    jars = (penstock_jar("filesystem", "Penstock's file system is not built"), spark_jars() / "*")
+    return [
+        str(find_java().executable),
+        "-XX:+UseSerialGC",
+        *("-cp", os.pathsep.join(map(str, jars)), _MAIN),
+        *("--upstream", f"{upstream.hostname}:{upstream.port or 80}"),
+        *("--bytes-per-second", str(bytes_per_second)),
+    ]
+
+
+def _port(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    line = process.stdout.readline()
+    if not line.strip().isdigit():
+        raise ClusterError("A gateway of the lab did not start", why=f"it ended with exit code {process.wait()}")
+    return int(line)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """It serves until its standard input ends."""
+    assert process.stdin is not None  # noqa: S101 - it is a pipe
+    process.stdin.close()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    assert process.stdout is not None  # noqa: S101
+    process.stdout.close()
+
+
+def _passed(pid: int) -> int:
+    """Bytes the process has read so far, from files and connections (proc(5)); 0 where it has ended."""
+    return (processes.io(pid) or {}).get("rchar", 0)
+
+
+KRBD = "krbd"
+"""In place of a directory: a device of the lake's Ceph, through the kernel, with a file system of its own."""
+_LEAST_BYTES = 4 * GIB
+
+
+def require(bench: Bench, settings: Mapping[str, str]) -> None:
+    """Raise `MissingRequirement`, with the reason, where scratch cannot be where the settings want it."""
+    chosen = settings.get(DISK)
+    if chosen == KRBD:
+        if bench.lake.kind != KIND:
+            raise MissingRequirement(
+                f"The lake “{bench.lake.name}” has no block devices to shuffle on",
+                why="its store is not a Ceph of this home",
+                fix="penstock lake ceph up, and lake: ceph",
+            )
+        rbd.require_kernel()
+    elif chosen and not Path(chosen).is_dir():
+        raise MissingRequirement(
+            f"There is no directory {chosen} to shuffle in", why=DISK, fix="mount the device there first"
+        )
+
+
+@contextlib.contextmanager
+def placed(bench: Bench, settings: Mapping[str, str], needed_bytes: int) -> Iterator[Mapping[str, str]]:
+    """The settings with the directory to shuffle in; a device that is made for it goes with the block."""
+    if settings.get(DISK) != KRBD:
+        yield settings
+        return
+    size = max(_LEAST_BYTES, 2 * needed_bytes)
+    with (
+        rbd.image(Ceph(bench.home), bench.lake.name, size) as image,
+        rbd.mapped(image) as device,
+        mounted(device, bench.home.root) as directory,
+    ):
+        yield {**settings, DISK: str(directory)}
+
+
+@contextlib.contextmanager
+def mounted(device: Path, below: Path) -> Iterator[Path]:
+    """A new file system on the device, in a directory of its own. Needs root; what is on the device is lost."""
+    with tempfile.TemporaryDirectory(prefix="device-", dir=below) as name:
+        _run("mkfs.ext4", "-q", "-F", "-m", "0", str(device))
+        _run("mount", "-o", "noatime,nosuid,nodev", str(device), name)
+        try:
+            yield Path(name)
+        finally:
+            _run("umount", name)
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ClusterError(f"{command[0]} failed on {command[-2]}", why=done.stderr.strip(), fix="see dmesg")
+
+
+Work = Callable[[Session], None]
+
+_LEAST_HEAP = 512 << 20
+_MOST_DRIVER_HEAP, _MOST_EXECUTOR_HEAP = 4 << 30, 8 << 30
+
+
+def share(capacity: Capacity, count: int) -> ClusterSize:
+    """The size of each of `count` equal clusters: one executor, and of its part of the memory a third as its heap, a
+    sixth as the driver's; what is left is for overheads, the lake and the system's cache of files.
+
+    Each heap has at least 512 MiB, so a crowd too large for what there is gets clusters that do not fit.
+    """
+    part, one = capacity.memory_bytes // count, admission.of_one_machine(capacity)
+    small = ProcessSize(1, _LEAST_HEAP)
+    executor_cores = max(1, min(capacity.cores // count, one.cores))
+    memory = min(part, one.memory_bytes)
+    size = ClusterSize(
+        driver=ProcessSize(1, admission.usual_heap(memory // 6, at_most=_MOST_DRIVER_HEAP)),
+        executor=ProcessSize(executor_cores, admission.usual_heap(memory // 3, at_most=_MOST_EXECUTOR_HEAP)),
+        executors=1,
+    )
+    fits = promised(size).memory_bytes <= part
+    return size if fits else ClusterSize(small, replace(small, cores=executor_cores), 1)
+
+
+def require_room(
+    size: ClusterSize, users: int, capacity: Capacity, *, beside: int = 0, option: str = "--users"
+) -> None:
+    """Raise `InvalidInput` where a cluster of `size` for each of the users, and those `beside` them, do not fit at
+    once. `option` is what chose their number."""
+    count = users + beside
+    each = promised(size).memory_bytes
+    if count * each <= capacity.memory_bytes:
+        return
+    fit = capacity.memory_bytes // each
+    smallest = replace(
+        size,
+        driver=replace(size.driver, memory_bytes=_LEAST_HEAP),
+        executor=replace(size.executor, memory_bytes=_LEAST_HEAP),
+    )
+    fixes = [f"{option} {fit - beside}"] if fit > beside else []
+    if count * promised(smallest).memory_bytes <= capacity.memory_bytes:
+        fixes.append("--driver-memory 512m --executor-memory 512m")
+    raise InvalidInput(
+        f"{count} clusters do not fit at once",
+        why=f"each needs {gibibytes(each)} with overheads, and {gibibytes(capacity.memory_bytes)} "
+        f"can be promised: {fit} fit",
+        fix=", or ".join(fixes) or "more machines, or larger ones",
+    )
+
+
+def crowded(session: Session, count: int) -> Session:
+    """The session for `count` clusters of its size that are to run at once, however few the cores."""
+    needed = count * promised(session.size).cores / session.bench.engine.capacity().cores
+    return replace(session, cores_per_core=max(CORES_PER_CORE, needed))
+
+
+def at_once(session: Session, work: Sequence[Work]) -> None:
+    """Do all of it side by side, begun together; the first that fails, or an interruption, ends the others too.
+
+    Returns, or raises that first failure, when the applications of all of them have ended.
+    """
+    # What a killed command left keeps its promise of memory and cores until somebody looks after it. Asked here, since
+    # an application of the crowd that nobody claims yet would be taken for such a one, too.
+    session.bench.engine.reconcile()
+    session = replace(session, stopping=threading.Event())
+    begin = threading.Barrier(len(work))
+    failures: list[BaseException] = []
+
+    def do(task: Work) -> None:
+        begin.wait()
+        try:
+            task(session)
+        except BaseException as error:
+            if not isinstance(error, Stopped):
+                failures.append(error)
+            session.stopping.set()
+            raise
+
+    with ThreadPoolExecutor(len(work)) as pool:
+        try:
+            wait([pool.submit(do, task) for task in work], return_when=FIRST_EXCEPTION)
+        except BaseException:  # Ctrl-C reaches the main thread only
+            session.stopping.set()
+            begin.abort()  # where some of them were never begun, the others wait for them
+            raise
+    if failures:
+        raise failures[0]

@@ -1,0 +1,380 @@
+"""How the lab has an application run: through Penstock's engine, or by plain spark-submit on equal terms.
+
+Spark as it comes, for comparison: pyspark's own `spark-submit`, with S3A and the same catalog, without Penstock.
+
+But for one interceptor of S3A's requests: over http S3A signs empty objects by chunks, which Ceph 16 refuses, so that
+without it no plain Spark writes there at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from penstock import units
+from penstock.catalog.database import Database
+from penstock.catalog.metastore import Metastore
+from penstock.clusters.backend import Observation
+from penstock.errors import ClusterError
+from penstock.formats import as_properties
+from penstock.home import Home, write_atomically
+from penstock.lab.environment import Bench, application_sample, require_finished, workloads_jar
+from penstock.lab.metering import SessionUsage, watching
+from penstock.lake.model import Lake
+from penstock.lake.registry import Lakes
+from penstock.lake.settings import environment, private_files, spark_settings
+from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
+from penstock.processes import ProcessId, end_process, processes_below
+from penstock.runtime import jvm
+from penstock.runtime.jvm import find_java, penstock_jars, spark_jars
+from penstock.units import MIB
+
+_PREFIX = "plain-"
+_LOOK_EVERY_SECONDS = 0.5
+
+_INTERCEPTORS = "spark.hadoop.fs.s3a.audit.execution.interceptors"
+_EMPTY_BODIES = "io.penstock.fs.EmptyBodies"
+_ITS_JAR = "penstock-filesystem.jar"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one plain application went. Times are UTC, epoch milliseconds."""
+
+    submitted_ms: int
+    ended_ms: int
+    exit_code: int
+    core_seconds: float
+    peak_memory_bytes: int
+    first_task_ms: int | None
+    """When its first task was launched, by its event log; None where none was."""
+    output: str
+
+
+class PlainSpark:
+    """One place to submit from: a private directory with the secrets and Spark's own files, removed at the end.
+
+    Secrets are in files of mode 0600 there, never in an argument or a setting.
+    """
+
+    def __init__(self, directory: Path, lake: Lake, options: Sequence[str] = ()) -> None:
+        """`options` go to every JVM."""
+        self.directory = directory
+        self._options = " ".join(f'"{option}"' for option in options)
+        self._lake = lake
+
+    @staticmethod
+    @contextmanager
+    def prepared(home: Home, lake: Lake) -> Iterator[PlainSpark]:
+        home.create()
+        _sweep(home.root)
+        with tempfile.TemporaryDirectory(prefix=_prefix_of_this_process(), dir=home.root) as name:
+            directory = Path(name)
+            credentials = Lakes(home).client_credentials(lake)
+            for file, content in private_files(lake, credentials).items():
+                write_atomically(directory / file, content)
+            write_atomically(directory / "hive-site.xml", Metastore(Database(home)).hive_site(), mode=0o600)
+            yield PlainSpark(directory, lake, jvm.options(find_java(), lake.authorities, cache=home.cache))
+
+    def submit(
+        self,
+        *,
+        master: str,
+        size: ClusterSize,
+        jar: Path,
+        main_class: str,
+        arguments: Sequence[str],
+        settings: Mapping[str, str],
+        seen: Callable[[float], None],
+    ) -> Ended:
+        """Run to the end. `seen` is told the seconds since submission now and then; if it raises, all is ended.
+
+        May be called by several threads at once.
+        """
+        # Its own Spark home too: local clusters name their workers' directories there by the second they started in.
+        with tempfile.TemporaryDirectory(prefix="submission-", dir=self.directory) as name:
+            submission = Path(name)
+            _spark_home(submission / "spark")
+            (submission / "events").mkdir()
+            properties = submission / "plain.conf"
+            write_atomically(properties, as_properties(self._settings(submission, size, settings)))
+            command = [
+                str(submission / "spark" / "bin" / "spark-submit"),
+                *("--master", master),
+                *("--properties-file", str(properties)),
+                *("--class", main_class),
+                str(jar),
+                *arguments,
+            ]
+            log = submission / "output.log"
+            submitted = time.time()
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=self._environment(submission),
+                    cwd=submission,
+                    start_new_session=True,
+                )
+            with watching(process.pid) as usage:
+                _wait(process, submitted, seen)
+            return _ended(submitted, process.returncode, usage, submission)
+
+    def _environment(self, submission: Path) -> dict[str, str]:
+        own = {name: value.replace("{private}", str(self.directory)) for name, value in environment(self._lake).items()}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+        return {
+            **kept,
+            **own,
+            "JAVA_HOME": str(find_java().home),
+            "SPARK_HOME": str(submission / "spark"),
+            "SPARK_CONF_DIR": str(self.directory),
+            "SPARK_LOCAL_DIRS": str(submission / "scratch"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+    def _settings(self, submission: Path, size: ClusterSize, settings: Mapping[str, str]) -> dict[str, str]:
+        s3a = os.pathsep.join(str(jar) for jar in sorted(penstock_jars().glob("*.jar")) if not _ours(jar))
+        return {
+            **spark_settings(self._lake),
+            **settings,
+            _INTERCEPTORS: ",".join(filter(None, (settings.get(_INTERCEPTORS), _EMPTY_BODIES))),
+            "spark.driver.memory": f"{size.driver.memory_bytes // MIB}m",
+            "spark.executor.memory": f"{size.executor.memory_bytes // MIB}m",
+            "spark.executor.cores": str(size.executor.cores),
+            "spark.driver.extraClassPath": s3a,
+            "spark.executor.extraClassPath": s3a,
+            "spark.driver.defaultJavaOptions": self._options,
+            "spark.executor.defaultJavaOptions": self._options,
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.catalogImplementation": "hive",
+            # Both arms write one, uncompressed and whole: it tells when the first task was launched.
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": (submission / "events").as_uri(),
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+
+
+def one_process(size: ClusterSize) -> str:
+    """The master of an application that is all in one JVM."""
+    return f"local[{size.executor_cores}]"
+
+
+def separate_executors(size: ClusterSize) -> str:
+    """The master of Spark's own cluster on one machine, with executors in processes of their own."""
+    # Spark asks a worker for the overhead on top of an executor's heap.
+    return f"local-cluster[{size.executors},{size.executor.cores},{size.executor_bytes // MIB}]"
+
+
+def _ours(jar: Path) -> bool:
+    return jar.name.startswith("penstock-") and jar.name != _ITS_JAR
+
+
+def _spark_home(directory: Path) -> None:
+    """pyspark's Spark seen from a directory of our own: a local cluster's workers write below their Spark home."""
+    directory.mkdir()
+    installed = spark_jars().parent
+    for part in ("bin", "jars", "sbin"):
+        if (installed / part).exists():
+            (directory / part).symlink_to(installed / part)
+
+
+def _wait(process: subprocess.Popen[bytes], submitted: float, seen: Callable[[float], None]) -> None:
+    try:
+        while True:
+            try:
+                process.wait(timeout=_LOOK_EVERY_SECONDS)
+            except subprocess.TimeoutExpired:
+                seen(time.time() - submitted)
+                continue
+            return
+    finally:
+        # Also after a good end: an executor that outlives its driver for a moment must not cost the next arm anything.
+        _end_session(process)
+
+
+def _end_session(process: subprocess.Popen[bytes]) -> None:
+    for sign, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
+        try:
+            os.killpg(process.pid, sign)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            process.poll()
+            try:
+                os.killpg(process.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.05)
+
+
+def _ended(submitted: float, exit_code: int, usage: SessionUsage, submission: Path) -> Ended:
+    output = (submission / "output.log").read_text(encoding="utf-8", errors="replace")
+    return Ended(
+        submitted_ms=int(submitted * 1000),
+        ended_ms=int(time.time() * 1000),
+        exit_code=exit_code,
+        core_seconds=usage.core_seconds,
+        peak_memory_bytes=usage.peak_memory_bytes,
+        first_task_ms=_first_task_ms(submission / "events"),
+        output="\n".join(output.splitlines()[-20:]),
+    )
+
+
+def _first_task_ms(event_logs: Path) -> int | None:
+    for log in event_logs.iterdir():
+        with log.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith('{"Event":"SparkListenerTaskStart"'):
+                    return int(json.loads(line)["Task Info"]["Launch Time"])
+    return None
+
+
+def _prefix_of_this_process() -> str:
+    process = ProcessId.of(os.getpid())
+    return f"{_PREFIX}{os.getpid()}-{process.started if process else 0}-"
+
+
+def _sweep(root: Path) -> None:
+    """Remove the directories of processes that were killed, and end what those had submitted."""
+    for directory in root.glob(f"{_PREFIX}*"):
+        _, pid, started, *_ = (*directory.name.split("-"), "", "")
+        if not (pid.isdigit() and started.isdigit()) or ProcessId(int(pid), int(started)).alive():
+            continue
+        for process in processes_below(directory):
+            end_process(process, grace_seconds=5)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+PENSTOCK = "penstock"
+PLAIN = "plain"
+LAUNCHERS = (PENSTOCK, PLAIN)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One of the lab's Spark applications, for one run. `profile` and what it holds is nothing to plain Spark."""
+
+    run: str
+    role: str
+    name: str
+    main_class: str
+    arguments: Sequence[str]
+    size: ClusterSize
+    profile: str
+    settings: Mapping[str, str]
+    cores_per_core: float = CORES_PER_CORE
+    """How often the engine may have promised a core to start it; plain Spark asks nobody."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How it went. `sample` is what the records keep of it."""
+
+    sample: Mapping[str, Any]
+    succeeded: bool
+    explain: Callable[[], None]
+    """Raises `ClusterError` with the end of the application's output, where it did not succeed."""
+
+
+class Launcher(Protocol):
+    def run(self, job: Job, doing: Callable[[str], None]) -> Ran:
+        """Run it to its end; `doing` is told now and then what it is at, and what it raises ends the application.
+
+        May be called by several threads at once.
+        """
+        ...
+
+
+class EngineLauncher:
+    """A dedicated cluster for each application, as any user of Penstock gets it."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def run(self, job: Job, doing: Callable[[str], None]) -> Ran:
+        spec = ApplicationSpec(
+            application=str(workloads_jar()),
+            main_class=job.main_class,
+            name=job.name,
+            size=job.size,
+            profile=job.profile,
+            lake=self._bench.lake.name,
+            settings=job.settings,
+            arguments=tuple(job.arguments),
+            # By its run, what a killed lab left running is found again.
+            tags=("lab", job.run),
+        )
+        application = self._bench.run(
+            spec,
+            lambda application, seen: doing(_doing(application, seen)),
+            cores_per_core=job.cores_per_core,
+        )
+        return Ran(
+            application_sample(application, job.role),
+            application.state is State.FINISHED,
+            lambda: require_finished(self._bench.engine, application, job.name),
+        )
+
+
+class PlainLauncher:
+    """pyspark's own spark-submit with S3A's defaults, executors in processes of their own."""
+
+    def __init__(self, plain: PlainSpark) -> None:
+        self._plain = plain
+
+    def run(self, job: Job, doing: Callable[[str], None]) -> Ran:
+        ended = self._plain.submit(
+            master=separate_executors(job.size),
+            size=job.size,
+            jar=workloads_jar(),
+            main_class=job.main_class,
+            arguments=job.arguments,
+            settings=job.settings,
+            seen=lambda seconds: doing(f"{units.seconds(seconds)} so far"),
+        )
+        sample = {
+            "role": job.role,
+            "state": "finished" if ended.exit_code == 0 else "failed",
+            "submitted_ms": ended.submitted_ms,
+            "elapsed_ms": ended.ended_ms - ended.submitted_ms,
+            "core_seconds": ended.core_seconds,
+            "peak_memory_bytes": ended.peak_memory_bytes,
+        }
+        return Ran(sample, ended.exit_code == 0, lambda: _explain(job, ended))
+
+
+@contextmanager
+def opened(kind: str, bench: Bench) -> Iterator[Launcher]:
+    """The launcher of that name, with what it needs on disk, which is gone afterwards."""
+    if kind == PENSTOCK:
+        yield EngineLauncher(bench)
+        return
+    with PlainSpark.prepared(bench.home, bench.lake) as plain:
+        yield PlainLauncher(plain)
+
+
+def _explain(job: Job, ended: Ended) -> None:
+    if ended.exit_code != 0:
+        raise ClusterError(f"{job.name}: spark-submit ended with exit code {ended.exit_code}", why=ended.output)
+
+
+def _doing(application: Application, observation: Observation | None) -> str:
+    """What the observer last saw: the job description, else the state of the application."""
+    progress = observation.progress if observation else None
+    return str((progress or {}).get("description") or application.state.value)

@@ -1,0 +1,182 @@
+"""What the records keep of a stage: rates, points, latencies, errors and checks. Pure.
+
+Whether what a store has acknowledged is there and right: objects written in a stage are read once after it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import LakeError
+from penstock.lab.loadgen.processes import Result
+from penstock.lab.loadgen.statistics import RELATIVE_ERROR, WRONG_CONTENT, WRONG_LENGTH, Histogram, Tally
+from penstock.lab.loadgen.workload import Kind, Limit, Numbers, Operation, Stage, Targets, Work
+
+_ANSWERED = (Kind.GET, Kind.RANGE, Kind.LIST)
+"""What is answered with contents; those of a PUT are read back later."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One operation of one work of a stage, with the name that reports and comparisons group it by."""
+
+    name: str
+    work: Work
+    operation: Operation
+    tally: Tally
+    elapsed: float
+    """Seconds that its rate counts: the work's time limit, or to its last end where it was through before."""
+
+    @property
+    def operations_per_second(self) -> float:
+        return self.tally.operations / self.elapsed if self.elapsed else 0.0
+
+    @property
+    def fruitless(self) -> bool:
+        """Whether it was tried and never succeeded in its time."""
+        return not self.tally.operations and bool(self.tally.late or self.tally.errors.total())
+
+
+def measured(result: Result) -> list[Measured]:
+    """Per operation, in the workload's order. A name that comes twice gets the work's name, then a number."""
+    found: list[Measured] = []
+    taken: set[str] = set()
+    for work, tallies, ran_out in zip(result.stage.works, result.tallies, result.ran_out, strict=True):
+        last = max(tally.elapsed for tally in tallies)
+        elapsed = last if ran_out or work.limit.seconds is None else work.limit.seconds
+        for operation, tally in zip(work.operations, tallies, strict=True):
+            name = _free(_name(result.stage.name, work, operation), work, taken)
+            taken.add(name)
+            found.append(Measured(name, work, operation, tally, elapsed))
+    return found
+
+
+def samples(result: Result, ceilings: Mapping[str, float], processes: int) -> Iterator[dict[str, Any]]:
+    """`ceilings` are the generator's own operations per second against a null store, by name, as far as known."""
+    stage_seconds = 0.0
+    for one in measured(result):
+        tally = one.tally
+        stage_seconds = max(stage_seconds, one.elapsed)
+        if tally.operations:
+            yield _measure(one, result, ceilings, processes)
+            yield from _points(one)
+        for phase, histogram in (("first_byte", tally.first_byte), ("total", tally.total)):
+            if len(histogram):
+                yield _latency(one.name, phase, histogram)
+        if tally.slowest:
+            slowest = [vars(slow) for slow in sorted(tally.slowest, reverse=True)]
+            yield {"kind": "slowest", "name": one.name, "requests": slowest}
+        if tally.errors:
+            first = dict(tally.first_error)
+            yield {"kind": "errors", "name": one.name, "errors": dict(tally.errors), "first": first}
+        if one.operation.kind in _ANSWERED and (tally.operations or tally.late or tally.wrong):
+            yield _check(one)
+    yield {
+        "kind": "generator",
+        "stage": result.stage.name,
+        "elapsed_ms": round(stage_seconds * 1000),
+        "core_seconds": round(result.core_seconds, 3),
+        "operations": result.operations,
+        "processes": processes,
+    }
+
+
+def _measure(one: Measured, result: Result, ceilings: Mapping[str, float], processes: int) -> dict[str, Any]:
+    tally = one.tally
+    sample: dict[str, Any] = {
+        "kind": "measure",
+        "name": one.name,
+        "basis": "rate",
+        "elapsed_ms": round(one.elapsed * 1000, 3),
+        "operations": tally.operations,
+        "stage": result.stage.name,
+        "operation": one.operation.kind.value,
+        "workers": one.work.workers,
+        "processes": processes,
+        "late": tally.late,
+        "errors": dict(tally.errors),
+    }
+    if tally.bytes:
+        sample["bytes"] = tally.bytes
+    if one.work.rate is not None:
+        sample["asked_rate"] = one.work.rate
+    if ceiling := ceilings.get(one.name):
+        sample["of_ceiling"] = round(one.operations_per_second / ceiling, 4)
+    return sample
+
+
+def _points(one: Measured) -> Iterator[dict[str, Any]]:
+    """Whole seconds only, those without any operation too: a stall is to be seen."""
+    for second in range(int(one.elapsed)):
+        operations, count = one.tally.seconds.get(second, (0, 0))
+        yield {"kind": "point", "series": one.name, "second": second, "operations": operations, "bytes": count}
+
+
+def _latency(name: str, phase: str, histogram: Histogram) -> dict[str, Any]:
+    scale = {"unit": "us", "relative_error": RELATIVE_ERROR}
+    return {"kind": "latency", "name": name, "phase": phase, **scale, "histogram": histogram.pairs()}
+
+
+def _check(one: Measured) -> dict[str, Any]:
+    tally = one.tally
+    if tally.wrong:
+        note = "; ".join(tally.first_error[kind] for kind in sorted(tally.first_error) if kind.startswith("wrong"))
+        note = f"{tally.wrong} answers were wrong, the first: {note}"
+    elif one.operation.kind in (Kind.GET, Kind.RANGE):
+        note = f"{tally.verified_bytes} bytes compared"
+    else:
+        note = f"{tally.operations + tally.late} listings complete to their end"
+    return {"kind": "check", "name": f"contents, {one.name}", "right": not tally.wrong, "note": note}
+
+
+def _name(stage: str, work: Work, operation: Operation) -> str:
+    where = "" if stage == "main" else f"{stage}: "
+    rate = f", {work.rate:g} a second" if work.rate is not None else ""
+    return f"{where}{operation}, {work.workers} worker{'s' if work.workers > 1 else ''}{rate}"
+
+
+def _free(name: str, work: Work, taken: set[str]) -> str:
+    if name not in taken:
+        return name
+    name = f"{name}, {work.name}"
+    candidates = [name, *(f"{name} ({number})" for number in range(2, 1000))]
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+_MOST_OBJECTS = 10_000
+_MISSING = "missing object"
+_NONE = Targets(Numbers(1, 1), Numbers(1, 1))
+
+
+def stage_after(result: Result) -> Stage | None:
+    """A stage that reads what was written, evenly chosen where it is very much; None where nothing was."""
+    names = sorted(result.written)
+    if not names:
+        return None
+    names = names[:: -(-len(names) // _MOST_OBJECTS)]
+    workers = min(len(names), result.stage.workers)
+    read = Operation(Kind.GET, 1.0, _NONE, names=tuple(names))
+    return Stage(f"reading back {result.stage.name}", (Work("read back", workers, (read,), Limit()),), measured=False)
+
+
+def check(written: Result, read: Result) -> dict[str, Any]:
+    """The `check` sample. Raises `LakeError` where it cannot be told, since the store failed while it was asked."""
+    tally = read.tallies[0][0]
+    lost = tally.errors[_MISSING]
+    clear = (_MISSING, WRONG_CONTENT, WRONG_LENGTH)
+    if unclear := {kind: count for kind, count in tally.errors.items() if count and kind not in clear}:
+        kinds = ", ".join(f"{count} times “{kind}”" for kind, count in unclear.items())
+        raise LakeError(
+            f"What was written in the stage “{written.stage.name}” could not be read back",
+            why=f"{kinds}; the first: {tally.first_error[next(iter(unclear))]}",
+            fix="penstock lake check shows what the store can do",
+        )
+    asked = len(read.stage.works[0].operations[0].names)
+    note = f"{asked} of {len(written.written)} objects written read back, {tally.verified_bytes} bytes compared"
+    if lost or tally.wrong:
+        first = next(iter(tally.first_error.values()))
+        note = f"of {asked} acknowledged objects {lost} are missing and {tally.wrong} wrong, the first: {first}"
+    name = f"written objects, {written.stage.name}, {written.stage.workers} workers"
+    return {"kind": "check", "name": name, "right": not lost and not tally.wrong, "note": note}

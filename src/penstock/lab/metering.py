@@ -1,0 +1,335 @@
+"""What a repetition cost beside its applications: the local store, the catalog, the shuffle disk, the machine.
+
+All of it is a difference of counters that the kernel keeps anyway, but for the peaks of memory, which are looked for
+once a second. Where several runs are measured at once on one machine, each is charged with all of it.
+
+How busy block devices were: differences of the counters that the kernel keeps of each.
+
+What the processes of one session have cost so far.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock import processes
+from penstock.catalog.database import Database
+from penstock.home import Home
+from penstock.lake import stores
+from penstock.lake.model import Lake
+from penstock.processes import Disk, ProcessId
+
+_MOST_POINTS = 1024
+_DIGITS = 2
+"""Of a second, in records."""
+
+
+class Track:
+    """A device's counters over time, at most so many of them: of a long block the looks become rarer.
+
+    Counters only grow, so leaving one out loses nothing but where within the longer interval things happened.
+    """
+
+    def __init__(self) -> None:
+        self._looks: list[tuple[float, Disk]] = []
+        self._stride = 1
+        self._skipped = 0
+
+    def add(self, seconds: float, disk: Disk | None, *, last: bool = False) -> None:
+        """`seconds` by a clock that only goes forwards. Where a device cannot be read there is no look."""
+        self._skipped += 1
+        if disk is None or (self._skipped < self._stride and self._looks and not last):
+            return
+        self._skipped = 0
+        if len(self._looks) > 1 and self._recorded(seconds) <= self._recorded(self._looks[-1][0]):
+            # The last look can follow another at once: an interval that a record shows without width has no rates.
+            self._looks.pop()
+        self._looks.append((seconds, disk))
+        if len(self._looks) > _MOST_POINTS:
+            self._looks = self._looks[::2]
+            self._stride *= 2
+
+    def over_time(self) -> dict[str, list[float]]:
+        """What `between` says of each interval, which ends at `second` since the first look. Empty without any."""
+        found: dict[str, list[float]] = {}
+        for (start, before), (end, after) in zip(self._looks, self._looks[1:], strict=False):
+            if before.name == after.name and self._recorded(end) > self._recorded(start):
+                found.setdefault("second", []).append(self._recorded(end))
+                for key, value in disk_use(before, after, (end - start) * 1000).items():
+                    found.setdefault(key, []).append(value)
+        return found
+
+    def _recorded(self, seconds: float) -> float:
+        return round(seconds - self._looks[0][0], _DIGITS)
+
+
+def disk_use(start: Disk, end: Disk, elapsed_ms: float) -> dict[str, float]:
+    """What one device did from one reading to the other. Pure.
+
+    `busy_share` is the share of the time in which it had a request (iostat's %util): 1 is the limit of a device that
+    serves one at a time, and of no other. `queue` is how many requests it had on average, waiting or being served
+    (iostat's aqu-sz).
+    """
+    if elapsed_ms <= 0:
+        return {"busy_share": 0.0, "queue": 0.0, "read_bytes": 0, "written_bytes": 0}
+    return {
+        # The kernel's clock is coarser than ours.
+        "busy_share": round(min(1.0, (end.busy_ms - start.busy_ms) / elapsed_ms), 4),
+        "queue": round((end.queued_ms - start.queued_ms) / elapsed_ms, 3),
+        "read_bytes": end.read_bytes - start.read_bytes,
+        "written_bytes": end.written_bytes - start.written_bytes,
+    }
+
+
+def all_between(start: Mapping[str, Disk], end: Mapping[str, Disk], elapsed_ms: float) -> dict[str, Any]:
+    """The devices that had anything to do, by name."""
+    found = {name: disk_use(start[name], end[name], elapsed_ms) for name in sorted(start.keys() & end.keys())}
+    return {name: used for name, used in found.items() if any(used.values())}
+
+
+_EVERY_SECONDS = 0.2
+
+
+class SessionUsage:
+    """Processor time and peak memory of all processes of a session, also of those that are gone.
+
+    A process is last seen up to 0.2 s before its end, so what it did after that is missing.
+    """
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        self._seconds: dict[tuple[int, int], float] = {}
+        self.peak_memory_bytes = 0
+
+    @property
+    def core_seconds(self) -> float:
+        return sum(self._seconds.values())
+
+    def look(self) -> None:
+        members = [process for process in processes.processes() if process.session == self._session]
+        for process in members:
+            self._seconds[process.pid, process.started] = process.core_seconds
+        self.peak_memory_bytes = max(self.peak_memory_bytes, sum(process.resident_bytes for process in members))
+
+
+@contextmanager
+def watching(session: int) -> Iterator[SessionUsage]:
+    usage = SessionUsage(session)
+    with repeatedly(usage.look, every_seconds=_EVERY_SECONDS):
+        yield usage
+
+
+@contextmanager
+def repeatedly(look: Callable[[], None], *, every_seconds: float) -> Iterator[None]:
+    """Have it called from another thread now and then, until the block ends."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(every_seconds):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+_LOOK_FOR_PEAKS_EVERY_SECONDS = 1.0
+_SHORTEST_JUDGED_SECONDS = 1.0  # the kernel counts in hundredths
+_DISTURBING_SHARE = 0.1
+"""Of all cores. An idle machine's own work, the kernel's included, is below it."""
+
+STORE, CATALOG = "store", "catalog"
+
+Daemon = tuple[str, str]
+"""A server of this machine and which of its processes: (`store`, `osd.0`)."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """A daemon's counters at one moment. The bytes are those of block devices; None where they cannot be read."""
+
+    core_seconds: float
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters at one moment. `daemons` are those of the servers that run on this machine, `disk` is the
+    shuffle's."""
+
+    seconds: float
+    machine_core_seconds: float
+    lab_core_seconds: float
+    """Of this process and all that it started: applications, with either launcher, and load generators."""
+    daemons: Mapping[Daemon, Effort]
+    disk: processes.Disk | None
+    loopback_bytes: int | None
+    disks: Mapping[str, processes.Disk] = field(default_factory=dict)
+
+
+@dataclass
+class Usage:
+    """Filled when the block that is metered ends; the values of a `usage` sample."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Usage]:
+    """Meter a block. A server of somebody else's machine is not known here, and what is not known is left out.
+
+    `scratch` is a directory on the device that executors shuffle on, where that is not the home's.
+    """
+    shuffle = scratch or home.root
+    watched = _daemons(home, lake)
+    peaks = Peaks()
+    track = Track()
+
+    def look() -> None:
+        track.add(time.monotonic(), processes.disk_under(shuffle))
+        everybody = list(processes.processes())
+        peaks.add(
+            {name: processes.memory_bytes(processes.family(daemon.pid, everybody)) for name, daemon in watched.items()}
+        )
+
+    usage = Usage()
+    start = _read(shuffle, watched)
+    look()
+    try:
+        with repeatedly(look, every_seconds=_LOOK_FOR_PEAKS_EVERY_SECONDS):
+            yield usage
+    finally:
+        end = _read(shuffle, watched)
+        track.add(end.seconds, end.disk, last=True)
+        usage.values.update(between(start, end))
+        usage.values["disk_over_time"] = track.over_time()
+        usage.values.update({f"{server}_peak_memory_bytes": peak for server, peak in peaks.servers.items()})
+        for (server, name), peak in peaks.daemons.items():
+            if server == STORE and name in usage.values.get("daemons", {}):
+                usage.values["daemons"][name]["peak_memory_bytes"] = peak
+
+
+@dataclass
+class Peaks:
+    """The most memory seen: of each daemon, and of each server's daemons together, which need not peak at once."""
+
+    daemons: dict[Daemon, int] = field(default_factory=dict)
+    servers: dict[str, int] = field(default_factory=dict)
+
+    def add(self, seen: Mapping[Daemon, int]) -> None:
+        together: dict[str, int] = {}
+        for (server, name), size in seen.items():
+            self.daemons[server, name] = max(size, self.daemons.get((server, name), 0))
+            together[server] = together.get(server, 0) + size
+        for server, size in together.items():
+            self.servers[server] = max(size, self.servers.get(server, 0))
+
+
+def between(start: Reading, end: Reading) -> dict[str, Any]:
+    """What was used from one reading to the other. Pure.
+
+    A daemon that ended in between is left out, and so are the sums of its server: what it took is lost.
+    """
+    elapsed_ms = (end.seconds - start.seconds) * 1000
+    used: dict[str, Any] = {
+        "elapsed_ms": round(elapsed_ms),
+        "machine_core_seconds": round(end.machine_core_seconds - start.machine_core_seconds, 2),
+    }
+    efforts = {name: _effort(start.daemons[name], end.daemons[name]) for name in start.daemons if name in end.daemons}
+    for server in dict.fromkeys(server for server, _ in start.daemons):
+        if all(name in efforts for name in start.daemons if name[0] == server):
+            used.update(_summed(server, [effort for name, effort in efforts.items() if name[0] == server]))
+    if own := {name: _values(effort) for (server, name), effort in efforts.items() if server == STORE}:
+        used["daemons"] = own
+    if start.daemons.keys() == end.daemons.keys():
+        servers = sum(effort.core_seconds for effort in efforts.values())
+        ours = end.lab_core_seconds - start.lab_core_seconds + servers
+        # The kernel's counters are not read at one instant.
+        used["other_core_seconds"] = round(max(0.0, used["machine_core_seconds"] - ours), 2)
+    if start.disk is not None and end.disk is not None and start.disk.name == end.disk.name:
+        used["disk"] = end.disk.name
+        used.update({f"disk_{key}": value for key, value in disk_use(start.disk, end.disk, elapsed_ms).items()})
+    used["devices"] = all_between(start.disks, end.disks, elapsed_ms)
+    if start.loopback_bytes is not None and end.loopback_bytes is not None:
+        used["loopback_bytes"] = end.loopback_bytes - start.loopback_bytes
+    return used
+
+
+def _effort(start: Effort, end: Effort) -> Effort:
+    def grown(before: int | None, after: int | None) -> int | None:
+        return None if before is None or after is None else after - before
+
+    return Effort(
+        end.core_seconds - start.core_seconds,
+        grown(start.read_bytes, end.read_bytes),
+        grown(start.written_bytes, end.written_bytes),
+    )
+
+
+def _summed(server: str, efforts: list[Effort]) -> dict[str, Any]:
+    found: dict[str, Any] = {f"{server}_core_seconds": round(sum(one.core_seconds for one in efforts), 2)}
+    for key in ("read_bytes", "written_bytes"):
+        amounts = [getattr(one, key) for one in efforts]
+        if None not in amounts:
+            found[f"{server}_{key}"] = sum(amounts)
+    return found
+
+
+def _values(effort: Effort) -> dict[str, Any]:
+    told = {"read_bytes": effort.read_bytes, "written_bytes": effort.written_bytes}
+    return {
+        "core_seconds": round(effort.core_seconds, 2),
+        **{key: value for key, value in told.items() if value is not None},
+    }
+
+
+def disturbance(usage: Mapping[str, Any], cores: int) -> str | None:
+    """What to tell of other programs that took enough of the machine's cores to make a time doubtful. Pure."""
+    seconds = usage["elapsed_ms"] / 1000
+    if seconds < _SHORTEST_JUDGED_SECONDS:
+        return None
+    taken = usage.get("other_core_seconds", 0) / seconds
+    if taken < _DISTURBING_SHARE * cores:
+        return None
+    return f"Other programs took {taken:.1f} of {cores} cores meanwhile: this time is doubtful."
+
+
+def _daemons(home: Home, lake: Lake) -> dict[Daemon, ProcessId]:
+    found = {(STORE, name): process for name, process in stores.daemons(home, lake).items()}
+    catalog = Database(home).process()
+    return {**found, (CATALOG, "postgres"): catalog} if catalog else found
+
+
+def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> Reading:
+    everybody = list(processes.processes())
+    families = {name: processes.family(daemon.pid, everybody) for name, daemon in watched.items() if daemon.alive()}
+    # A server may have been started by this very process.
+    theirs = {process.pid for family in families.values() for process in family}
+    ours = [process for process in processes.family(os.getpid(), everybody) if process.pid not in theirs]
+    return Reading(
+        seconds=time.monotonic(),
+        machine_core_seconds=processes.machine_core_seconds(),
+        lab_core_seconds=processes.core_seconds(ours),
+        daemons={name: _counted(name, watched[name], family) for name, family in families.items()},
+        disk=processes.disk_under(shuffle),
+        loopback_bytes=processes.loopback_bytes(),
+        disks=processes.disks(),
+    )
+
+
+def _counted(name: Daemon, process: ProcessId, family: list[processes.Process]) -> Effort:
+    """A store's traffic is its daemon's own; the catalog's is that of connections that come and go: not known."""
+    moved = (processes.io(process.pid) if name[0] == STORE else None) or {}
+    return Effort(processes.core_seconds(family), moved.get("read_bytes"), moved.get("write_bytes"))

@@ -1,0 +1,250 @@
+"""What a TPC-DS run says."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from penstock import units
+from penstock.lab import analysis
+from penstock.lab.records import Run, Sample
+from penstock.lab.report import checks, comparison, plots, reads, resources
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table
+
+
+def document(run: Run) -> Document:
+    seconds = analysis.query_seconds(run)
+    names = sorted(seconds, key=analysis.natural)
+    medians = {name: statistics.median(seconds[name]) for name in names}
+    verdicts = analysis.answer_verdicts(run)
+    failed = sorted(analysis.failed_queries(run), key=analysis.natural)
+    different = sorted((name for name, verdict in verdicts.items() if verdict != "equal"), key=analysis.natural)
+    sections = [*checks.failed_repetitions(run), *_times(run, medians), _queries(run, seconds, verdicts)]
+    if different:
+        sections.insert(0, differences(run))
+    sections += comparison.of_run(run)
+    sections += [
+        *reads.warmth_sections([run], [run.description.arm]),
+        *resources.resource_sections(run),
+        *resources.surroundings_sections(run),
+    ]
+    if manifests := run.of_kind("dataset"):
+        sections.append(dataset(manifests[-1]["manifest"]))
+    sections.append(checks.reproduction([run.description]))
+    return Document(
+        kicker=f"Penstock lab · TPC-DS, scale {units.number(run.description.scale or 0)} · {run.description.arm}",
+        headline=_headline(run, medians, verdicts, failed, different),
+        good=not failed and not different and run.outcome == "ok" and not analysis.repetitions(run).failed,
+        key_figures=_key_figures(run, medians, verdicts),
+        sections=sections,
+        data={
+            "total_seconds": sum(medians.values()),
+            "queries": {name: seconds[name] for name in names},
+            "answers": dict(verdicts),
+            "failed": failed,
+        },
+    )
+
+
+def _headline(
+    run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str], failed: list[str], different: list[str]
+) -> str:
+    cores = run.description.size.get("executors", 0) * run.description.size.get("executor", {}).get("cores", 0)
+    where = f" on {units.plural(cores, 'core')}" if cores else ""
+    queries = units.plural(len(medians), "query", "queries")
+    took = f"{queries} ran in {units.seconds(sum(medians.values()))}{where}" if medians else "no query was measured"
+    if different:
+        differ = units.plural(len(different), "answer differs", "answers differ")
+        return f"{differ}: {units.some(different)}. {units.capitalised(took)}."
+    if failed:
+        return f"{units.plural(len(failed), 'query', 'queries')} failed: {units.some(failed)}. The other {took}."
+    if broken := analysis.repetitions(run).errors:
+        return f"{units.plural(len(broken), 'repetition')} failed. {units.capitalised(took)}."
+    if run.outcome == "unfinished":
+        return f"Unfinished: so far {took}."
+    return _validated(took, medians, verdicts)
+
+
+def _validated(took: str, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> str:
+    if not verdicts:
+        return f"{took}; no answer was checked."
+    if len(verdicts) < len(medians):
+        return f"{took}; {len(verdicts)} answers were checked, and all of those are right."
+    return f"All {took}, and every answer is right." if len(medians) > 1 else f"{took}, and its answer is right."
+
+
+def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> list[KeyFigure]:
+    figures = []
+    if medians:
+        figures.append(KeyFigure("All queries", units.seconds(sum(medians.values()))))
+        longest = max(medians, key=lambda name: medians[name])
+        typical = statistics.median(medians.values())
+        figures.append(KeyFigure("Median query", units.seconds(typical)))
+        figures.append(KeyFigure("Longest query", units.seconds(medians[longest]), longest))
+    if verdicts:
+        right = sum(verdict == "equal" for verdict in verdicts.values())
+        figures.append(KeyFigure("Right answers", f"{right} of {len(verdicts)}", "checked with DuckDB"))
+    power = [sample for sample in analysis.counted(run, "application") if sample["role"] == "power"]
+    if power and power[-1].get("core_seconds"):
+        cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
+        figures.append(KeyFigure("Core-seconds", units.count(cores), "driver and executors"))
+    peaks = [sample["peak_memory_bytes"] for sample in power if sample.get("peak_memory_bytes")]
+    if peaks:
+        figures.append(KeyFigure("Peak memory", units.size(max(peaks)), "driver and executors"))
+    return figures
+
+
+def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
+    if not medians:
+        return []
+    planning = _planning(run)
+    longest = sorted(medians, key=lambda name: -medians[name])[:3]
+    slow = ", ".join(f"{name} {units.seconds(medians[name])}" for name in longest)
+    total = sum(medians.values())
+    share = sum(medians[name] for name in longest) / total if total else 0
+    bars = Plot(
+        "time-per-query",
+        plots.query_bars(medians, planning),
+        f"The longest: {slow}.",
+        height=360,
+        wide=len(medians) > 30,
+    )
+    sections = [
+        Section("Time per query", f"The longest are {slow}: {share:.0%} of the total.", [bars]),
+        Section(
+            "Where the time went",
+            _where_note(run, medians, planning),
+            _where(run, medians, planning),
+        ),
+    ]
+    if len(medians) > 1:
+        spread = analysis.spread(list(medians.values()))
+        half = f"Half of the queries take {units.seconds(spread.median)} or less, three quarters "
+        half += f"{units.seconds(spread.quartile_high)} or less."
+        dots = Plot("distribution", plots.distribution({run.description.arm: medians}), half, height=200)
+        order = _in_order(run, medians)
+        line = Plot("cumulative", plots.cumulative(order), f"{units.seconds(total)} in all.", height=300)
+        sections += [
+            Section("Distribution", half, [dots]),
+            Section("Time gone by", "One query after the other, in the order they ran.", [line]),
+        ]
+    return sections
+
+
+def _planning(run: Run) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for sample in analysis.counted(run, "query"):
+        if sample["status"] == "ok" and sample.get("planning_ms") is not None:
+            found.setdefault(sample["query"], []).append(sample["planning_ms"] / 1000)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def _where(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> list[Part]:
+    parts: list[Part] = []
+    if planning:
+        plan = sum(planning.values())
+        elapsed = {"execution": max(0.0, sum(medians.values()) - plan), "planning": plan}
+        text = f"Planning {units.seconds(plan)} of {units.seconds(sum(medians.values()))}."
+        parts.append(Plot("elapsed-shares", plots.shares(elapsed, "seconds of elapsed time"), text, height=130))
+    if cores := _core_seconds(run):
+        text = ", ".join(f"{name} {units.count(value)}" for name, value in cores.items()) + " core-seconds."
+        parts.append(Plot("core-shares", plots.shares(cores, "core-seconds"), text, height=130))
+    return parts
+
+
+def _where_note(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]) -> str:
+    notes = []
+    if planning:
+        notes.append(f"Planning took {sum(planning.values()) / sum(medians.values()):.0%} of the elapsed time.")
+    if _core_seconds(run):
+        notes.append("What is not task time is spent on compiling, planning and the driver's own work.")
+    return " ".join(notes) or "Neither planning nor core-seconds were measured in this run."
+
+
+def _core_seconds(run: Run) -> dict[str, float]:
+    """Of the processors' time in the power run: what tasks used, what the collector used, and the rest."""
+    power = [
+        sample for sample in analysis.counted(run, "application") if sample["role"] == "power" and sample.get("summary")
+    ]
+    whole = sum(sample.get("core_seconds") or 0 for sample in power)
+    tasks = sum(sample["summary"].get("executor_cpu_ms", 0) for sample in power) / 1000
+    if not whole or not tasks:
+        return {}
+    return {"tasks": tasks, "everything else": max(0.0, whole - tasks)}
+
+
+def _in_order(run: Run, medians: Mapping[str, float]) -> dict[str, float]:
+    started: dict[str, int] = {}
+    for sample in run.of_kind("query"):
+        started.setdefault(sample["query"], sample["started_ms"])
+    return {name: medians[name] for name in sorted(medians, key=lambda name: started[name])}
+
+
+def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str, str]) -> Section:
+    executions: dict[str, Sample] = {}
+    for sample in run.of_kind("query"):
+        executions[sample["query"]] = sample
+    rows = []
+    repeated = any(len(values) > 1 for values in seconds.values())
+    for name in sorted(executions, key=analysis.natural):
+        sample = executions[name]
+        row = [name]
+        if name in seconds:
+            times = analysis.spread(seconds[name])
+            row.append(f"{times.median:.2f}")
+            if repeated:
+                row.append(f"{times.low:.2f}–{times.high:.2f}")
+            row.append(units.count(sample["rows"]))
+        else:
+            row += ["", *([""] if repeated else []), ""]
+        row.append(_answer_cell(sample, verdicts.get(name)))
+        rows.append(row)
+    columns = ["query", "median, s" if repeated else "seconds", *(["range, s"] if repeated else []), "rows", "answer"]
+    return Section("Every query", "", [Table(columns, rows, numeric=frozenset(range(1, len(columns) - 1)))], brief=True)
+
+
+def _answer_cell(sample: Sample, verdict: str | None) -> str:
+    if sample["status"] != "ok":
+        return f"✗ {str(sample.get('error') or 'failed').splitlines()[0][:200]}"
+    return {None: "not checked", "equal": "✓"}.get(verdict, "✗ differs")
+
+
+def differences(run: Run) -> Section:
+    wrong = [sample for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
+    rows = [
+        (
+            sample["query"],
+            units.some(sample.get("whose", ())),
+            "✗ " + "\n".join(sample.get("lines") or [sample.get("note", "")]),
+        )
+        for sample in wrong
+    ]
+    some_user = any(whose for _, whose, _ in rows)
+    table = Table(
+        ("query", "whose", "difference") if some_user else ("query", "difference"),
+        rows if some_user else [(query, difference) for query, _, difference in rows],
+    )
+    return Section(
+        "Answers that differ",
+        "Expected rows are marked -, found ones +.",
+        [table],
+        brief=True,
+    )
+
+
+def dataset(manifest: Mapping[str, Any]) -> Section:
+    tables = manifest["tables"]
+    rows = [
+        (
+            table["table"],
+            units.count(table["rows"]),
+            units.size(table["bytes"]),
+            units.count(table["files"]),
+            table["layout"],
+        )
+        for table in sorted(tables, key=lambda table: -table["bytes"])
+    ]
+    columns = ("table", "rows", "bytes", "objects", "layout")
+    table = Table(columns, rows, numeric=frozenset({1, 2, 3}), folded=units.plural(len(rows), "table"))
+    return Section("Data", "Generated by a Spark application; the same scale always gives the same rows.", [table])

@@ -1,0 +1,196 @@
+"""What a report says, before it has a form: a headline, key figures, sections of plots and tables.
+
+A document as one HTML page that needs nothing else: style, script, plots and the plot library are all inside.
+
+A document as Markdown; a plot is given in words.
+
+What a workload is called in a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+import penstock
+from penstock import units
+from penstock.errors import InvalidInput
+from penstock.lab.records import Description
+from penstock.lab.workloads import registry
+
+
+@dataclass(frozen=True)
+class Plot:
+    """`figure` is a Plotly figure as plain data; colours in it may be the style sheet's: `var(--series-1)`.
+
+    `summary` says in words what the plot shows, for those who cannot see it and for the Markdown form.
+    """
+
+    name: str
+    figure: Mapping[str, Any]
+    summary: str
+    height: int = 320
+    wide: bool = False
+    """True where a phone shows it at a readable width and lets the reader scroll sideways."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`numeric` holds the columns that are aligned right. A cell that starts with ✓ or ✗ is coloured."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: frozenset[int] = frozenset()
+    folded: str = ""
+    """Where set, the table is folded away under this line."""
+
+    def filled(self) -> Table:
+        """Without the columns in which no row says anything."""
+        kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
+        return replace(
+            self,
+            columns=[self.columns[index] for index in kept],
+            rows=[[row[index] for index in kept] for row in self.rows],
+            numeric=frozenset(place for place, index in enumerate(kept) if index in self.numeric),
+        )
+
+
+@dataclass(frozen=True)
+class Command:
+    text: str
+
+
+Part = Plot | Table | Command
+
+
+@dataclass(frozen=True)
+class Section:
+    """`brief` sections are what a terminal shows at the end of a run: their tables, without the plots."""
+
+    title: str
+    note: str = ""
+    parts: Sequence[Part] = ()
+    brief: bool = False
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    label: str
+    value: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """`good` is False where an answer was wrong or work failed: the headline then says so first."""
+
+    kicker: str
+    headline: str
+    good: bool
+    key_figures: Sequence[KeyFigure]
+    sections: Sequence[Section]
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers behind it, for the JSON form."""
+
+
+def brief(document: Document) -> list[Table]:
+    """The tables that answer the question asked, for the terminal; the rest is in the page."""
+    return [part for section in document.sections if section.brief for part in section.parts if isinstance(part, Table)]
+
+
+def render_html(document: Document) -> str:
+    plots = {
+        part.name: part.figure for section in document.sections for part in section.parts if isinstance(part, Plot)
+    }
+    environment = jinja2.Environment(autoescape=True, trim_blocks=False)
+    environment.filters["unbroken"] = _unbroken
+    return environment.from_string(_own("page.html.j2")).render(
+        document=document,
+        kind=lambda part: type(part).__name__,
+        style=Markup(_style()),  # noqa: S704 - our own files
+        script=Markup(_own("page.js")),  # noqa: S704 - our own file
+        plotly=Markup(_plotly()) if plots else "",  # noqa: S704 - the library's own file
+        plots=_inline_json(plots),
+        version=penstock.__version__,
+    )
+
+
+def _unbroken(text: str) -> str:
+    """No line ends between a number and its unit, nor behind a times sign."""
+    return re.sub(r"(?<=\d) (?=[^\W\d])|(?<=\bmin) (?=\d)|(?<=×) ", "\u00a0", text)
+
+
+def _style() -> str:
+    return resources.files("penstock").joinpath("colours.css").read_text(encoding="utf-8") + _own("page.css")
+
+
+def _own(name: str) -> str:
+    return resources.files("penstock.lab.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    return resources.files("plotly").joinpath("package_data").joinpath("plotly.min.js").read_text(encoding="utf-8")
+
+
+def _inline_json(value: Mapping[str, Any]) -> Markup:
+    """JSON that cannot end the script element it stands in, whatever texts are in it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\u2028")):
+        text = text.replace(character, escape)
+    return Markup(text)  # noqa: S704 - escaped above
+
+
+def render_markdown(document: Document) -> str:
+    lines = [f"# {document.headline}", "", document.kicker, ""]
+    for figure in document.key_figures:
+        detail = f" ({figure.detail})" if figure.detail else ""
+        lines.append(f"- {figure.label}: **{figure.value}**{detail}")
+    for section in document.sections:
+        lines.extend(_section(section))
+    return "\n".join(lines) + "\n"
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield from ("", f"## {section.title}")
+    if section.note:
+        yield from ("", section.note)
+    for part in section.parts:
+        yield ""
+        yield from _part(part)
+
+
+def _part(part: Part) -> Iterator[str]:
+    if isinstance(part, Plot):
+        yield part.summary
+    elif isinstance(part, Command):
+        yield from ("```", part.text, "```")
+    else:
+        yield _row(part.columns)
+        yield _row(["--:" if index in part.numeric else "---" for index in range(len(part.columns))])
+        yield from (_row(row) for row in part.rows)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
+
+
+def title(description: Description) -> str:
+    """With its scale factor, where the benchmark has one. A workload of another release keeps the name it has."""
+    scale = f", scale {units.number(description.scale)}" if description.scale else ""
+    return f"{_workload(description.workload)}{scale}"
+
+
+def _workload(name: str) -> str:
+    if name == "startup":
+        return "start-up"
+    try:
+        return registry.suite_class(name).title
+    except InvalidInput:
+        return name

@@ -1,0 +1,99 @@
+"""Which document fits which runs, and in which forms it can be had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+
+from penstock.errors import InvalidInput
+from penstock.lab import analysis
+from penstock.lab.analysis import cost
+from penstock.lab.records import Run
+from penstock.lab.report import checks, comparison, concurrency, measures, queries, render, scaling, startup, stores
+from penstock.lab.report.render import Document
+
+_OWN: dict[str, Callable[[Run], Document]] = {
+    "mixed": concurrency.mixed_document,
+    "streams": concurrency.streams_document,
+    "tpcds": queries.document,
+}
+"""Workloads with a document of their own; all others are timed work that `measures` tells of."""
+
+
+def document(runs: Sequence[Run]) -> Document:
+    """One run: its own report. Several: each against the first, or a curve where only their sizes differ; of the
+    start-up benchmark, side by side. Of several workloads: the arms as stores.
+
+    Raises `InvalidInput` where the runs do not go together.
+    """
+    workloads = {run.description.workload for run in runs}
+    if len(workloads) != 1:
+        return _stores(runs)
+    (workload,) = workloads
+    if workload == "startup":
+        return startup.document(runs)
+    if len(runs) == 1:
+        return _OWN.get(workload, measures.document)(runs[0])
+    failed = [run for run in runs if not analysis.measured(run) and analysis.repetitions(run).failed]
+    if failed:
+        done = [run for run in runs if run not in failed]
+        return _without(document(done or runs[:1]), failed if done else runs[1:])
+    try:
+        if len(runs) > 2 and cost.same_but_for_size(runs):
+            return scaling.document(runs)
+        return comparison.document(*runs) if len(runs) == 2 else comparison.document_of_arms(runs)
+    except ValueError as error:
+        raise InvalidInput(
+            "These runs cannot be compared", why=str(error), fix="measure the same twice: penstock lab runs"
+        ) from error
+
+
+def _without(found: Document, failed: Sequence[Run]) -> Document:
+    """With what the runs failed of that have no part in it."""
+    names = [run.description.arm for run in failed]
+    return replace(
+        found,
+        headline=f"{checks.doubts(failed, names)}{found.headline}",
+        good=False,
+        sections=[*checks.failures(failed, names), *found.sections],
+    )
+
+
+def _stores(runs: Sequence[Run]) -> Document:
+    """Several workloads, each on the same arms."""
+    try:
+        return stores.document(runs)
+    except ValueError as error:
+        workloads = sorted({run.description.workload for run in runs})
+        raise InvalidInput(
+            f"These runs measured different things: {', '.join(workloads)}",
+            why=f"they are no comparison of stores either: {error}",
+            fix="give runs of one workload, or several workloads each on the same arms; list them: penstock lab runs",
+        ) from error
+
+
+def as_html(runs: Sequence[Run]) -> str:
+    return write(document(runs), runs, "html")
+
+
+def as_markdown(runs: Sequence[Run]) -> str:
+    return write(document(runs), runs, "md")
+
+
+def as_json(runs: Sequence[Run]) -> str:
+    return write(document(runs), runs, "json")
+
+
+FORMS: dict[str, Callable[[Sequence[Run]], str]] = {"html": as_html, "md": as_markdown, "json": as_json}
+
+
+def write(found: Document, runs: Sequence[Run], form: str) -> str:
+    """A document of these runs in one of `FORMS`."""
+    if form == "html":
+        return render.render_html(found)
+    if form == "md":
+        return render.render_markdown(found)
+    described = [asdict(run.description) for run in runs]
+    value = {"headline": found.headline, "good": found.good, "runs": described, **found.data}
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,331 @@
+"""What runs of one workload on clusters of several sizes say: which to choose, and what more cores bring.
+
+The scalability law that was fitted: its constants with their intervals, and how well it describes the workload.
+
+Costs as people read them, and where the prices are from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from penstock import units
+from penstock.lab.analysis import Interval, cost, gb_per_core_hour
+from penstock.lab.analysis.cost import CORE_HOURS, Sizing
+from penstock.lab.analysis.usl import Curve, Fit, Law, NoFit, Size
+from penstock.lab.records import Run
+from penstock.lab.report import checks, plots
+from penstock.lab.report.render import Document, KeyFigure, Part, Plot, Section, Table, title
+from penstock.prices import Prices
+
+_MISFIT = 0.10
+"""The law is said not to describe a workload whose median it misses by more."""
+
+
+def section(curve: Curve) -> Section:
+    name = "The law"
+    if isinstance(curve.fit, NoFit):
+        return Section(name, curve.fit.reason)
+    fit, law = curve.fit, curve.fit.law
+    misses = {size.cores: law.seconds(size.cores) / size.seconds - 1 for size in curve.measured}
+    worst = max(misses, key=lambda cores: abs(misses[cores]))
+    note = (
+        f"Of the {units.seconds(law.seconds(1))} on one core, {units.seconds(law.divided)} divide among the cores, "
+        f"{units.seconds(law.undivided)} do not, and each further core adds {units.seconds(law.added)}. "
+        f"The law misses the measured medians by at most {abs(misses[worst]):.1%} ({units.plural(worst, 'core')})"
+        + (
+            ": it does not describe this workload well, and its predictions deserve no trust."
+            if abs(misses[worst]) > _MISFIT
+            else "."
+        )
+    )
+
+    rows = [
+        ("λ", "runs per hour of one core", *constant(fit, lambda one: one.rate * 3600, units.number)),
+        ("σ", "contention: the share that does not divide", *constant(fit, lambda one: one.contention, units.number)),
+        ("κ", "coherency: what each pair of cores costs", *constant(fit, lambda one: one.coherency, units.number)),
+        ("N*", "cores beyond which more make it slower", *constant(fit, lambda one: one.peak_cores, limit)),
+    ]
+    columns = ("constant", "what it is", "fitted", "95 % interval")
+    parts: list[Part] = [Table(columns, rows, numeric=frozenset({2, 3}))]
+    return Section(name, f"X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), the Universal Scalability Law. {note}", parts)
+
+
+def constant(fit: Fit, of: Callable[[Law], float], write: Callable[[float], str]) -> tuple[str, str]:
+    return write(of(fit.law)), _interval(fit.interval(of), write)
+
+
+def _interval(found: Interval | None, write: Callable[[float], str]) -> str:
+    return f"{write(found.low)} to {write(found.high)}" if found else "noise unknown"
+
+
+def limit(cores: float) -> str:
+    return "no limit" if math.isinf(cores) else about(cores)
+
+
+def about(cores: float) -> str:
+    """Two digits: a fit knows no more."""
+    digits = max(0, math.floor(math.log10(cores)) - 1)
+    return units.count(round(cores / 10**digits) * 10**digits)
+
+
+def amount(value: float, currency: str) -> str:
+    """`USD 1.25`, `USD 0.00123`; without prices `0.25 core-hours`."""
+    return f"{digits(value)} {currency}" if currency == CORE_HOURS else f"{currency} {digits(value)}"
+
+
+def digits(value: float) -> str:
+    """Money from a run of seconds to a store of years: three digits that mean something, never an exponent."""
+    if value >= 1000:
+        return units.count(value)
+    if value >= 1 or value == 0:
+        return f"{value:.2f}"
+    return f"{value:.{2 - math.floor(math.log10(value))}f}"
+
+
+def sources(prices: Prices, *sections: str) -> Section:
+    """The prices of these sections of the price file, and where each is from."""
+    rows = [
+        (key, f"{found.value:g}", found.source)
+        for key, found in prices.sources.items()
+        if key.partition(".")[0] in sections
+    ]
+    note = f"In {prices.currency}, of {prices.date}. Copy the file, edit it, and give it with --prices FILE."
+    table = Table(("price", "value", "source"), rows, numeric=frozenset({1}), folded=units.plural(len(rows), "price"))
+    return Section("Prices used", note, [table])
+
+
+def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
+    """Raises `ValueError` where nothing was measured with success."""
+    sizing = cost.sizing(runs, prices)
+    doubts = checks.doubts(runs, [run.description.arm for run in runs])
+    name = title(runs[0].description)
+    return Document(
+        kicker=f"Penstock lab · {name} · right-sizing over {units.plural(len(sizing.curve.measured), 'cluster size')}",
+        headline=f"{doubts}{checks.unfinished(runs)}{headline(name, sizing)}",
+        good=not doubts and all(run.outcome in ("ok", "unfinished") for run in runs),
+        key_figures=_key_figures(sizing),
+        sections=[
+            *sections(sizing),
+            *([sources(prices, "compute", "power", "amortisation")] if prices else []),
+            checks.reproduction([run.description for run in runs]),
+        ],
+        data=data(sizing),
+    )
+
+
+def headline(name: str, sizing: Sizing) -> str:
+    curve = sizing.curve
+    fastest, cheapest = curve.fastest, curve.cheapest
+    time = f"{units.seconds(fastest.seconds)} {_per(sizing)}"
+    if len(curve.measured) == 1:
+        return f"{units.capitalised(name)} took {time} on {_cores(fastest)}; one size is no curve."
+    if fastest.cores == cheapest.cores:
+        sentence = f"{units.capitalised(name)} is fastest and cheapest on {_cores(fastest)}: {time}"
+    else:
+        sentence = (
+            f"{units.capitalised(name)} is fastest on {_cores(fastest)} ({time}) "
+            f"and cheapest on {_cores(cheapest, bare=True)} ({_cost(sizing, cheapest)})"
+        )
+    if curve.as_fast.cores != fastest.cores:
+        sentence += f"; {curve.as_fast.cores} are as fast within the noise"
+    return f"{sentence}; {_where_more_harm(sizing)}."
+
+
+def _where_more_harm(sizing: Sizing) -> str:
+    curve = sizing.curve
+    if (slower := curve.slower_from) is not None:
+        factor = slower.seconds / curve.fastest.seconds
+        return f"{slower.cores} cores are slower again, by {factor - 1:.0%}"
+    return _by_law(curve)
+
+
+def _by_law(curve: Curve) -> str:
+    if isinstance(curve.fit, NoFit):
+        if all(len(seconds) == 1 for seconds in curve.times.values()):
+            return "with one repetition a size, the noise is unknown"
+        return "no size measured is slower than a smaller one beyond the noise"
+    peak, largest = curve.fit.law.peak_cores, curve.measured[-1].cores
+    likely = curve.fit.interval(lambda one: one.peak_cores)
+    if likely and likely.low <= largest and math.isinf(likely.high):
+        return "whether more cores make it slower is inside the noise"
+    if math.isinf(peak):
+        return "more cores never make it slower, as far as the law sees"
+    beyond = "every core beyond the first makes" if peak == 1 else f"more than {about(peak)} cores make"
+    return f"{'by the law' if peak <= largest else 'predicted, not measured'}: {beyond} it slower"
+
+
+def _key_figures(sizing: Sizing) -> list[KeyFigure]:
+    curve = sizing.curve
+    figures = [
+        KeyFigure("Fastest", _cores(curve.fastest), units.seconds(curve.fastest.seconds)),
+        KeyFigure("Cheapest", _cores(curve.cheapest), _cost(sizing, curve.cheapest)),
+    ]
+    if isinstance(curve.fit, Fit):
+        fitted, largest = curve.fit.law, curve.measured[-1].cores
+        figures += [
+            KeyFigure("More cores harm beyond", *constant(curve.fit, lambda one: one.peak_cores, limit)),
+            KeyFigure("Does not divide", *constant(curve.fit, lambda one: one.contention, "{:.1%}".format)),
+            KeyFigure("Efficiency", f"{fitted.efficiency(largest):.0%}", f"on {units.plural(largest, 'core')}"),
+        ]
+    return figures
+
+
+def sections(sizing: Sizing) -> list[Section]:
+    """Throughput, time against cost, every size, and the law; with what was left out, if anything."""
+    return [_throughput(sizing), _cost_and_time(sizing), _sizes(sizing), section(sizing.curve)]
+
+
+def _throughput(sizing: Sizing) -> Section:
+    curve = sizing.curve
+
+    def rate(seconds: float) -> float:
+        return sizing.bytes / 1e6 / seconds if sizing.bytes else 3600 / seconds
+
+    unit = "MB/s" if sizing.bytes else "runs an hour"
+    text = "; ".join(f"{_cores(size)}: {units.number(rate(size.seconds))} {unit}" for size in curve.measured)
+    plot = Plot("throughput", plots.throughput(curve, rate, unit), f"{text}.", height=380)
+    if isinstance(curve.fit, NoFit):
+        return Section("Throughput", curve.fit.reason, [plot])
+    end = curve.predicted[-1].cores
+    note = (
+        f"Measured to {units.plural(curve.measured[-1].cores, 'core')}; dashed, to {end}, is what the law predicts. "
+        + (
+            "The band is where 95 % of resampled measurements put the law; it does not cover that the law may not hold "
+            "out there."
+            if curve.fit.resampled
+            else "There are no more measurements than unknowns, so nothing is known of the noise and there is no band."
+        )
+    )
+    return Section("Throughput", note, [plot])
+
+
+def _cost_and_time(sizing: Sizing) -> Section:
+    curve = sizing.curve
+    worthy = [size for size in curve.measured if curve.worth_it(size)]
+    text = "; ".join(f"{_cores(s)}: {units.seconds(s.seconds)}, {_cost(sizing, s)}" for s in curve.measured)
+    note = "Down is faster, left is cheaper; each dot is labelled with its cores. " + (
+        f"{_cores(worthy[0])}: no other size is faster or cheaper."
+        if len(worthy) == 1
+        else f"Worth having are {units.some([str(size.cores) for size in worthy], 12)} cores; "
+        "any other size is beaten by one of them in time, cost or both."
+        if len(worthy) < len(curve.measured)
+        else "Every size measured buys time with money."
+    )
+    figure = plots.time_against_cost(curve, lambda cost: amount(cost, sizing.currency), sizing.currency)
+    return Section("Time against cost", note, [Plot("time-against-cost", figure, f"{text}.", height=380)])
+
+
+def _sizes(sizing: Sizing) -> Section:
+    curve = sizing.curve
+    columns = (
+        "cores",
+        f"seconds {_per(sizing)}",
+        "range",
+        "GB per core and hour" if sizing.bytes else "speed-up",
+        f"{sizing.currency} {_per(sizing)}",
+        f"{sizing.currency} an hour saved",
+        "verdict",
+    )
+    rows = [_row(sizing, size) for size in (*curve.measured, *curve.predicted)]
+    table = Table(columns, rows, numeric=frozenset(range(len(columns) - 1)))
+    at_once = f" {sizing.clusters} clusters of each size ran at once; all are counted." if sizing.clusters > 1 else ""
+    left_out = f" Left out, as not every size completed it: {units.some(sizing.left_out)}." if sizing.left_out else ""
+    note = (
+        f"Medians; the cost is that of the whole cluster while the work went on, without its start. “An hour saved” "
+        f"is what it costs to be that much faster than with the next cheaper size worth having. What is beaten is "
+        f"neither faster nor cheaper than another size; what is as fast is so within the noise.{at_once}{left_out}"
+    )
+    return Section("Every size", note, [table], brief=True)
+
+
+def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
+    curve = sizing.curve
+    if size.measured is None:
+        ranged = f"{units.digits(size.band.low)}–{units.digits(size.band.high)}" if size.band else ""
+    else:
+        ranged = f"{units.digits(size.measured.low)}–{units.digits(size.measured.high)}"
+    saved = curve.hour_saved(size) if size.measured else None
+    return (
+        units.count(size.cores),
+        units.digits(size.seconds),
+        ranged,
+        _pace(sizing, size),
+        digits(size.cost),
+        "" if saved is None else digits(saved),
+        _verdict(sizing, size),
+    )
+
+
+def _pace(sizing: Sizing, size: Size) -> str:
+    if sizing.bytes:
+        return units.number(gb_per_core_hour(sizing.bytes, size.seconds, sizing.clusters * size.cores))
+    return f"{units.number(sizing.curve.measured[0].seconds / size.seconds)}×"
+
+
+def _verdict(sizing: Sizing, size: Size) -> str:
+    curve = sizing.curve
+    if size.measured is None:
+        return "predicted"
+    said = []
+    if size.cores == curve.fastest.cores:
+        said.append("fastest")
+    elif size.cores == curve.as_fast.cores:
+        said.append("as fast")
+    if size.cores == curve.cheapest.cores:
+        said.append("cheapest")
+    if not curve.worth_it(size):
+        better = next(other for other in curve.measured if other.beats(size))
+        said.append(f"beaten by {better.cores}")
+    return ", ".join(said)
+
+
+def _cores(size: Size, *, bare: bool = False) -> str:
+    return units.count(size.cores) if bare else units.plural(size.cores, "core")
+
+
+def _per(sizing: Sizing) -> str:
+    return f"a {sizing.unit}"
+
+
+def _cost(sizing: Sizing, size: Size) -> str:
+    return amount(size.cost, sizing.currency)
+
+
+def data(sizing: Sizing) -> dict[str, object]:
+    """The numbers behind it, for the JSON form."""
+    curve = sizing.curve
+    found: dict[str, object] = {
+        "unit": sizing.unit,
+        "bytes": sizing.bytes,
+        "currency": sizing.currency,
+        "fastest_cores": curve.fastest.cores,
+        "cheapest_cores": curve.cheapest.cores,
+        "sizes": [
+            {
+                "cores": size.cores,
+                "measured_seconds": list(curve.times[size.cores]) if size.measured else None,
+                "seconds": size.seconds,
+                "band_seconds": [size.band.low, size.band.high] if size.band else None,
+                "cost": size.cost,
+                "worth_it": curve.worth_it(size) if size.measured else None,
+            }
+            for size in (*curve.measured, *curve.predicted)
+        ],
+    }
+    if isinstance(curve.fit, NoFit):
+        return {**found, "law": None, "no_law_because": curve.fit.reason}
+    fitted, peak = curve.fit.law, curve.fit.law.peak_cores
+    return {
+        **found,
+        "law": {
+            "lambda_per_second": fitted.rate,
+            "sigma": fitted.contention,
+            "kappa": fitted.coherency,
+            "peak_cores": None if math.isinf(peak) else peak,
+            "divided_seconds": fitted.divided,
+            "undivided_seconds": fitted.undivided,
+            "added_seconds_per_core": fitted.added,
+        },
+    }

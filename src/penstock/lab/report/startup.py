@@ -1,0 +1,70 @@
+"""What the start-up benchmark says: from submission to the first task, one run per arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock import units
+from penstock.lab import analysis
+from penstock.lab.records import Run
+from penstock.lab.report import checks, plots
+from penstock.lab.report.render import Document, KeyFigure, Plot, Section, Table
+
+
+def document(runs: Sequence[Run]) -> Document:
+    """The first run is the one the others are set against."""
+    arms = {run.description.arm: analysis.start_seconds(run) for run in runs}
+    measured = {arm: seconds for arm, seconds in arms.items() if seconds}
+    spreads = {arm: analysis.spread(seconds) for arm, seconds in measured.items()}
+    failures = {run.description.arm: len(run.of_kind("failure")) for run in runs}
+    rows = [
+        (
+            arm,
+            str(found.count),
+            f"{found.median:.2f}",
+            f"{found.quartile_low:.2f}–{found.quartile_high:.2f}",
+            f"{found.low:.2f}–{found.high:.2f}",
+            str(failures[arm]),
+        )
+        for arm, found in spreads.items()
+    ]
+    columns = ("arm", "starts", "median, s", "middle half, s", "range, s", "failed")
+    figures = [
+        KeyFigure(arm, units.seconds(found.median), f"{found.low:.2f}–{found.high:.2f} s, {found.count} starts")
+        for arm, found in spreads.items()
+    ]
+    text = "; ".join(f"{arm} {units.seconds(found.median)}" for arm, found in spreads.items())
+    return Document(
+        kicker="Penstock lab · start-up",
+        headline=_headline(list(measured.items())),
+        good=not any(failures.values()),
+        key_figures=figures,
+        sections=[
+            Section(
+                "From submission to the first task",
+                "From the start of the command to the launch of the first task; the arms took turns.",
+                [
+                    Plot("starts", plots.starts(measured), text, height=110 + 70 * max(1, len(measured))),
+                    Table(columns, rows, numeric=frozenset(range(1, len(columns)))),
+                ],
+                brief=True,
+            ),
+            checks.reproduction([run.description for run in runs]),
+        ],
+        data={"seconds": arms},
+    )
+
+
+def _headline(arms: Sequence[tuple[str, list[float]]]) -> str:
+    if not arms:
+        return "No start succeeded."
+    first, own = arms[0]
+    sentence = (
+        f"{first[0].upper()}{first[1:]} launches its first task after {units.seconds(analysis.spread(own).median)}"
+    )
+    others = []
+    for name, seconds in arms[1:]:
+        ratio = analysis.ratio(name, seconds, own)
+        noise = " (inside the noise)" if ratio.verdict == "inside the noise" else ""
+        others.append(f"{name} after {units.seconds(ratio.baseline.median)}{noise}")
+    return f"{sentence}; {', '.join(others)}." if others else f"{sentence}."

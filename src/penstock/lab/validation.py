@@ -1,0 +1,245 @@
+"""Checks the answers of a run against the independent engine, and remembers what that engine said.
+
+Its answer depends on the rows, the query's text and the engine alone, so it is asked once for data of one scale, in
+whatever layout: an answer from the files of one layout is the right one for every other. The files it read and what it
+said are in the home's cache, of the newest rows only.
+
+The independent engine: DuckDB, reading the very Parquet files that Spark read.
+
+The files are copied from the lake once by Penstock's own store client, so any store it can reach will do, and no secret
+leaves this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from penstock.errors import LakeError, MissingRequirement
+from penstock.home import Home, write_json
+from penstock.lab import answers
+from penstock.lab.answers import Answer, OrderedAnswer, Verdict, side_by_side
+from penstock.lake.model import ObjectStore
+from penstock.units import MIB
+
+
+class Reference:
+    """DuckDB over `<directory>/<table>/**/*.parquet`; Hive partition columns come from the directory names.
+
+    `scratch` takes what does not fit into `memory_bytes`. To be closed.
+    """
+
+    def __init__(self, directory: Path, *, scratch: Path, memory_bytes: int = 2 << 30) -> None:
+        self._connection = duckdb.connect()
+        self._connection.execute("SET memory_limit = ?", [f"{memory_bytes // MIB}MiB"])
+        self._connection.execute("SET temp_directory = ?", [str(scratch)])
+        for name, value in answers.SESSION.items():
+            self._connection.execute(f"SET {name} = '{value}'")
+        for table in sorted(path for path in directory.iterdir() if any(path.rglob("*.parquet"))):
+            files = str(table / "**" / "*.parquet").replace("'", "''")
+            self._connection.execute(  # a view takes no parameters
+                f"CREATE VIEW \"{table.name}\" AS SELECT * FROM read_parquet('{files}', hive_partitioning = true)"  # noqa: S608 - paths of our own
+            )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def answer(self, query: str, text: str) -> Answer:
+        return self._run(query, answers.in_duckdb(query, text))
+
+    def whole(self, query: str, text: str) -> OrderedAnswer | None:
+        """The result without its final LIMIT, in order, with its sort keys; None for a query without a final LIMIT."""
+        plan = self._parse(answers.in_duckdb(query, text))
+        node = plan["statements"][0]["node"]
+        limit = _final_limit(node)
+        if limit is None:
+            return None
+        node["modifiers"] = [part for part in node["modifiers"] if part["type"] != "LIMIT_MODIFIER"]
+        keys, hidden = _expose_sort_keys(node)
+        result = self._run(query, self._scalar("SELECT json_deserialize_sql(?)", json.dumps(plan)))
+        visible = len(result.columns) - hidden
+        names = [name.lower() for name in result.columns]
+        positions = [key if isinstance(key, int) else names.index(key) for key in keys]
+        return OrderedAnswer(
+            Answer(
+                query, result.columns[:visible], result.types[:visible], tuple(row[:visible] for row in result.rows)
+            ),
+            tuple(tuple(row[position] for position in positions) for row in result.rows),
+            limit,
+        )
+
+    def _run(self, query: str, sql: str) -> Answer:
+        cursor = self._connection.execute(sql)
+        columns = tuple(column[0] for column in cursor.description)
+        types = tuple(str(column[1]).lower() for column in cursor.description)
+        return Answer(query, columns, types, tuple(answers.normalised(row, types) for row in cursor.fetchall()))
+
+    def _parse(self, sql: str) -> Any:
+        return json.loads(self._scalar("SELECT json_serialize_sql(?)", sql.strip().rstrip(";")))
+
+    def _scalar(self, sql: str, parameter: str) -> str:
+        row = self._connection.execute(sql, [parameter]).fetchone()
+        if row is None:
+            raise AssertionError(f"no row from {sql}")
+        return str(row[0])
+
+
+def _final_limit(node: dict[str, Any]) -> int | None:
+    for part in node["modifiers"]:
+        if part["type"] == "LIMIT_MODIFIER" and part["limit"] is not None:
+            return int(part["limit"]["value"]["value"])
+    return None
+
+
+def _expose_sort_keys(node: dict[str, Any]) -> tuple[list[int | str], int]:
+    """Make every sort key a column of the result.
+
+    Returns for each key where to find it (an output column's position or name), and how many columns were appended.
+    """
+    orders = [order for part in node["modifiers"] if part["type"] == "ORDER_MODIFIER" for order in part["orders"]]
+    keys: list[int | str] = []
+    hidden = 0
+    outputs = {name for column in node.get("select_list", []) if (name := _output_name(column))}
+    for order in orders:
+        expression = order["expression"]
+        if expression["type"] == "VALUE_CONSTANT":
+            keys.append(int(expression["value"]["value"]) - 1)
+        elif expression["type"] == "COLUMN_REF" and (
+            node["type"] != "SELECT_NODE"
+            or (len(expression["column_names"]) == 1 and _output_name(expression) in outputs)
+        ):
+            keys.append(str(_output_name(expression)))
+        else:
+            name = f"penstock_sort_key_{hidden}"
+            node["select_list"].append({**expression, "alias": name})
+            keys.append(name)
+            hidden += 1
+    return keys, hidden
+
+
+def _output_name(column: dict[str, Any]) -> str | None:
+    if column.get("alias"):
+        return str(column["alias"]).lower()
+    names = column.get("column_names")
+    return str(names[-1]).lower() if names else None
+
+
+def download(store: ObjectStore, prefix: str, target: Path) -> int:
+    """Copy every Parquet file of data below `prefix` to `target`, keeping the paths; returns the bytes copied.
+
+    A file that is there in full is not copied again. Raises `MissingRequirement` when the disk cannot hold them.
+    """
+    objects = [item for item in store.list(prefix) if item.key.endswith(".parquet") and not _hidden(item.key)]
+    if not objects:
+        raise LakeError(f"No Parquet files below {prefix}", fix="load the data again: penstock lab tpcds --reload")
+    target.mkdir(parents=True, exist_ok=True)
+    missing = [item for item in objects if not _have(target / item.key[len(prefix) :].lstrip("/"), item.size)]
+    needed = sum(item.size for item in missing)
+    free = shutil.disk_usage(target).free
+    if needed > free * 0.9:
+        raise MissingRequirement(
+            f"Checking the answers needs {needed // MIB} MiB of disk and {target} has {free // MIB} MiB",
+            why="the independent engine reads a local copy of the same files",
+            fix="free some space, or measure without checking: --no-validate",
+        )
+    for item in missing:
+        file = target / item.key[len(prefix) :].lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(file.name + ".partial")
+        store.download(item.key, partial)
+        partial.replace(file)
+    return sum(item.size for item in objects)
+
+
+def _hidden(key: str) -> bool:
+    """Whether Spark's readers pass it over: what is below a directory such as `_skipindex` is nobody's data."""
+    return any(part.startswith(("_", ".")) for part in key.split("/"))
+
+
+def _have(path: Path, size: int) -> bool:
+    return path.exists() and path.stat().st_size == size
+
+
+class AnswerKey:
+    """The right answers for the data set at `prefix`, whose manifest is `manifest`."""
+
+    def __init__(self, home: Home, store: ObjectStore, prefix: str, manifest: bytes) -> None:
+        self._directory = (
+            home.cache / "answers" / _short_hash(_rows_of_manifest(manifest) + metadata.version("duckdb").encode())
+        )
+        self._files = self._directory / f"files-{_short_hash(manifest + prefix.encode())}"
+        self._store = store
+        self._prefix = prefix
+        self._reference: Reference | None = None
+        self._forget_others()
+
+    def close(self) -> None:
+        if self._reference is not None:
+            self._reference.close()
+            self._reference = None
+
+    def expected(self, query: str, text: str) -> Answer:
+        adapted = hashlib.sha256(answers.in_duckdb(query, text).encode()).hexdigest()[:12]
+        file = self._directory / f"{query}-{adapted}.json"
+        if file.exists():
+            return Answer.from_json(json.loads(file.read_text(encoding="utf-8")))
+        answer = self._engine().answer(query, text)
+        write_json(file, answer.to_json())
+        return answer
+
+    def check(self, answer: Answer, text: str) -> Verdict:
+        """The verdict; the whole result is asked for only where rows tied at a LIMIT may explain a difference."""
+        expected = self.expected(answer.query, text)
+        verdict = answers.judge(answer, expected)
+        if verdict.same or len(answer.rows) != len(expected.rows):
+            return verdict
+        whole = self._engine().whole(answer.query, text)
+        return verdict if whole is None else answers.judge_top(answer, whole)
+
+    def _engine(self) -> Reference:
+        if self._reference is None:
+            for other in self._directory.glob("files-*"):
+                if other != self._files:
+                    shutil.rmtree(other, ignore_errors=True)
+            download(self._store, self._prefix, self._files)
+            self._reference = Reference(self._files, scratch=self._directory / "scratch")
+        return self._reference
+
+    def _forget_others(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for other in self._directory.parent.iterdir():
+            if other != self._directory:
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def _rows_of_manifest(manifest: bytes) -> bytes:
+    """What decides which rows there are: the scale, the generator, and how many of each table were written."""
+    found = json.loads(manifest)
+    rows = {table["table"]: table["rows"] for table in found["tables"]}
+    return json.dumps([found["scale"], found.get("versions"), rows], sort_keys=True).encode()
+
+
+def _short_hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def check_all(
+    key: AnswerKey, lines: Iterable[Mapping[str, Any]], texts: Mapping[str, str], now: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    """A sample of kind `answer` for each line of an application's `answers.jsonl`, with `whose` it was if it says."""
+    found = list(lines)
+    for index, line in enumerate(found, start=1):
+        now(f"{line['query']} ({index} of {len(found)})")
+        answer = Answer.from_json(line)
+        verdict = key.check(answer, texts[answer.query])
+        sample = {"query": answer.query, "verdict": "equal" if verdict.same else "different", "note": verdict.note}
+        if "whose" in line:
+            sample["whose"] = line["whose"]
+        yield sample if verdict.same else {**sample, "lines": side_by_side(verdict, answer.columns)}

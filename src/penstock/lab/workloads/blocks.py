@@ -1,0 +1,286 @@
+"""Block devices by fio: 4 KiB random and 64 KiB sequential, latency to the 99.99th percentile.
+
+What shuffle and spill stand on: the device under a directory, or a RADOS block device of the lake's Ceph. Reads and
+writes go around the operating system's page cache (`O_DIRECT`), so the device is measured and not memory; librbd's own
+cache is off while fio uses it. fio itself verifies what it wrote.
+
+fio: what it is told, and what it says as the lab's samples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from penstock.errors import ClusterError, InvalidInput, MissingRequirement
+from penstock.lab.session import Session
+from penstock.lab.workloads.base import Suite
+from penstock.lake.ceph import rbd as rados
+from penstock.lake.ceph.cluster import KIND as CEPH
+from penstock.lake.ceph.cluster import Ceph
+from penstock.lake.ceph.configuration import CONFIGURATION
+from penstock.lake.model import Lake
+from penstock.units import MIB
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One way to use the device; `rw` is fio's word for it."""
+
+    name: str
+    rw: str
+    block_bytes: int
+
+    @property
+    def direction(self) -> str:
+        return "write" if self.rw.endswith("write") else "read"
+
+
+PATTERNS = (
+    Pattern("sequential write, 64 KiB", "write", 64 << 10),
+    Pattern("sequential read, 64 KiB", "read", 64 << 10),
+    Pattern("random write, 4 KiB", "randwrite", 4 << 10),
+    Pattern("random read, 4 KiB", "randread", 4 << 10),
+)
+"""The documents' two, each way."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What fio is to use, by its arguments; `directory` is where it runs."""
+
+    arguments: tuple[str, ...]
+    directory: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    empty: bool = False
+    """Whether it must be written once before anything is read: nothing is fetched for what was never written."""
+
+
+def program() -> str:
+    """Where fio is; `MissingRequirement` without it."""
+    found = shutil.which("fio")
+    if found is None:
+        raise MissingRequirement("fio is not installed", fix="apt-get install fio")
+    return found
+
+
+def samples(pattern: Pattern, found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The `measure` and the `latency` of fio's report; `ValueError` where it did nothing."""
+    side = found["jobs"][0][pattern.direction]
+    if not side["total_ios"]:
+        raise ValueError(f"fio did nothing for {pattern.name}")
+    yield {
+        "kind": "measure",
+        "name": pattern.name,
+        "basis": "rate",
+        "elapsed_ms": side["runtime"],
+        "bytes": side["io_bytes"],
+        "operations": side["total_ios"],
+        "mean_latency_us": side["clat_ns"]["mean"] / 1000,
+        "highest_latency_us": side["clat_ns"]["max"] / 1000,
+    }
+    bins = {_upper_bound(int(middle)): count for middle, count in side["clat_ns"]["bins"].items()}
+    yield {
+        "kind": "latency",
+        "name": pattern.name,
+        "phase": "total",
+        "unit": "us",
+        "relative_error": _BUCKETS_ERROR,
+        "histogram": [[upper / 1000, bins[upper]] for upper in sorted(bins) if bins[upper]],
+    }
+
+
+_BUCKETS_ERROR = 1 / 64
+"""fio divides each power of two of nanoseconds into 64 buckets (its `stat.h`, FIO_IO_U_PLAT_BITS)."""
+
+
+def _upper_bound(middle: int) -> int:
+    """Of the bucket that fio names by its middle; below 128 ns a bucket is a single value."""
+    return middle + (1 << max(0, middle.bit_length() - 8) if middle >= 128 else 0)
+
+
+def points(pattern: Pattern, log: str) -> Iterator[dict[str, Any]]:
+    """fio's bandwidth log: `milliseconds, KiB/s, direction, …` a line, averaged over each second."""
+    for line in log.splitlines():
+        moment, rate, *_ = (int(field) for field in line.split(","))
+        yield {
+            "kind": "point",
+            "series": pattern.name,
+            "second": max(0, round(moment / 1000) - 1),
+            "bytes": rate << 10,
+            "operations": (rate << 10) // pattern.block_bytes,
+        }
+
+
+def run(arguments: Sequence[str], at: Target) -> dict[str, Any]:
+    done = subprocess.run(
+        [program(), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=at.directory,
+        env=dict(at.environment) or None,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = done.stderr.strip() or done.stdout.strip()
+        fix = "choose a directory on a block device: memory file systems have no direct access"
+        raise ClusterError("fio failed", why="\n".join(said.splitlines()[-5:]), fix=fix if "irect" in said else "")
+    # fio puts notes of its own before the report.
+    result: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+    return result
+
+
+def verified(arguments: Sequence[str], at: Target) -> tuple[bool, str]:
+    try:
+        found = run(arguments, at)
+    except ClusterError as error:
+        if "verify" in error.why:
+            return False, error.why
+        raise
+    return found["jobs"][0]["error"] == 0, ""
+
+
+NOWHERE, RBD, KRBD = "", "rbd", "krbd"
+DEVICES = (NOWHERE, RBD, KRBD)
+"""A directory's device; a RADOS block device of the lake's Ceph by fio's own client; the same through the kernel."""
+
+
+@dataclass(frozen=True)
+class Blocks(Suite):
+    workload: ClassVar[str] = "blocks"
+    title: ClassVar[str] = "Block device"
+    profile: ClassVar[str] = "default"
+
+    directory: str = ""
+    """Empty: the state directory, where applications have their scratch space."""
+    size_bytes: int = 1024 * MIB
+    """Of each worker's file; larger than any cache of the device to measure the device itself."""
+    seconds: int = 10
+    """For each pattern; what is read is written and verified before that."""
+    depth: int = 1
+    """Requests in flight for each worker."""
+    workers: int = 1
+    device: str = NOWHERE
+    """One of `DEVICES`."""
+
+    def check_options(self) -> None:
+        if self.size_bytes < MIB or self.size_bytes % MIB:
+            raise InvalidInput(f"A file of {self.size_bytes} bytes is no use here", fix="--size 1g, whole MiB")
+        if self.device not in DEVICES:
+            raise InvalidInput(f"There is no device {self.device}", fix="--device rbd or krbd, or --directory DIR")
+        if self.directory and self.device:
+            raise InvalidInput(
+                f"A directory has its own device, which is not {self.device}", fix="give --directory or --device"
+            )
+        if self.directory and not Path(self.directory).is_dir():
+            raise InvalidInput(
+                f"There is no directory {self.directory}", fix="--directory of the file system to measure"
+            )
+        program()
+        if self.device == KRBD:
+            rados.require_kernel()
+
+    def needs_bytes(self) -> int:
+        return 0 if self.device else self.size_bytes * self.workers
+
+    def check_lake(self, lake: Lake) -> None:
+        if self.device and lake.kind != CEPH:
+            raise InvalidInput(
+                f"The lake “{lake.name}” has no RADOS block devices",
+                why=f"its store is {'another Ceph or S3' if lake.kind == 'external' else lake.kind}, and not a Ceph of "
+                "this home",
+                fix="penstock lake ceph up, and --lake ceph or --lake ceph-erasure",
+            )
+
+    def repetition(self, session: Session) -> None:
+        root = Path(self.directory) if self.directory else session.bench.home.root
+        with tempfile.TemporaryDirectory(prefix="blocks-", dir=root) as name, self._target(session, Path(name)) as at:
+            scratch = Path(name)
+            if at.empty:
+                session.listener.now("writing it once")
+                run(self.filling(at), at)
+            for pattern in PATTERNS:
+                session.listener.now(pattern.name)
+                found = run(self.arguments(pattern, at, scratch), at)
+                for sample in samples(pattern, found):
+                    session.record(**sample)
+                for log in sorted(scratch.glob("rate_bw.*.log")):
+                    for point in points(pattern, log.read_text(encoding="ascii")):
+                        session.record(**point)
+                    log.unlink()
+            session.listener.now("verifying what was written")
+            session.check("contents", *verified(self.verifying(at), at))
+
+    @contextlib.contextmanager
+    def _target(self, session: Session, scratch: Path) -> Iterator[Target]:
+        if not self.device:
+            yield self.files(scratch)
+            return
+        ceph = Ceph(session.bench.home)
+        with rados.image(ceph, session.bench.lake.name, self.size_bytes * self.workers) as image:
+            if self.device == RBD:
+                yield self.in_store(image)
+                return
+            with rados.mapped(image) as device:
+                yield Target((f"--filename={device}", *self._shared(), *self._through_kernel()), scratch, empty=True)
+
+    def files(self, scratch: Path) -> Target:
+        """A file for each worker."""
+        named = (f"--directory={_escaped(scratch)}", "--filename_format=file-$jobnum")
+        return Target((*named, *self._through_kernel()), scratch)
+
+    def in_store(self, image: rados.Image) -> Target:
+        """fio's own client of the store, as the store's administrator."""
+        named = ("--ioengine=rbd", "--clientname=admin", f"--pool={image.pool}", f"--rbdname={image.name}")
+        environment = {"CEPH_CONF": CONFIGURATION, "PATH": os.environ.get("PATH", os.defpath)}
+        return Target((*named, *self._shared()), image.directory, environment, empty=True)
+
+    def _shared(self) -> tuple[str, ...]:
+        """Each worker has a part of its own of the one device."""
+        return (f"--offset_increment={self.size_bytes}",)
+
+    def _through_kernel(self) -> tuple[str, ...]:
+        return ("--direct=1", f"--ioengine={'psync' if self.depth == 1 else 'libaio'}")
+
+    def _common(self, at: Target) -> tuple[str, ...]:
+        return (
+            "--name=blocks",
+            *at.arguments,
+            f"--size={self.size_bytes}",
+            f"--numjobs={self.workers}",
+            "--group_reporting",
+            f"--iodepth={self.depth}",
+            "--output-format=json+",
+        )
+
+    def filling(self, at: Target) -> tuple[str, ...]:
+        return (*self._common(at), "--rw=write", f"--bs={MIB}")
+
+    def verifying(self, at: Target) -> tuple[str, ...]:
+        """A whole pass of writing and of reading back what was written, each block with its checksum."""
+        block = PATTERNS[0].block_bytes
+        return (*self._common(at), "--rw=write", f"--bs={block}", "--verify=crc32c", "--verify_fatal=1")
+
+    def arguments(self, pattern: Pattern, at: Target, scratch: Path) -> tuple[str, ...]:
+        return (
+            *self._common(at),
+            f"--rw={pattern.rw}",
+            f"--bs={pattern.block_bytes}",
+            "--time_based",
+            f"--runtime={self.seconds}",
+            "--log_avg_msec=1000",
+            f"--write_bw_log={scratch / 'rate'}",
+        )
+
+
+def _escaped(path: Path) -> str:
+    """A colon separates directories for fio."""
+    return str(path).replace(":", "\\:")

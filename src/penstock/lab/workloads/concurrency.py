@@ -1,0 +1,400 @@
+"""TPC-DS streams: several users at once, each with a cluster of their own and the queries in an order of their own.
+
+Users who run the TPC-DS queries, each in an order and on a cluster of their own.
+
+How far each of several applications at work is, in one line, and how long the slowest of them will take.
+
+The mixed workload: one user's queries, several users' queries and the enrichment, all at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+from penstock import units
+from penstock.errors import InvalidInput
+from penstock.lab import conditions, progress
+from penstock.lab.analysis import ALONE, TOGETHER
+from penstock.lab.environment import last_samples, slug
+from penstock.lab.progress import Listener
+from penstock.lab.session import Session
+from penstock.lab.workloads import tpcds
+from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.pipelines import Enrichment
+from penstock.lab.workloads.tpcds import DEFAULT_OBJECT, DataSet, Power, Tpcds, check_answers, power_run
+from penstock.model import Capacity, ClusterSize, State
+
+
+@dataclass(frozen=True)
+class User:
+    """`number` counts from 1."""
+
+    number: int
+    order: tuple[str, ...]
+
+
+def draw(count: int, queries: Sequence[str], seed: int) -> tuple[User, ...]:
+    """Users with a random order of the queries each, no two the same; the same seed gives the same orders.
+
+    A user's order depends on the seed and the user's number alone: the first five of ten users have the orders of five.
+    Raises `InvalidInput` where there are fewer orders than users.
+    """
+    if math.factorial(min(len(queries), 20)) < count:
+        raise InvalidInput(
+            f"{count} users cannot each have an order of their own for {len(queries)} queries",
+            fix="fewer --users, or more --queries",
+        )
+    users: list[User] = []
+    taken: set[tuple[str, ...]] = set()
+    for number in range(1, count + 1):
+        dice = random.Random(f"{seed}/{number}")  # noqa: S311 - an order, no secret
+        order = list(queries)
+        dice.shuffle(order)
+        while tuple(order) in taken:
+            dice.shuffle(order)
+        taken.add(tuple(order))
+        users.append(User(number, tuple(order)))
+    return tuple(users)
+
+
+def run_user(session: Session, data: DataSet, user: User, doing: Callable[[str], None], *, role: str) -> Power:
+    """Have the user run their queries, each recorded as theirs, and how long all of them took if all succeeded.
+
+    That is no measure of its own: users at work at the same time share it, and adding them up would count it twice.
+    """
+    session = session.tagged(user=user.number)
+    power = power_run(
+        session,
+        data,
+        user.order,
+        key=f"{slug(role)}/{user.number}",
+        role=role,
+        name=f"TPC-DS, {role}: user {user.number}",
+        doing=doing,
+    )
+    if complete(power):
+        started = min(sample["started_ms"] for sample in power.samples)
+        session.record(
+            "user",
+            elapsed_ms=power.ran.sample["elapsed_ms"],
+            queries=len(power.samples),
+            until_first_query_ms=started - power.ran.sample["submitted_ms"],
+        )
+    return power
+
+
+def shuffle_bytes(count: int, scale: float) -> int:
+    """What the shuffle files of so many users take together, about: a third of the raw data each."""
+    return int(count * scale * 0.3e9)
+
+
+def complete(power: Power) -> bool:
+    """Whether every query was answered and the application came to a good end."""
+    return power.ran.succeeded and all(sample["status"] == "ok" for sample in power.samples)
+
+
+def elapsed_ms(powers: Iterable[Power]) -> int:
+    """From the first submission to the end of the last application."""
+    samples = [power.ran.sample for power in powers]
+    first = min(sample["submitted_ms"] for sample in samples)
+    return int(max(sample["submitted_ms"] + sample["elapsed_ms"] for sample in samples) - first)
+
+
+def distinct(answers: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Each different answer of a query once, with `whose` it is: who gave which answers → what there is to check.
+
+    Answers are the same here only where their rows are, letter for letter, in any order: the checker decides what is
+    right, this only saves it asking the same thing again.
+    """
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for who, lines in answers.items():
+        for line in lines:
+            rows = sorted(json.dumps(row) for row in line["rows"])
+            identity = (line["query"], json.dumps([line["columns"], line["types"]]), *rows)
+            found.setdefault(identity, {**line, "whose": []})["whose"].append(who)
+    return list(found.values())
+
+
+class CrowdProgress:
+    """`say` gets the line; `past` holds seconds per query where they are known. May be told by several threads."""
+
+    def __init__(
+        self, say: Callable[[str], None], past: Mapping[str, float], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._say = say
+        self._past = past
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._at: dict[str, str] = {}
+        self._began: dict[str, float] = {}
+        self._left: dict[str, float | None] = {}
+
+    def of(self, member: str, order: Sequence[str] = ()) -> Callable[[str], None]:
+        """What to do with the descriptions of one application's work. `order` holds its queries, if it runs any."""
+        with self._turn:
+            self._at[member] = State.ACCEPTED.value
+            if order:
+                self._left[member] = None
+
+        def doing(description: str) -> None:
+            with self._turn:
+                self._note(member, order, description)
+                self._say(self._line())
+
+        return doing
+
+    def _note(self, member: str, order: Sequence[str], description: str) -> None:
+        at = progress.position(description)
+        if at is not None:
+            _, index, total = at
+            elapsed = self._clock() - self._began.setdefault(member, self._clock())
+            self._at[member] = f"{index} of {total}"
+            self._left[member] = progress.seconds_left(order, index - 1, elapsed, self._past)
+        elif description != State.RUNNING.value or member not in self._began:  # between two queries nothing is new
+            self._at[member] = description
+            if description in {state.value for state in State if state.final}:
+                self._left[member] = 0.0
+
+    def _line(self) -> str:
+        where = ", ".join(f"{member}: {at}" for member, at in self._at.items())
+        known = [left for left in self._left.values() if left is not None]
+        if len(known) < len(self._left) or not any(known):
+            return where
+        return f"{where}; about {units.seconds(max(known))} left"
+
+
+@dataclass(frozen=True)
+class Member:
+    """The listener of a suite that is one of a crowd: what it is at goes into the crowd's line."""
+
+    listener: Listener
+    doing: Callable[[str], None]
+
+    def step(self, title: str) -> None:
+        self.doing(title)
+
+    def now(self, text: str) -> None:
+        self.doing(text)
+
+    def note(self, text: str) -> None:
+        self.listener.note(text)
+
+    def elapsed(self) -> float:
+        return self.listener.elapsed()
+
+
+@dataclass(frozen=True)
+class Streams(Suite):
+    """A repetition is one user alone, then all of them at once. The one alone has the first user's order and a cluster
+    of the same size as everyone's, so what differs is the company."""
+
+    workload: ClassVar[str] = "streams"
+    title: ClassVar[str] = "TPC-DS streams"
+    profile: ClassVar[str] = Tpcds.profile
+    meaning = Tpcds.meaning
+
+    scale: float = 1
+    object_size_bytes: int = DEFAULT_OBJECT
+    users: int = 5
+    queries: tuple[str, ...] = tpcds.ALL
+    seed: int = 1
+    alone: bool = True
+    validate: bool = True
+
+    @property
+    def data(self) -> DataSet:
+        return DataSet(self.scale, self.object_size_bytes)
+
+    @property
+    def description_scale(self) -> float:
+        return self.scale
+
+    def check_options(self) -> None:
+        if self.users < 2:
+            raise InvalidInput("A stream needs two users", fix="--users 2, or for a single one: penstock lab tpcds")
+        draw(self.users, self.queries, self.seed)
+
+    def default_size(self, capacity: Capacity) -> ClusterSize:
+        return conditions.share(capacity, self.users)
+
+    def check_size(self, size: ClusterSize, capacity: Capacity) -> None:
+        conditions.require_room(size, self.users, capacity)
+
+    def needs_bytes(self) -> int:
+        # The data and the checker's copy of it once, and everyone's shuffle files.
+        return Tpcds(self.scale).needs_bytes() + shuffle_bytes(self.users, self.scale)
+
+    def prepare(self, session: Session) -> None:
+        self.data.ensure(session)
+
+    def repetition(self, session: Session) -> None:
+        everyone = draw(self.users, self.queries, self.seed)
+        for user in everyone:
+            session.record("order", user=user.number, seed=self.seed, queries=user.order)
+        answers: dict[str, list[dict[str, Any]]] = {}
+        past = self._past(session)
+        if self.alone:
+            (single,) = self._run(session.tagged(phase=ALONE), everyone[:1], past).values()
+            answers["the user alone"] = single.answers()
+            past = {sample["query"]: sample["elapsed_ms"] / 1000 for sample in single.samples}
+        for number, power in self._run(session.tagged(phase=TOGETHER), everyone, past).items():
+            answers[f"user {number}"] = power.answers()
+        if self.validate and not session.warmup:
+            session.listener.now("checking the answers")
+            check_answers(session, self.data, self.queries, distinct(answers))
+
+    def _run(self, session: Session, some: Sequence[User], past: Mapping[str, float]) -> dict[int, Power]:
+        """Some users at once, by their numbers. What all of them took is a measure where every query succeeded."""
+        name = units.plural(len(some), "user")
+        session = conditions.crowded(session, len(some))
+        progress = CrowdProgress(session.listener.now, past)
+        doing = {user: progress.of(f"user {user.number}", user.order) for user in some}
+        done: dict[int, Power] = {}
+
+        def run(user: User, within: Session) -> None:
+            done[user.number] = run_user(within, self.data, user, doing[user], role=name)
+
+        conditions.at_once(session, [partial(run, user) for user in some])
+        elapsed = elapsed_ms(done.values())
+        if all(complete(power) for power in done.values()):
+            session.measure(name, elapsed_ms=elapsed, queries=len(some) * len(self.queries))
+        session.listener.note(f"{name}: {units.seconds(elapsed / 1000)}.")
+        return dict(sorted(done.items()))
+
+    def _past(self, session: Session) -> dict[str, float]:
+        """Seconds of each query in the newest run of streams, where there is one."""
+        samples = last_samples(session.bench.home, self.workload, self.scale, "query")
+        return {sample["query"]: sample["elapsed_ms"] / 1000 for sample in samples if sample["status"] == "ok"}
+
+
+_IO54 = tpcds.SETS["io54"]
+_SINGLE = "single user"
+_ENRICHMENT = "enrichment"
+_BESIDE_THE_USERS = 2
+"""The single user and the enrichment."""
+
+
+@dataclass(frozen=True)
+class Mixed(Suite):
+    """A repetition is each part by itself, then all of them at once, every cluster of the same size all the time."""
+
+    workload: ClassVar[str] = "mixed"
+    title: ClassVar[str] = "Mixed workload"
+    profile: ClassVar[str] = Tpcds.profile
+    meaning = Tpcds.meaning
+
+    scale: float = 1
+    queries: tuple[str, ...] = _IO54
+    users: int = 10
+    users_queries: tuple[str, ...] = _IO54
+    clicks_per_line: int = 3
+    seed: int = 1
+    alone: bool = True
+    validate: bool = True
+
+    @property
+    def data(self) -> DataSet:
+        return DataSet(self.scale)
+
+    @property
+    def enrichment(self) -> Enrichment:
+        return Enrichment(scale=self.scale, clicks_per_line=self.clicks_per_line)
+
+    @property
+    def description_scale(self) -> float:
+        return self.scale
+
+    def check_options(self) -> None:
+        draw(self.users, self.users_queries, self.seed)
+        self.enrichment.check_options()
+
+    def default_size(self, capacity: Capacity) -> ClusterSize:
+        return conditions.share(capacity, self.users + _BESIDE_THE_USERS)
+
+    def check_size(self, size: ClusterSize, capacity: Capacity) -> None:
+        conditions.require_room(size, self.users, capacity, beside=_BESIDE_THE_USERS)
+
+    def needs_bytes(self) -> int:
+        return self.enrichment.needs_bytes() + shuffle_bytes(self.users + 1, self.scale)
+
+    def prepare(self, session: Session) -> None:
+        self.enrichment.prepare(replace(session, profile=Enrichment.profile))
+
+    def repetition(self, session: Session) -> None:
+        groups = {
+            _SINGLE: draw(1, self.queries, self.seed),
+            units.plural(self.users, "user"): draw(self.users, self.users_queries, self.seed + 1),
+        }
+        for group, members in groups.items():
+            for user in members:
+                session.record("order", group=group, user=user.number, queries=user.order)
+        answers: dict[str, list[dict[str, Any]]] = {}
+        if self.alone:
+            for group, members in groups.items():
+                answers |= self._at_once(session, ALONE, {group: members}, enriching=False)
+            self._at_once(session, ALONE, {}, enriching=True)
+        answers |= self._at_once(session, TOGETHER, groups, enriching=True)
+        if self.validate and not session.warmup:
+            session.listener.now("checking the answers")
+            every = sorted({*self.queries, *self.users_queries}, key=tpcds.ALL.index)
+            check_answers(session, self.data, every, distinct(answers))
+
+    def _at_once(
+        self, session: Session, phase: str, groups: Mapping[str, Sequence[User]], *, enriching: bool
+    ) -> dict[str, list[dict[str, Any]]]:
+        """These groups, and the enrichment if it is to be, side by side; returns who answered what."""
+        count = sum(len(members) for members in groups.values()) + enriching
+        session = conditions.crowded(session.within(phase).tagged(phase=phase), count)
+        progress = CrowdProgress(session.listener.now, {})
+        done: dict[str, dict[str, Power]] = {group: {} for group in groups}
+        work: list[conditions.Work] = []
+        for group, members in groups.items():
+            for user in members:
+                who = group if group == _SINGLE else f"user {user.number}"
+                doing = progress.of(who, user.order)
+                work.append(partial(self._ask, group=group, user=user, who=who, doing=doing, done=done[group]))
+        if enriching:
+            work.append(partial(self._enrich, doing=progress.of(_ENRICHMENT)))
+        began = time.monotonic()
+        conditions.at_once(session, work)
+        if phase == TOGETHER:
+            session.listener.note(f"All of it at once: {units.seconds(time.monotonic() - began)}.")
+        for group, powers in done.items():
+            elapsed = elapsed_ms(powers.values())
+            session.listener.note(f"{group}, {phase}: {units.seconds(elapsed / 1000)}.")
+            if all(complete(power) for power in powers.values()):
+                asked = sum(len(power.samples) for power in powers.values())
+                session.tagged(group=group).measure(group, elapsed_ms=elapsed, queries=asked)
+        return {f"{who}, {phase}": power.answers() for powers in done.values() for who, power in powers.items()}
+
+    def _ask(
+        self,
+        session: Session,
+        *,
+        group: str,
+        user: User,
+        who: str,
+        doing: Callable[[str], None],
+        done: dict[str, Power],
+    ) -> None:
+        done[who] = run_user(session.tagged(group=group), self.data, user, doing, role=group)
+
+    def _enrich(self, session: Session, *, doing: Callable[[str], None]) -> None:
+        began = time.monotonic()
+        session = session.tagged(group=_ENRICHMENT)
+        # What it times itself is a part of what is timed here, and would be counted twice.
+        within = session.tagged(reference=True)
+        self.enrichment.repetition(
+            replace(within, profile=Enrichment.profile, listener=Member(session.listener, doing))
+        )
+        elapsed = (time.monotonic() - began) * 1000
+        session.measure(_ENRICHMENT, elapsed_ms=round(elapsed))
+        session.listener.note(f"{_ENRICHMENT}, {session.part}: {units.seconds(elapsed / 1000)}.")

@@ -1,0 +1,238 @@
+"""The object store itself, without Spark: PUT, GET, range GET, LIST and DELETE as COSBench and warp measure them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from penstock import units
+from penstock.errors import InvalidInput, LakeError, PenstockError
+from penstock.lab.loadgen import cosbench as cosbench_file
+from penstock.lab.loadgen import null_store, results, workload
+from penstock.lab.loadgen.cosbench import Read
+from penstock.lab.loadgen.processes import Progress, Result, Seen, opened
+from penstock.lab.loadgen.results import measured, samples
+from penstock.lab.loadgen.workload import Limit, Stage, Work, Workload
+from penstock.lab.report.measures import BUSY_SHARE
+from penstock.lab.session import Session
+from penstock.lab.workloads.base import Suite
+from penstock.lake.model import Credentials, Lake, require_s3
+from penstock.lake.registry import Lakes
+
+_CEILING_SECONDS = 5.0
+_MOST_WORKERS = 4096
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Objects(Suite):
+    workload: ClassVar[str] = "objects"
+    title: ClassVar[str] = "Object store"
+    profile: ClassVar[str] = "default"
+
+    cosbench: str = ""
+    """A COSBench workload file; the fields down to `rate` are then not used."""
+    mixes: tuple[str, ...] = ("get",)
+    """One after another: a kind of request, or shares such as `get=80,put=15,list=4,delete=1`."""
+    size: str = "1m"
+    objects: int = 200
+    containers: int = 1
+    workers: tuple[int, ...] = (16,)
+    """One after another: requests in flight at once."""
+    seconds: float = 30.0
+    range_size: str = "64k"
+    rampup: float = 0.0
+    rate: float = 0.0
+    """Operations per second on a schedule; 0: each worker makes its next request when the last has ended."""
+    processes: int = 0
+    """0: one for each core, at most as many as workers."""
+    seed: int = 1
+    ceiling: bool = False
+    keep: bool = False
+
+    def plan(self) -> Read:
+        """The load, and what of a workload file is not looked at. Raises `InvalidInput`."""
+        if self.cosbench:
+            return cosbench_file.read(Path(self.cosbench))
+        options = workload.Simple(
+            mixes=tuple(_valid("--operation, --mix or --stage", workload.parse_mix, mix) for mix in self.mixes),
+            sizes=_valid("--size", workload.parse_object_sizes, self.size),
+            objects=self.objects,
+            containers=self.containers,
+            workers=self.workers,
+            seconds=self.seconds,
+            range_bytes=_valid("--range-size", _size, self.range_size),
+            rampup_seconds=self.rampup,
+            rate=self.rate or None,
+        )
+        return Read(workload.workload(options), ())
+
+    def check_options(self) -> None:
+        if not self.mixes or not self.workers or min(self.workers) < 1:
+            raise InvalidInput("There would be nothing to measure", fix="--operation get --workers 16")
+        amounts = (self.objects, self.containers, self.seconds)
+        if not all(0 < amount < math.inf for amount in amounts) or self.rate < 0 or self.rampup < 0:
+            raise InvalidInput(
+                "There would be nothing to measure",
+                why="objects, containers and duration should be above zero, rate and ramp-up not below",
+                fix="penstock lab objects --help",
+            )
+        workers = self.plan().workload.workers
+        if not 1 <= workers <= _MOST_WORKERS:
+            raise InvalidInput(f"{workers} workers cannot be had", fix=f"choose between 1 and {_MOST_WORKERS}")
+
+    def needs_bytes(self) -> int:
+        return self.plan().workload.written_bytes
+
+    def check_lake(self, lake: Lake) -> None:
+        require_s3(lake, "The load of objects")
+
+    def prepare(self, session: Session) -> None:
+        """Says what is not looked at, and finds the generator's own ceiling where that is asked for."""
+        read = self.plan()
+        for note in read.ignored:
+            session.listener.note(note)
+        session.record("plan", **asdict(read))
+        if self.ceiling and not session.recorder.run().of_kind("ceiling"):
+            self._find_ceiling(session, read.workload)
+
+    def repetition(self, session: Session) -> None:
+        workload = self.plan().workload
+        processes = self._processes(workload)
+        ceilings = {s["name"]: s["operations_per_second"] for s in session.recorder.run().of_kind("ceiling")}
+        prefix = session.key("objects")
+        lake = session.bench.lake
+        credentials = Lakes(session.bench.home).credentials_of(lake)
+        for earlier in range(1, session.attempt):  # what was killed could not clean up
+            session.remove(replace(session, attempt=earlier).key("objects"))
+        fruitless = []
+        with (
+            _removing(session, prefix, keep=self.keep),  # outermost: nobody writes any more when it removes
+            opened(lake, credentials, prefix=prefix, seed=self.seed, processes=processes) as generator,
+        ):
+            for stage in workload.stages:
+                result = generator.run(stage, _telling(session, stage))
+                if not stage.measured:
+                    _require_prepared(result)
+                    continue
+                for sample in samples(result, ceilings, processes):
+                    session.record(**sample)
+                _warn(session, result, ceilings)
+                if after := results.stage_after(result):
+                    read = generator.run(after, _telling(session, after))
+                    session.record(**results.check(result, read))
+                fruitless += [one.name for one in measured(result) if one.fruitless]
+        if fruitless:
+            raise LakeError(
+                f"Nothing succeeded in its time: {'; '.join(fruitless)}",
+                why="the errors are in the records, by kind; what ended too late does not count",
+                fix=f"penstock lake check --lake {lake.name}",
+            )
+
+    def _find_ceiling(self, session: Session, workload: Workload) -> None:
+        processes = self._processes(workload)
+        session.listener.step("The generator's own ceiling, against a store that stores nothing")
+        lake = session.bench.lake
+        canned = null_store.Canned.of(workload, seed=self.seed, bucket=lake.bucket, prefix="ceiling")
+        nobody = Credentials("nobody", "nothing")
+        with (
+            null_store.serving(lake, canned, processes=processes) as null,
+            opened(null, nobody, prefix="ceiling", seed=self.seed, processes=processes) as generator,
+        ):
+            for stage in (stage for stage in workload.stages if stage.measured):
+                result = generator.run(_shortened(stage), _telling(session, stage))
+                names = [one.name for one in measured(replace(result, stage=stage))]
+                for name, one in zip(names, measured(result), strict=True):
+                    session.record(
+                        "ceiling",
+                        name=name,
+                        operations_per_second=round(one.operations_per_second, 1),
+                        bytes_per_second=round(one.tally.bytes / one.elapsed) if one.elapsed else 0,
+                        core_seconds=round(result.core_seconds, 3),
+                        elapsed_ms=round(one.elapsed * 1000),
+                        errors=dict(one.tally.errors),
+                        processes=processes,
+                    )
+
+    def _processes(self, workload: Workload) -> int:
+        return min(self.processes or len(os.sched_getaffinity(0)), workload.workers)
+
+
+@contextlib.contextmanager
+def _removing(session: Session, prefix: str, *, keep: bool) -> Iterator[None]:
+    """Takes every object away afterwards, unless they are to be kept; a first failure is not hidden by a second."""
+    try:
+        yield
+    except BaseException:
+        if not keep:
+            with contextlib.suppress(PenstockError):
+                session.remove(prefix)
+        raise
+    if not keep:
+        session.listener.now("removing the objects")
+        session.remove(prefix)
+
+
+def _telling(session: Session, stage: Stage) -> Seen:
+    whole = max((_seconds(work) for work in stage.works), default=0.0)
+
+    def tell(progress: Progress, elapsed: float) -> None:
+        errors = f", {progress.errors} errors" if progress.errors else ""
+        left = f", {units.seconds(max(0.0, whole - elapsed))} left" if whole else ""
+        rate = f"{progress.operations / elapsed:.0f} a second, {units.size(round(progress.bytes / elapsed))}/s"
+        session.listener.now(f"{stage.name}: {progress.operations} operations, {rate}{errors}{left}")
+
+    return tell
+
+
+def _seconds(work: Work) -> float:
+    return work.rampup_seconds + (work.limit.seconds or 0.0) + work.rampdown_seconds
+
+
+def _shortened(stage: Stage) -> Stage:
+    """For the ceiling a few seconds are enough, and what goes by a schedule is to show how fast it could go."""
+    limit = Limit(seconds=_CEILING_SECONDS)
+    works = (replace(work, limit=limit, rampup_seconds=1.0, rampdown_seconds=0.0, rate=None) for work in stage.works)
+    return replace(stage, works=tuple(works), pause_seconds=0.0)
+
+
+def _require_prepared(result: Result) -> None:
+    if errors := result.errors():
+        kinds = ", ".join(f"{count} times “{kind}”" for kind, count in errors.items())
+        details = (detail for work in result.tallies for tally in work for detail in tally.first_error.values())
+        raise LakeError(
+            f"The objects of the stage “{result.stage.name}” could not be written or removed",
+            why=f"{kinds}; the first: {next(details)}",
+            fix="penstock lake check shows what the store can do",
+        )
+
+
+def _warn(session: Session, result: Result, ceilings: Mapping[str, float]) -> None:
+    for one in measured(result):
+        if (ceiling := ceilings.get(one.name)) and one.operations_per_second > BUSY_SHARE * ceiling:
+            share = one.operations_per_second / ceiling
+            session.listener.note(
+                f"{one.name}: {share:.0%} of the generator's own ceiling. The store may do more than was asked of it: "
+                "use more --processes on more cores, or generators on several machines"
+            )
+
+
+def _size(text: str) -> int:
+    found = units.parse_size(text)
+    if found is None or found < 1:
+        raise ValueError(f"“{text}” is no size such as 64k")
+    return found
+
+
+def _valid(option: str, parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{option} {text} is not understood", why=str(error), fix="penstock lab objects --help"
+        ) from None

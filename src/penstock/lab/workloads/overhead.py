@@ -1,0 +1,292 @@
+"""Reads: what reading costs a process, in time, processor time and requests, from the lake or from local files.
+
+From submission to the first task: Penstock against plain Spark, in one process and with separate executors.
+
+Every arm runs the same application (one SQL statement of two tasks) with the settings of the same profile. The clock
+starts just before the command a user would type is started, so each arm pays for its own command line too.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from penstock import units
+from penstock.errors import ClusterError, InvalidInput, MissingRequirement, NotFound
+from penstock.lab.environment import Bench
+from penstock.lab.experiment import interleaved
+from penstock.lab.launchers import Ended, PlainLauncher, PlainSpark, one_process, separate_executors
+from penstock.lab.progress import Listener
+from penstock.lab.records import Recorder, Run, new_run_id
+from penstock.lab.session import Session
+from penstock.lab.workloads import base
+from penstock.lab.workloads.base import Suite
+from penstock.model import ClusterSize
+from penstock.profiles.layers import resolve
+from penstock.profiles.workloads import layers_of
+from penstock.runtime.jvm import penstock_jars
+from penstock.units import MIB
+
+_READS_MAIN = "io.penstock.workloads.reads"
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the file system in memory that every Linux has; the directory made is private
+
+LAKE, LOCAL, RAW = "lake", "local", "raw"
+SOURCES = (LAKE, LOCAL, RAW)
+"""`local` is Hadoop's local file system, which verifies checksums, as Spark's users have it; `raw` is it without."""
+
+WARM, COLD, NONE = "warm", "cold", "none"
+CACHES = (WARM, COLD, NONE)
+
+MEMORY, DISK = "memory", "disk"
+MEDIA = (MEMORY, DISK)
+
+
+@dataclass(frozen=True)
+class Reads(Suite):
+    """A repetition is one process that reads everything in every pattern, with every number of threads."""
+
+    workload: ClassVar[str] = "reads"
+    title: ClassVar[str] = "Reads"
+    profile: ClassVar[str] = "default"
+
+    size_bytes: int = 256 * MIB
+    """Of the large object."""
+    small_objects: int = 256
+    small_size_bytes: int = 256 << 10
+    threads: tuple[int, ...] = (1, 2)
+    passes: int = 3
+    """Of each pattern with each number of threads, in one process; the one before them is not counted."""
+    source: str = LAKE
+    cache: str = WARM
+    """What a pass finds in Penstock's page cache; with `none` no tier takes anything."""
+    medium: str = MEMORY
+    """Of the page cache."""
+
+    def check_options(self) -> None:
+        for name, value, known in (
+            ("source", self.source, SOURCES),
+            ("cache", self.cache, CACHES),
+            ("medium", self.medium, MEDIA),
+        ):
+            if value not in known:
+                raise InvalidInput(f"--{name} cannot be {value}", fix=f"choose one of {', '.join(known)}")
+        if self.size_bytes < 16 * MIB or self.size_bytes % MIB or self.small_size_bytes < 1:
+            raise InvalidInput(
+                "The large object is too small to be read in patterns",
+                why="a row group has 16 column chunks, and blocks are of 64 KiB",
+                fix="--size 256m, at least 16m",
+            )
+        if not self.threads or min(self.threads) < 1 or len(set(self.threads)) < len(self.threads):
+            raise InvalidInput("The numbers of threads are each 1 or more, and there once", fix="--threads 1,2")
+
+    @property
+    def data_bytes(self) -> int:
+        return self.size_bytes + self.small_objects * self.small_size_bytes
+
+    def needs_bytes(self) -> int:
+        """The data in the lake and a copy of it, as local files or in the page cache's disk tier."""
+        return 2 * self.data_bytes
+
+    @property
+    def _name(self) -> str:
+        return f"{self.size_bytes // MIB}m-{self.small_objects}x{self.small_size_bytes >> 10}k"
+
+    def prepare(self, session: Session) -> None:
+        session.listener.step(f"{units.size(self.data_bytes)} to read")
+        found = self._manifest(session)
+        if found is None:
+            base.run(
+                session,
+                f"{_READS_MAIN}.Generate",
+                (
+                    *("--location", self._location(session)),
+                    *("--size", f"{self.size_bytes}b"),
+                    *("--small-objects", str(self.small_objects)),
+                    *("--small-size", f"{self.small_size_bytes}b"),
+                ),
+            )
+            found = self._manifest(session)
+        if found is None:
+            raise NotFound(f"The data was written but {self._location(session)} has no manifest")
+        session.record("dataset", manifest=found)
+
+    def repetition(self, session: Session) -> None:
+        if isinstance(session.launcher, PlainLauncher):
+            raise InvalidInput(
+                "Plain Spark cannot measure reads",
+                why="no Spark is part of it; what differs is the client of the store",
+                fix="profile: default+s3a-default is S3A as Spark ships it",
+            )
+        session.listener.now(f"reading, {units.plural(self.passes, 'pass', 'passes')} of each pattern")
+        with self._tier(session) as tier, tempfile.TemporaryDirectory(dir=session.bench.home.root) as name:
+            report = Path(name) / "report.jsonl"
+            base.run(
+                session,
+                f"{_READS_MAIN}.Reads",
+                (
+                    *("--location", self._location(session)),
+                    # As Hadoop's paths are written: unlike in a URI, nothing in them is escaped.
+                    *("--report", f"file:{report}"),
+                    *("--tier", str(tier)),
+                    *("--cache", self.cache),
+                    *("--medium", self.medium),
+                    *("--threads", ",".join(map(str, self.threads))),
+                    *("--passes", str(self.passes)),
+                    *("--raw", str(self.source == RAW).lower()),
+                ),
+            )
+            for line in report.read_text(encoding="utf-8").splitlines():
+                session.record(**json.loads(line), cores=session.size.executor.cores)
+
+    def _location(self, session: Session) -> str:
+        if self.source == LAKE:
+            return session.uri(f"reads/{self._name}")
+        return f"file:{self._directory(session)}"
+
+    def _directory(self, session: Session) -> Path:
+        return session.bench.home.cache / "reads" / self._name
+
+    def _manifest(self, session: Session) -> dict[str, Any] | None:
+        """None where there is no data, or not all of it."""
+        try:
+            if self.source == LAKE:
+                text = session.store.get(f"reads/{self._name}/_manifest.json").decode()
+            else:
+                text = (self._directory(session) / "_manifest.json").read_text(encoding="utf-8")
+        except (NotFound, FileNotFoundError):
+            return None
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    @contextmanager
+    def _tier(self, session: Session) -> Iterator[Path]:
+        """A directory for the page cache of this repetition, gone afterwards."""
+        in_memory = self.medium == MEMORY and _MEMORY.is_dir()
+        with tempfile.TemporaryDirectory(
+            prefix="penstock-reads-", dir=_MEMORY if in_memory else session.bench.home.root
+        ) as name:
+            yield Path(name)
+
+
+WORKLOAD = "startup"
+PENSTOCK = "Penstock"
+ONE_PROCESS = "plain Spark, one process"
+SEPARATE = "plain Spark, separate executors"
+ARMS = (PENSTOCK, ONE_PROCESS, SEPARATE)
+
+_STARTUP_MAIN = "io.penstock.sql.SqlRunner"
+_STATEMENT = "SELECT sum(id) FROM range(0, 1000, 1, 2)"
+
+
+def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, listener: Listener) -> list[Run]:
+    """One run per arm, all of one experiment. The first start of each arm is warm-up: it fills the file cache.
+
+    A start that fails is recorded as failed and counted in no time.
+    """
+    experiment = new_run_id(WORKLOAD, "experiment")
+    settings = resolve(layers_of(profile), size).values()
+    recorders = {
+        arm: Recorder.begin(
+            bench.home,
+            bench.describe(
+                WORKLOAD,
+                arm,
+                size=size,
+                profile=profile,
+                settings=settings,
+                experiment=experiment,
+                options={"repetitions": repetitions, "statement": _STATEMENT},
+            ),
+        )
+        for arm in ARMS
+    }
+    jar = _jar_of(_STARTUP_MAIN)
+    listener.step(f"Start {repetitions} times in each of {len(ARMS)} ways, in turns")
+    with PlainSpark.prepared(bench.home, bench.lake) as plain, tempfile.TemporaryDirectory() as scratch:
+        statements = Path(scratch) / "statement.sql"
+        statements.write_text(_STATEMENT, encoding="utf-8")
+
+        def submit_plain(master: str, output: Path) -> tuple[int, int]:
+            ended = plain.submit(
+                master=master,
+                size=size,
+                jar=jar,
+                main_class=_STARTUP_MAIN,
+                arguments=_arguments(statements, output),
+                settings=settings,
+                seen=lambda _: None,
+            )
+            return ended.submitted_ms, _first_task_ms(ended)
+
+        ways: dict[str, Callable[[Path], tuple[int, int]]] = {
+            PENSTOCK: lambda output: _through_penstock(bench, size, profile, jar, _arguments(statements, output)),
+            ONE_PROCESS: lambda output: submit_plain(one_process(size), output),
+            SEPARATE: lambda output: submit_plain(separate_executors(size), output),
+        }
+        total = (repetitions + 1) * len(ARMS)
+        for number, (repetition, arm) in enumerate(interleaved(ARMS, repetitions + 1)):
+            listener.now(f"{arm}, {number + 1} of {total}")
+            _record(recorders[arm], repetition - 1, partial(ways[arm], Path(scratch) / f"out-{number}"))
+    for recorder in recorders.values():
+        recorder.add("end", outcome="failed" if recorder.run().of_kind("failure") else "ok")
+        recorder.publish(bench.store)
+    return [recorder.run() for recorder in recorders.values()]
+
+
+def _record(recorder: Recorder, repetition: int, start: Callable[[], tuple[int, int]]) -> None:
+    try:
+        submitted, first_task = start()
+    except ClusterError as error:
+        recorder.add("failure", repetition=repetition, error=str(error))
+        return
+    kind = "start" if repetition > 0 else "warmup"
+    recorder.add(kind, repetition=repetition, submitted_ms=submitted, first_task_ms=first_task)
+
+
+def _through_penstock(
+    bench: Bench, size: ClusterSize, profile: str, jar: Path, arguments: tuple[str, ...]
+) -> tuple[int, int]:
+    """As a user does it: the command line, in a process of its own."""
+    name = f"start-up {time.time_ns()}"
+    command = [
+        *(sys.executable, "-m", "penstock.cli.main", "run"),
+        *("--class", _STARTUP_MAIN, "--name", name, "--profile", profile, "--lake", bench.lake.name),
+        *("--driver-cores", str(size.driver.cores), "--driver-memory", f"{size.driver.memory_bytes // MIB}m"),
+        *("--executors", str(size.executors), "--executor-cores", str(size.executor.cores)),
+        *("--executor-memory", f"{size.executor.memory_bytes // MIB}m", str(jar), *arguments),
+    ]
+    submitted = int(time.time() * 1000)
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode != 0:
+        raise ClusterError("penstock run failed", why="\n".join(done.stderr.splitlines()[-10:]))
+    application = next(found for found in bench.engine.list() if found.spec.name == name)
+    return submitted, int((application.summary or {})["first_task_launched_ms"])
+
+
+def _arguments(statements: Path, output: Path) -> tuple[str, ...]:
+    return ("--statements-file", str(statements), "--output", output.as_uri())
+
+
+def _first_task_ms(ended: Ended) -> int:
+    if ended.exit_code != 0 or ended.first_task_ms is None:
+        raise ClusterError(f"spark-submit ended with exit code {ended.exit_code}", why=ended.output)
+    return ended.first_task_ms
+
+
+def _jar_of(main_class: str) -> Path:
+    entry = main_class.replace(".", "/") + ".class"
+    for jar in sorted(penstock_jars().glob("penstock-*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            if entry in archive.namelist():
+                return jar
+    raise MissingRequirement(f"No jar of Penstock holds {main_class}", fix="make setup")

@@ -1,0 +1,283 @@
+"""ETL: delimited text to Parquet and ORC, by month; what cannot be read is counted and kept aside.
+
+Enrichment: TPC-DS's web sales joined with the log of the shop's clicks, and written back by month.
+
+K-means: points around known centres, in the object store; the centres found are compared with those.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock import units
+from penstock.errors import InvalidInput
+from penstock.lab.session import Session
+from penstock.lab.workloads.base import Generated, Suite
+from penstock.lab.workloads.tpcds import DataSet, Tpcds
+from penstock.lake.model import Lake
+from penstock.units import MIB
+
+_ETL_MAIN = "io.penstock.workloads.etl"
+FORMATS = ("parquet", "orc")
+LINE_BYTES = 69
+"""Of an average line (io.penstock.workloads.etl.Sales)."""
+
+
+@dataclass(frozen=True)
+class Etl(Suite):
+    """A repetition converts all lines to each of the formats and validates what is there then."""
+
+    workload: ClassVar[str] = "etl"
+    title: ClassVar[str] = "ETL"
+    profile: ClassVar[str] = "etl"
+
+    rows: int = 1_000_000
+    bad_share: float = 0.001
+    """Of the lines; each millionth counts."""
+    formats: tuple[str, ...] = FORMATS
+    object_size_bytes: int = 128 * MIB
+    """Of the text."""
+    seed: int = 1
+    reload: bool = False
+
+    def check_options(self) -> None:
+        if self.rows < 1:
+            raise InvalidInput(f"There is nothing to convert in {self.rows} rows", fix="--rows 1m")
+        if not 0 <= self.bad_share <= 1:
+            raise InvalidInput(
+                f"{self.bad_share:g} is no share", why="it is from 0 (none) to 1 (all)", fix="--bad-share 0.001"
+            )
+        unknown = [name for name in self.formats if name not in FORMATS]
+        if unknown or not self.formats:
+            raise InvalidInput(
+                f"There is no format {', '.join(unknown)}" if unknown else "There is no format to convert to",
+                fix=f"--formats {','.join(FORMATS)}",
+            )
+
+    def needs_bytes(self) -> int:
+        # The text, each table at less than the text's size, and the bad lines, which are kept with their reasons.
+        text = self.rows * LINE_BYTES
+        return int(text * (1 + len(self.formats) + 4 * self.bad_share))
+
+    def prepare(self, session: Session) -> None:
+        self.data.ensure(session, reload=self.reload)
+
+    @property
+    def data(self) -> Generated:
+        bad_per_million = round(self.bad_share * 1e6)
+        return Generated(
+            title=f"Lines of text, {units.count(self.rows)}",
+            prefix=f"etl/{self.rows}-bad{bad_per_million}-{self.object_size_bytes // MIB}m-seed{self.seed}",
+            main_class=f"{_ETL_MAIN}.Generate",
+            arguments=(
+                *("--rows", str(self.rows)),
+                *("--bad-share", f"{bad_per_million / 1e6:f}"),
+                *("--seed", str(self.seed)),
+                *("--object-size", f"{self.object_size_bytes}b"),
+            ),
+            identity={
+                "rows": self.rows,
+                "bad_per_million": bad_per_million,
+                "seed": self.seed,
+                "object_size": self.object_size_bytes,
+            },
+        )
+
+    def repetition(self, session: Session) -> None:
+        output, report = session.key("tables"), session.key("convert") + ".jsonl"
+        try:
+            session.application(
+                "convert",
+                f"{_ETL_MAIN}.Convert",
+                (
+                    *("--input", session.uri(self.data.prefix)),
+                    *("--output", session.uri(output)),
+                    *("--formats", ",".join(self.formats)),
+                    *("--report", session.uri(report)),
+                ),
+                name=f"ETL of {units.count(self.rows)} rows",
+            )
+        finally:
+            session.remove(output)
+        session.replay(report)
+
+
+_ENRICHMENT_MAIN = "io.penstock.workloads.enrichment"
+_ORDER_LINES = 720_000
+"""Of web sales at scale 1; as many times more at another."""
+_CLICK_BYTES = 235
+
+
+@dataclass(frozen=True)
+class Enrichment(Suite):
+    """A repetition reads sales and clicks, joins, writes, and validates what is there then."""
+
+    workload: ClassVar[str] = "enrichment"
+    title: ClassVar[str] = "Enrichment"
+    profile: ClassVar[str] = "etl"
+
+    scale: float = 1
+    clicks_per_line: int = 3
+    """In the mean, before the purchase; half as many again belong to no order line."""
+    object_size_bytes: int = 128 * MIB
+    """Of the clicks' log."""
+    seed: int = 1
+    reload: bool = False
+
+    @property
+    def description_scale(self) -> float:
+        return self.scale
+
+    def check_options(self) -> None:
+        if self.scale <= 0:
+            raise InvalidInput(f"There are no sales of scale {self.scale:g}", fix="--scale 0.1")
+        if self.clicks_per_line < 1:
+            raise InvalidInput("Without clicks there is nothing to join", fix="--clicks-per-line 3")
+
+    def needs_bytes(self) -> int:
+        # TPC-DS, the log, its clicks once more in the shuffle, and the sales as they are written back.
+        log = self.scale * _ORDER_LINES * (1.5 * self.clicks_per_line + 1) * _CLICK_BYTES
+        return Tpcds(scale=self.scale).needs_bytes() + int(2 * log + self.scale * 0.1e9)
+
+    def prepare(self, session: Session) -> None:
+        manifest = json.loads(self.sales.ensure(session))
+        rows = next(table["rows"] for table in manifest["tables"] if table["table"] == "web_sales")
+        self.clicks(session.bench.lake, order_lines=rows).ensure(session, reload=self.reload)
+
+    @property
+    def sales(self) -> DataSet:
+        return DataSet(self.scale)
+
+    @property
+    def clicks_prefix(self) -> str:
+        log = f"clicks{self.clicks_per_line}-{self.object_size_bytes // MIB}m-seed{self.seed}"
+        return f"enrichment/{self.sales.name}-{log}"
+
+    def clicks(self, lake: Lake, *, order_lines: int) -> Generated:
+        """Made for the very sales there are: with others, the clicks that match would be others."""
+        identity: dict[str, Any] = {
+            "order_lines": order_lines,
+            "clicks_per_line": self.clicks_per_line,
+            "seed": self.seed,
+            "object_size": self.object_size_bytes,
+        }
+        return Generated(
+            title=f"Clicks around the web sales of scale {self.scale:g}",
+            prefix=self.clicks_prefix,
+            main_class=f"{_ENRICHMENT_MAIN}.GenerateClicks",
+            arguments=(
+                *("--database", self.sales.database(lake)),
+                *("--clicks-per-line", str(self.clicks_per_line)),
+                *("--seed", str(self.seed)),
+                *("--object-size", f"{self.object_size_bytes}b"),
+            ),
+            identity=identity,
+        )
+
+    def repetition(self, session: Session) -> None:
+        output, report = session.key("sales"), session.key("enrich") + ".jsonl"
+        try:
+            session.application(
+                "enrich",
+                f"{_ENRICHMENT_MAIN}.Enrich",
+                (
+                    *("--database", self.sales.database(session.bench.lake)),
+                    *("--clicks", session.uri(self.clicks_prefix)),
+                    *("--output", session.uri(output)),
+                    *("--report", session.uri(report)),
+                ),
+                name=f"Enrichment, scale {self.scale:g}",
+            )
+        finally:
+            session.remove(output)
+        session.replay(report)
+
+
+_KMEANS_MAIN = "io.penstock.workloads.kmeans"
+_NUMBER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class KMeans(Suite):
+    """A repetition reads the points into the executors' memory, trains on them, and checks the centres found."""
+
+    workload: ClassVar[str] = "kmeans"
+    title: ClassVar[str] = "K-means"
+    profile: ClassVar[str] = "ml"
+
+    points: int = 1_000_000
+    dimensions: int = 20
+    clusters: int = 10
+    iterations: int = 20
+    passes: int = 5
+    """Over the points, of k-means||, to find where to start."""
+    object_size_bytes: int = 64 * MIB
+    seed: int = 1
+    reload: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.points * self.dimensions * _NUMBER_BYTES
+
+    def check_options(self) -> None:
+        if self.clusters < 1 or self.points < 2 * self.clusters:
+            raise InvalidInput(
+                f"{self.points} points do not make {self.clusters} clusters",
+                why="each cluster needs two points at least",
+                fix=f"--points {2 * max(self.clusters, 1)} or more",
+            )
+        if self.dimensions < 2:
+            raise InvalidInput(
+                f"{self.dimensions} dimensions are too few",
+                why="in one, clusters far apart need too much room",
+                fix="--dimensions 2 or more",
+            )
+        if self.iterations < 1 or self.passes < 1:
+            raise InvalidInput("Training takes at least one pass and one iteration", fix="--iterations 20 --passes 5")
+
+    def needs_bytes(self) -> int:
+        # The points, and once more where the executors' memory does not hold them, with what k-means|| knows of each.
+        return 2 * self.bytes + 12 * self.points
+
+    def prepare(self, session: Session) -> None:
+        self.data.ensure(session, reload=self.reload)
+
+    @property
+    def data(self) -> Generated:
+        return Generated(
+            title=f"Points, {units.size(self.bytes)}",
+            prefix=f"kmeans/{self.points}x{self.dimensions}-k{self.clusters}-{self.object_size_bytes // MIB}m-"
+            f"seed{self.seed}",
+            main_class=f"{_KMEANS_MAIN}.Generate",
+            arguments=(
+                *("--points", str(self.points)),
+                *("--dimensions", str(self.dimensions)),
+                *("--clusters", str(self.clusters)),
+                *("--seed", str(self.seed)),
+                *("--object-size", f"{self.object_size_bytes}b"),
+            ),
+            identity={
+                "points": self.points,
+                "dimensions": self.dimensions,
+                "clusters": self.clusters,
+                "seed": self.seed,
+                "object_size": self.object_size_bytes,
+            },
+        )
+
+    def repetition(self, session: Session) -> None:
+        report = session.key("train") + ".jsonl"
+        session.application(
+            "train",
+            f"{_KMEANS_MAIN}.Train",
+            (
+                *("--input", session.uri(self.data.prefix)),
+                *("--iterations", str(self.iterations)),
+                *("--passes", str(self.passes)),
+                *("--report", session.uri(report)),
+            ),
+            name=f"K-means of {units.size(self.bytes)}",
+        )
+        session.replay(report)

@@ -1,0 +1,254 @@
+"""TeraSort: generate records, sort them on a cluster of its own, and validate every byte of what came of it.
+
+The limit of a sort: the same records, local files, one thread of one process. It is no Spark application.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from penstock import units
+from penstock.errors import ClusterError, InvalidInput
+from penstock.lab import conditions
+from penstock.lab.environment import machine, workloads_jar
+from penstock.lab.launchers import Ran
+from penstock.lab.session import Session
+from penstock.lab.workloads.base import Generated, Suite
+from penstock.model import Capacity, ClusterSize
+from penstock.runtime.jvm import find_java, spark_jars
+from penstock.units import MIB
+
+_LOCAL_MAIN = "io.penstock.workloads.terasort.LocalSort"
+
+
+def require_memory(size_bytes: int) -> None:
+    """`InvalidInput` where this machine cannot hold so many records to be sorted."""
+    have = int(machine()["memory_bytes"])
+    if _heap(size_bytes) > have:
+        raise InvalidInput(
+            f"The local sort of {units.size(size_bytes)} needs {units.size(_heap(size_bytes))} of memory",
+            why=f"this machine has {units.size(have)}",
+            fix="choose a smaller --size, or leave --limit away",
+        )
+
+
+def measure(session: Session, prefix: str) -> None:
+    """Copy the data set at `prefix` to the local disk, sort and check it there, and record its samples.
+
+    They are marked as a `reference`: no part of what the run itself took.
+    """
+    with tempfile.TemporaryDirectory(prefix="sort-", dir=session.bench.home.root) as name:
+        scratch = Path(name)
+        (scratch / "input").mkdir()
+        size = 0
+        for found in session.store.list(f"{prefix}/"):
+            session.store.download(found.key, scratch / "input" / Path(found.key).name)
+            size += found.size
+        _run(_command(scratch, size))
+        for line in (scratch / "report.jsonl").read_text(encoding="utf-8").splitlines():
+            session.record(**json.loads(line), reference=True, cores=1)
+
+
+def _command(scratch: Path, size_bytes: int) -> list[str]:
+    return [
+        str(find_java().executable),
+        f"-Xms{_heap(size_bytes)}",
+        f"-Xmx{_heap(size_bytes)}",
+        # Records are read once and kept: there is nothing for a collector to do, least of all in parallel.
+        "-XX:+UseSerialGC",
+        *("-cp", os.pathsep.join((str(workloads_jar()), str(spark_jars() / "*"))), _LOCAL_MAIN),
+        *("--input", str(scratch / "input")),
+        *("--output", str(scratch / "sorted")),
+        *("--report", str(scratch / "report.jsonl")),
+    ]
+
+
+def _run(command: list[str]) -> None:
+    """Exit code 9 is a wrong result, which the report tells."""
+    # Without a locale of its own Java takes names of files outside ASCII for others.
+    environment = {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
+    done = subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, check=False
+    )
+    if done.returncode not in (0, 9):
+        raise ClusterError("The local sort failed", why="\n".join(done.stderr.splitlines()[-10:]))
+
+
+def _heap(size_bytes: int) -> int:
+    """Records, the sort's 24 bytes for each, and the rest of what a JVM needs."""
+    return size_bytes + size_bytes // 4 + (256 << 20)
+
+
+_TERASORT_MAIN = "io.penstock.workloads.terasort"
+RECORD_BYTES = 100
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Records of the sort benchmark in objects of one size; another size or distribution is another data set."""
+
+    records: int
+    object_size_bytes: int
+    skewed: bool
+
+    @property
+    def bytes(self) -> int:
+        return self.records * RECORD_BYTES
+
+    @property
+    def prefix(self) -> str:
+        skewed = "-skewed" if self.skewed else ""
+        return f"terasort/{self.records}-{self.object_size_bytes // MIB}m{skewed}"
+
+    def generated(self) -> Generated:
+        return Generated(
+            title=f"TeraGen of {units.size(self.bytes)}",
+            prefix=self.prefix,
+            main_class=f"{_TERASORT_MAIN}.Generate",
+            arguments=(
+                *("--records", str(self.records)),
+                *("--object-size", f"{self.object_size_bytes}b"),
+                *("--skewed", str(self.skewed).lower()),
+            ),
+            identity={"records": self.records, "object_size": self.object_size_bytes, "skewed": self.skewed},
+        )
+
+
+@dataclass(frozen=True)
+class TeraSort(Suite):
+    """A repetition sorts and validates; with `concurrent`, so many applications sort the same data at once."""
+
+    workload: ClassVar[str] = "terasort"
+    title: ClassVar[str] = "TeraSort"
+    profile: ClassVar[str] = "terasort"
+
+    size_bytes: int = 1024 * MIB
+    object_size_bytes: int = 128 * MIB
+    """Of the generated objects, and of the sorted ones where `partitions` does not say otherwise."""
+    partitions: int = 0
+    """How many objects the sorted data has; 0 for as many as `object_size_bytes` makes it."""
+    skewed: bool = False
+    concurrent: int = 1
+    limit: bool = False
+    """Sort the same records in one local process too."""
+    reload: bool = False
+
+    @property
+    def data(self) -> DataSet:
+        return DataSet(self.size_bytes // RECORD_BYTES, self.object_size_bytes, self.skewed)
+
+    def check_options(self) -> None:
+        if self.size_bytes < RECORD_BYTES:
+            raise InvalidInput(f"{self.size_bytes} bytes are less than one record", fix="--size 1g")
+        if self.object_size_bytes < MIB or self.object_size_bytes % MIB:
+            raise InvalidInput(
+                f"Objects cannot be of {self.object_size_bytes} bytes",
+                why="the size is whole MiB",
+                fix="--object-size 128m",
+            )
+        if self.limit:
+            require_memory(self.data.bytes)
+
+    def default_size(self, capacity: Capacity) -> ClusterSize:
+        return conditions.share(capacity, self.concurrent) if self.concurrent > 1 else super().default_size(capacity)
+
+    def check_size(self, size: ClusterSize, capacity: Capacity) -> None:
+        if self.concurrent > 1:
+            conditions.require_room(size, self.concurrent, capacity, option="--concurrent")
+
+    def needs_bytes(self) -> int:
+        """The records, what each sort shuffles (uncompressed) and writes, and what the local sort reads and writes."""
+        copies = 1 + 2 * self.concurrent + (2 if self.limit else 0)
+        return copies * self.data.bytes
+
+    def prepare(self, session: Session) -> None:
+        self.data.generated().ensure(session, reload=self.reload)
+
+    def repetition(self, session: Session) -> None:
+        outputs = [session.key(f"sorted-{user}") for user in range(1, self.concurrent + 1)]
+        try:
+            self._sort_all(session, outputs)
+            for user, output in enumerate(outputs, start=1):
+                self._validate(session, user, output)
+        finally:
+            for output in outputs:
+                session.remove(output)
+        if self.limit:
+            session.listener.now("sorting in one local process")
+            measure(session, self.data.prefix)
+
+    def _sort_all(self, session: Session, outputs: list[str]) -> None:
+        started = time.monotonic()
+        ran: dict[int, Ran] = {}
+
+        def sort(user: int, output: str, within: Session) -> None:
+            ran[user] = self._sort(within, user, output)
+
+        conditions.at_once(
+            conditions.crowded(session, self.concurrent),
+            [partial(sort, user, output) for user, output in enumerate(outputs, start=1)],
+        )
+        elapsed_ms = (time.monotonic() - started) * 1000
+        if self.concurrent > 1:
+            core_seconds = [one.sample["core_seconds"] for one in ran.values()]
+            session.measure(
+                f"{self.concurrent} sorts at once, start to end",
+                elapsed_ms=elapsed_ms,
+                bytes=self.concurrent * self.data.bytes,
+                rows=self.concurrent * self.data.records,
+                core_seconds=sum(core_seconds) if all(core_seconds) else None,
+                cores=self.concurrent * session.size.executor_cores,
+            )
+
+    def _sort(self, session: Session, user: int, output: str) -> Ran:
+        report = f"{output}.jsonl"
+        size = (
+            ("--partitions", str(self.partitions))
+            if self.partitions
+            else ("--object-size", f"{self.object_size_bytes}b")
+        )
+        ran = session.application(
+            "sort",
+            f"{_TERASORT_MAIN}.Sort",
+            (
+                *("--input", session.uri(self.data.prefix)),
+                *("--output", session.uri(output)),
+                *("--report", session.uri(report)),
+                *size,
+            ),
+            name=f"TeraSort of {units.size(self.data.bytes)}{self._of(user)}",
+            **self._user(user),
+        )
+        for sample in session.json_lines(report):
+            session.record(**sample, **self._user(user))
+        return ran
+
+    def _validate(self, session: Session, user: int, output: str) -> None:
+        report = f"{output}-validated.jsonl"
+        ran = session.application(
+            "validate",
+            f"{_TERASORT_MAIN}.Validate",
+            (
+                *("--input", session.uri(self.data.prefix)),
+                *("--output", session.uri(output)),
+                *("--report", session.uri(report)),
+            ),
+            name=f"TeraValidate of {units.size(self.data.bytes)}{self._of(user)}",
+            must_succeed=False,
+            **self._user(user),
+        )
+        session.judged(ran, report, **self._user(user))
+
+    def _of(self, user: int) -> str:
+        return f", {user} of {self.concurrent}" if self.concurrent > 1 else ""
+
+    def _user(self, user: int) -> dict[str, Any]:
+        return {"user": user} if self.concurrent > 1 else {}

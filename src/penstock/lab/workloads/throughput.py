@@ -1,0 +1,245 @@
+"""DFSIO: the throughput of the lake, through Hadoop's file system, against the number of clients.
+
+Sustained ingest: many writers for a set time, and at its end every object read back.
+
+Many gateways: what a second one brings when each has half the bandwidth, and what the death of one costs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from penstock import units
+from penstock.errors import InvalidInput
+from penstock.lab.conditions import LimitedGateways, limited_gateways, require_http
+from penstock.lab.launchers import Ran
+from penstock.lab.session import Session
+from penstock.lab.workloads.base import Suite, run_clients
+from penstock.lake.model import Lake
+from penstock.profiles.s3a import S3A
+from penstock.units import MIB
+
+_DFSIO_MAIN = "io.penstock.workloads.dfsio.Dfsio"
+
+
+@dataclass(frozen=True)
+class Dfsio(Suite):
+    """For each number of clients the same amount of data is written, and read by others than its writers."""
+
+    workload: ClassVar[str] = "dfsio"
+    title: ClassVar[str] = "DFSIO"
+    profile: ClassVar[str] = "default"
+
+    clients: tuple[int, ...] = (1, 2, 4, 8)
+    file_size_bytes: int = 64 * MIB
+    files: int = 0
+    """In all, shared out among the clients; 0 for as many as there are clients at the most."""
+    write: bool = True
+    read: bool = True
+    shuffle: bool = False
+    """Each repetition takes the numbers of clients in an order of its own, drawn from the seed."""
+    seed: int = 0
+    """Of the contents, and of the order."""
+
+    @property
+    def file_count(self) -> int:
+        return self.files or max(self.clients)
+
+    def check_options(self) -> None:
+        if not self.clients or min(self.clients) < 1 or len(set(self.clients)) < len(self.clients):
+            raise InvalidInput(
+                "The numbers of clients make no curve", why="each is 1 or more, and there once", fix="--clients 1,2,4,8"
+            )
+        if max(self.clients) > self.file_count:
+            raise InvalidInput(
+                f"{max(self.clients)} clients are more than {self.files} files",
+                why="each client needs at least one file of its own",
+                fix=f"--files {max(self.clients)}",
+            )
+        if self.file_size_bytes < 1 or self.seed < 0:
+            raise InvalidInput("Neither a file's size nor the seed can be negative", fix="--file-size 64m --seed 0")
+        if not (self.write or self.read):
+            raise InvalidInput("Nothing is left to measure", fix="leave out --no-write or --no-read")
+
+    def needs_bytes(self) -> int:
+        """Many stores give back what was deleted only later, so each round of writing counts."""
+        return self.file_count * self.file_size_bytes * (len(self.clients) if self.write else 1)
+
+    def order(self, repetition: int) -> tuple[int, ...]:
+        if not self.shuffle:
+            return self.clients
+        # Seeded by a text, which unlike a tuple has the same hash in every process.
+        return tuple(random.Random(f"{self.seed}/{repetition}").sample(self.clients, len(self.clients)))  # noqa: S311
+
+    def repetition(self, session: Session) -> None:
+        self.run(session)
+
+    def run(self, session: Session) -> Ran:
+        """One repetition, and how its application went."""
+        order = self.order(session.repetition or 0)
+        return run_clients(
+            session,
+            "dfsio",
+            _DFSIO_MAIN,
+            (
+                *("--clients", ",".join(str(count) for count in order)),
+                *("--files", str(self.file_count)),
+                *("--file-size", f"{self.file_size_bytes}b"),
+                *("--measure", ",".join(self._measured())),
+                *("--seed", str(self.seed)),
+            ),
+            name=f"DFSIO, {max(self.clients)} clients at the most",
+            most=max(self.clients),
+            order=list(order),
+        )
+
+    def _measured(self) -> list[str]:
+        asked: Mapping[str, bool] = {"write": self.write, "read": self.read}
+        return [name for name, wanted in asked.items() if wanted]
+
+
+_INGEST_MAIN = "io.penstock.workloads.ingest.Ingest"
+_FASTEST_BYTES_PER_SECOND = 400 * MIB
+"""About what the fastest embedded stores were seen to take; for the space that an ingest without a rate may need."""
+
+
+@dataclass(frozen=True)
+class Ingest(Suite):
+    workload: ClassVar[str] = "ingest"
+    title: ClassVar[str] = "Sustained ingest"
+    profile: ClassVar[str] = "default"
+
+    seconds: int = 60
+    writers: int = 8
+    object_size_bytes: int = 16 * MIB
+    bytes_per_second: int = 0
+    """Of all writers together; 0 for as fast as it goes."""
+    keep: bool = False
+    """Leave the objects in the lake."""
+    seed: int = 0
+
+    def check_options(self) -> None:
+        if self.seconds < 1 or self.writers < 1 or self.object_size_bytes < 1:
+            raise InvalidInput(
+                "An ingest needs time, writers and objects", fix="--duration 60s --writers 8 --object-size 16m"
+            )
+        if self.bytes_per_second < 0 or self.seed < 0:
+            raise InvalidInput("Neither a rate nor the seed can be negative", fix="--rate 100m --seed 0")
+        if 0 < self.bytes_per_second * self.seconds < self.object_size_bytes * self.writers:
+            raise InvalidInput(
+                f"At {units.rate(self.bytes_per_second)} not every writer gets to write an object in "
+                f"{units.seconds(self.seconds)}",
+                fix="a higher --rate, a longer --duration, fewer --writers or a smaller --object-size",
+            )
+
+    def needs_bytes(self) -> int:
+        return self.seconds * (self.bytes_per_second or _FASTEST_BYTES_PER_SECOND)
+
+    def repetition(self, session: Session) -> None:
+        run_clients(
+            session,
+            "ingest",
+            _INGEST_MAIN,
+            (
+                *("--seconds", str(self.seconds)),
+                *("--writers", str(self.writers)),
+                *("--object-size", f"{self.object_size_bytes}b"),
+                *(("--rate", f"{self.bytes_per_second}b") if self.bytes_per_second else ()),
+                *("--seed", str(self.seed)),
+                *("--keep", str(self.keep).lower()),
+            ),
+            name=f"Ingest by {units.plural(self.writers, 'writer')}",
+            most=self.writers,
+            keep=self.keep,
+            doing=self.progress(session.listener.now),
+        )
+        if self.keep:
+            session.listener.note(f"The objects are left at {session.uri(session.key('ingest'))}")
+
+    def progress(
+        self, now: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> Callable[[str], None]:
+        """Turns what the application says it is at into how far it is: Spark's description of a job never changes."""
+        began: float | None = None
+
+        def doing(description: str) -> None:
+            nonlocal began
+            if not description.startswith("ingest for "):
+                now(description)
+                return
+            began = clock() if began is None else began
+            passed = min(clock() - began, self.seconds)
+            now(f"ingest ({units.seconds(passed)} of {units.seconds(self.seconds)})")
+
+        return doing
+
+
+@dataclass(frozen=True)
+class Gateways(Suite):
+    """DFSIO with one number of clients, through gateways of the lab's own before the lake."""
+
+    workload: ClassVar[str] = "gateways"
+    title: ClassVar[str] = "Gateways"
+    profile: ClassVar[str] = "default"
+
+    gateways: int = 2
+    rate: int = 16 * MIB
+    """Bytes per second that each gateway lets pass, in both directions together."""
+    clients: int = 4
+    file_size_bytes: int = 32 * MIB
+    files: int = 0
+    """In all; 0 for two for each client."""
+    kill: bool = False
+    """One gateway is killed halfway through the writing, and stays dead."""
+    seed: int = 0
+
+    @property
+    def load(self) -> Dfsio:
+        files = self.files or 2 * self.clients
+        return Dfsio((self.clients,), self.file_size_bytes, files, seed=self.seed)
+
+    def check_options(self) -> None:
+        if self.gateways < 1 or self.rate < MIB:
+            raise InvalidInput(
+                "There is at least one gateway, and it lets a MiB per second pass", fix="--gateways 2 --rate 16m"
+            )
+        if self.kill and self.gateways < 2:
+            raise InvalidInput("A single gateway cannot be spared", fix="--gateways 2 --kill")
+        self.load.check_options()
+
+    def needs_bytes(self) -> int:
+        return self.load.needs_bytes()
+
+    def check_lake(self, lake: Lake) -> None:
+        require_http(lake)
+
+    def repetition(self, session: Session) -> None:
+        with (
+            limited_gateways(session.bench.lake, self.gateways, self.rate) as gateways,
+            self._disturbed(gateways, session),
+        ):
+            # The pages' cache would answer the reads, and none of them would see a gateway.
+            settings = {
+                f"{S3A}endpoint": gateways.endpoints[0],
+                f"{S3A}penstock.endpoints": ",".join(gateways.endpoints),
+                f"{S3A}penstock.cache.enabled": "false",
+            }
+            ran = self.load.run(replace(session, settings={**session.settings, **settings}))
+        failed = ran.sample.get("summary", {}).get("tasks_failed", 0)
+        session.check("no task failed", failed == 0, f"{failed} failed")
+
+    @contextlib.contextmanager
+    def _disturbed(self, gateways: LimitedGateways, session: Session) -> Iterator[None]:
+        if not self.kill:
+            yield
+            return
+        # Of what is written, it passes its share; half of that is in the middle of the writing.
+        middle = self.load.file_count * self.file_size_bytes // self.gateways // 2
+        with gateways.killing_one(middle) as killed:
+            yield
+        session.check("one gateway was killed", killed.is_set(), f"after {middle} bytes")

@@ -1,0 +1,94 @@
+"""`/v1/tokens`: who may use this service. For administrators of all of it.
+
+`/v1/audit`: who did what. For administrators of all of it.
+
+`/v1/browser-access`: leave to open one page by its address, for a browser that cannot send a token with it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from penstock.engine.repository.applications import now
+from penstock.engine.tokens import Scope, grants, widest
+from penstock.service import responses
+from penstock.service.auth import LASTS, Administrator, Reader
+from penstock.service.context import ServiceOf
+from penstock.service.requests import TokenBody
+
+tokens_router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
+
+
+@tokens_router.get("", summary="All tokens, without their secrets", responses={200: {"model": responses.Tokens}})
+def listing(service: ServiceOf, caller: Administrator) -> dict[str, Any]:
+    caller.require(Scope.ADMINISTER)
+    return {"items": [token.to_json() for token in service.tokens.list()]}
+
+
+@tokens_router.post("", status_code=201, summary="Make a token", responses={201: {"model": responses.NewToken}})
+def create(body: TokenBody, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
+    """`token` in the answer is what its holder needs. It is told this once, and nowhere kept."""
+    caller.require(Scope.ADMINISTER)
+    expires_at = None if body.expires_in is None else now() + timedelta(seconds=body.expires_in)
+    token, text = service.tokens.create(body.name, grants(widest(body.scopes), body.instances), expires_at=expires_at)
+    return {**token.to_json(), "token": text}
+
+
+@tokens_router.post(
+    "/{token_id}/rotate", summary="Give a token a new secret", responses={200: {"model": responses.NewToken}}
+)
+def rotate(token_id: str, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
+    """The old secret is refused from now on; name, scopes, instances and expiry stay."""
+    caller.require(Scope.ADMINISTER)
+    token, text = service.tokens.rotate(token_id)
+    return {**token.to_json(), "token": text}
+
+
+@tokens_router.delete("/{token_id}", status_code=204, summary="Revoke a token")
+def revoke(token_id: str, service: ServiceOf, caller: Administrator) -> None:
+    caller.require(Scope.ADMINISTER)
+    service.tokens.revoke(token_id)
+
+
+audit_router = APIRouter(prefix="/v1/audit", tags=["audit"])
+
+
+@audit_router.get("", summary="Who did what, the newest first", responses={200: {"model": responses.AuditPage}})
+def page(
+    service: ServiceOf,
+    caller: Administrator,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    page: Annotated[int | None, Query(ge=1, lt=1 << 62, description="`next` of the page before.")] = None,
+) -> dict[str, Any]:
+    """Every request that may change something and had a valid token, with its outcome. Nothing in it can be changed."""
+    caller.require(Scope.ADMINISTER)
+    found = service.engine.audit_page(limit=limit, before=page)
+    return {"items": [entry.to_json() for entry in found.items], "next": found.next}
+
+
+browser_access_router = APIRouter(prefix="/v1/browser-access", tags=["self"])
+
+
+class PageBody(BaseModel):
+    path: Annotated[str, Field(max_length=400, description="/v1/lab/reports/ID")]
+
+
+@browser_access_router.post("", status_code=204, summary="Let this browser open one page by its address")
+def grant(body: PageBody, request: Request, service: ServiceOf, caller: Reader) -> Response:
+    """Sets a cookie for that path alone, valid for an hour and for reading; with the caller's own rights."""
+    granted = service.browser_grants.grant(caller, body.path)
+    answer = Response(status_code=204, headers={"Cache-Control": "no-store"})
+    answer.set_cookie(
+        granted.cookie,
+        granted.secret,
+        max_age=int(LASTS.total_seconds()),
+        path=request.scope.get("root_path", "") + granted.path,
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return answer

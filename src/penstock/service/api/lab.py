@@ -1,0 +1,38 @@
+"""`/v1/lab/reports`: what was measured on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from fastapi.responses import HTMLResponse
+
+from penstock.lab import records
+from penstock.lab import records as runs
+from penstock.service import responses
+from penstock.service.auth import Reader
+from penstock.service.context import ServiceOf
+
+router = APIRouter(prefix="/v1/lab/reports", tags=["lab"])
+
+# The page brings its own style and script and asks for nothing; sandboxed, it is of no origin at all.
+_CSP = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; "
+    "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
+)
+
+
+@router.get("", summary="The lab's runs, the newest first", responses={200: {"model": responses.Runs}})
+def listing(service: ServiceOf, _: Reader) -> dict[str, Any]:
+    return {"items": [{**run, "id": run["run"]} for run in reversed(runs.all_of(service.home))]}
+
+
+@router.get("/{run_id}", summary="A run's report", response_class=HTMLResponse)
+def report(
+    run_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,200}$")], service: ServiceOf, _: Reader
+) -> HTMLResponse:
+    """One page that needs nothing else."""
+    # Plotting takes a second to load.
+    from penstock.lab.report.report import as_html
+
+    return HTMLResponse(as_html([records.find(service.home, run_id)]), headers={"Content-Security-Policy": _CSP})

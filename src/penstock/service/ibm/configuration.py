@@ -1,0 +1,91 @@
+"""What an instance keeps for IBM's APIs, in the attributes the engine stores with it. Pure.
+
+A store's keys are not among it: the home is a lake's name, and the lake knows where its secret is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from penstock.engine.policy.fairness import Instance
+from penstock.errors import InvalidInput
+from penstock.profiles.check import is_secret
+
+_ATTRIBUTE = "analytics_engine"
+_MOST_SETTINGS = 500
+
+
+@dataclass(frozen=True)
+class HomeStore:
+    """The instance's home: `lake` is one of this service's, the rest is what the client called it."""
+
+    lake: str
+    instance_id: str | None = None
+    provider: str = "ibm-cos"
+    type: str = "objectstore"
+    region: str | None = None
+
+
+@dataclass(frozen=True)
+class LogForwarding:
+    enabled: bool = False
+    sources: tuple[str, ...] = ("spark-driver",)
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kept:
+    default_configs: Mapping[str, str] = field(default_factory=dict)
+    home: HomeStore | None = None
+    log_forwarding: LogForwarding = LogForwarding()
+
+
+def read(instance: Instance) -> Kept:
+    value = instance.attributes.get(_ATTRIBUTE) or {}
+    home, logs = value.get("home"), value.get("log_forwarding")
+    return Kept(
+        default_configs=dict(value.get("default_configs") or {}),
+        home=HomeStore(**home) if home else None,
+        log_forwarding=LogForwarding(enabled=logs["enabled"], sources=tuple(logs["sources"]), tags=tuple(logs["tags"]))
+        if logs
+        else LogForwarding(),
+    )
+
+
+def homes_of(instances: Iterable[Instance]) -> dict[str, set[str]]:
+    """The names of the lakes that instances have as their home, each with those instances."""
+    found: dict[str, set[str]] = {}
+    for instance in instances:
+        if home := read(instance).home:
+            found.setdefault(home.lake, set()).add(instance.name)
+    return found
+
+
+def written(instance: Instance, kept: Kept) -> Instance:
+    """The instance with it; other clients' attributes stay."""
+    return replace(instance, attributes={**instance.attributes, _ATTRIBUTE: asdict(kept)})
+
+
+def changed(instance: Instance, change: Callable[[Kept], Kept]) -> Instance:
+    return written(instance, change(read(instance)))
+
+
+def default_configs(settings: Mapping[str, str]) -> dict[str, str]:
+    """As they may be kept. Raises `InvalidInput`."""
+    if len(settings) > _MOST_SETTINGS:
+        raise InvalidInput("Those are too many default settings", why=f"an instance keeps {_MOST_SETTINGS} at most")
+    for key, value in settings.items():
+        if is_secret(key, value):
+            raise InvalidInput(
+                f"{key} is a secret, or holds one",
+                why="an instance's default settings are shown to everybody who may read it",
+                fix="a store's keys belong to a lake: penstock lake add, or PUT …/instance_home",
+            )
+    return dict(settings)
+
+
+def merged_configuration(settings: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """RFC 7396 on one level: null takes a setting away."""
+    both: dict[str, str | None] = {**settings, **changes}
+    return {key: value for key, value in both.items() if value is not None}

@@ -1,0 +1,260 @@
+"""A body of any dialect as an application of the engine. Pure.
+
+The size of a cluster, from the settings in which IBM's bodies ask for it. Pure.
+
+IBM's time intervals: `<lower>,<upper>`, the lower end inclusive, the upper one exclusive. Pure.
+
+The engine's states in IBM's words, and IBM's words as the engine's states. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from penstock import units
+from penstock.engine.policy.lifecycle import INFRASTRUCTURE
+from penstock.engine.repository.listing import Interval
+from penstock.errors import InvalidInput
+from penstock.lake.model import Credentials, Lake
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, Reason, State
+from penstock.service.ibm import stores
+from penstock.service.ibm.bodies import EXECUTORS, Asked
+from penstock.service.ibm.stores import application_address, cos_addresses, mounted, translated
+from penstock.units import GIB, MIB
+
+_COUNT = "ae.spark.executor.count"
+_DRIVER_CORES, _DRIVER_MEMORY = "spark.driver.cores", "spark.driver.memory"
+_EXECUTOR_CORES, _EXECUTOR_MEMORY = "spark.executor.cores", "spark.executor.memory"
+_SIZES = (EXECUTORS, _DRIVER_CORES, _DRIVER_MEMORY, _EXECUTOR_CORES, _EXECUTOR_MEMORY)
+_MOST = 100_000
+
+
+def one_name(settings: Mapping[str, str]) -> dict[str, str]:
+    """IBM's own setting for the number of executors under Spark's name, so that one layer of settings hides another."""
+    if _COUNT not in settings:
+        return dict(settings)
+    return {**{key: value for key, value in settings.items() if key != _COUNT}, EXECUTORS: settings[_COUNT]}
+
+
+def parted(settings: Mapping[str, str], usual: ClusterSize) -> tuple[ClusterSize, dict[str, str]]:
+    """The size, part by part as asked or as usual, and the settings (after `one_name`) without it.
+
+    Raises `InvalidInput`.
+    """
+    size = ClusterSize(
+        driver=ProcessSize(
+            _count(settings, _DRIVER_CORES) or usual.driver.cores,
+            _memory(settings, _DRIVER_MEMORY) or usual.driver.memory_bytes,
+        ),
+        executor=ProcessSize(
+            _count(settings, _EXECUTOR_CORES) or usual.executor.cores,
+            _memory(settings, _EXECUTOR_MEMORY) or usual.executor.memory_bytes,
+        ),
+        executors=_count(settings, EXECUTORS) or usual.executors,
+    )
+    return size, {key: value for key, value in settings.items() if key not in _SIZES}
+
+
+def as_settings(size: ClusterSize) -> dict[str, str]:
+    """As these dialects show it."""
+    return {
+        _DRIVER_CORES: str(size.driver.cores),
+        _DRIVER_MEMORY: shown(size.driver.memory_bytes),
+        _EXECUTOR_CORES: str(size.executor.cores),
+        _EXECUTOR_MEMORY: shown(size.executor.memory_bytes),
+        _COUNT: str(size.executors),
+    }
+
+
+def shown(memory_bytes: int) -> str:
+    """`4G`, or `512M` where it is no whole number of GiB; rounded up to a MiB."""
+    if memory_bytes % GIB == 0:
+        return f"{memory_bytes // GIB}G"
+    return f"{-(-memory_bytes // MIB)}M"
+
+
+def _count(settings: Mapping[str, str], key: str) -> int | None:
+    text = settings.get(key)
+    if text is None:
+        return None
+    if not text.strip().isascii() or not text.strip().isdigit() or not 1 <= int(text[:12]) <= _MOST:
+        raise InvalidInput(f"{key} cannot be used", why=f"it is no whole number from 1 to {_MOST}", fix=f'"{key}": "2"')
+    return int(text)
+
+
+def _memory(settings: Mapping[str, str], key: str) -> int | None:
+    text = settings.get(key)
+    if text is None:
+        return None
+    # Spark counts a bare number in MiB.
+    found = units.parse_size(text[:32], unit="m")
+    if found is None or not 0 < found < 1 << 50:
+        raise InvalidInput(f"{key} cannot be used", why="it is no size of a heap", fix=f'"{key}": "4G"')
+    return found
+
+
+SUBMITTER_CLASS = "org.apache.spark.deploy.SparkSubmit"
+"""What the older API wants as the main class of a Python file."""
+
+_PATHS = {"spark.jars": "jars", "spark.files": "files", "spark.submit.pyFiles": "python_files"}
+# Paths inside the images of the services these bodies were written for.
+_FOREIGN_IMAGE = ("/opt/ibm/", "/home/spark/")
+_LONGEST_NAME = 200
+_AUTOSCALE = "ae.spark.autoscale."
+_HISTORY = "ae.spark.history-server."
+
+
+@dataclass(frozen=True)
+class Translation:
+    """`keys` are those of the spec's lake that came with the body; None where it brought none."""
+
+    spec: ApplicationSpec
+    lake: Lake
+    keys: Credentials | None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a body is read against: the instance and its default settings, the lakes known here, of which `home` is the
+    instance's own or the default one, and the size for who asks for none."""
+
+    instance: str
+    usual: ClusterSize
+    home: Lake
+    lakes: Sequence[Lake] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+
+def translate(asked: Asked, around: Surroundings) -> Translation:
+    """Raises `InvalidInput` for what cannot run here as it was meant; nothing is dropped that would change a result."""
+    said, settings = stores.parted({**one_name(around.defaults), **one_name(asked.settings)})
+    choice = stores.choose(said, list(cos_addresses(asked)), around.lakes, around.home)
+    size, settings = parted(_without_autoscaling(settings), around.usual)
+    settings = {key: translated(value) for key, value in settings.items()}
+    name = settings.pop("spark.app.name", None)
+    at = mounted(asked.volumes, choice.lake.root)
+
+    def address(path: str) -> str:
+        return application_address(at(translated(path)))
+
+    paths = {field: _listed(settings.pop(key, "")) for key, field in _PATHS.items()}
+    application = address(asked.application)
+    python = application.lower().endswith(".py")
+    spec = ApplicationSpec(
+        application=application,
+        arguments=tuple(at(translated(argument)) for argument in asked.arguments),
+        size=size,
+        name=(asked.name or name or application.rpartition("/")[2] or application)[:_LONGEST_NAME],
+        main_class=None if python and asked.main_class == SUBMITTER_CLASS else asked.main_class,
+        lake=choice.lake.name,
+        settings=settings,
+        environment={key: value for key, value in asked.environment.items() if not value.startswith(_FOREIGN_IMAGE)},
+        jars=tuple(address(path) for path in (*asked.jars, *paths["jars"])),
+        files=tuple(address(path) for path in (*asked.files, *paths["files"])),
+        python_files=tuple(address(path) for path in paths["python_files"]),
+        instance=around.instance,
+    )
+    return Translation(spec, choice.lake, choice.keys)
+
+
+def _without_autoscaling(settings: Mapping[str, str]) -> dict[str, str]:
+    if settings.get(f"{_AUTOSCALE}enable", "false").strip().lower() != "false":
+        raise InvalidInput(
+            f"{_AUTOSCALE}enable cannot be used",
+            why="a cluster here has the size it was asked for, from start to end",
+            fix='ask for the size: "ae.spark.executor.count": "4"',
+        )
+    return {key: value for key, value in settings.items() if not key.startswith((_AUTOSCALE, _HISTORY))}
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+_BEGINNING, _CURRENT = "BEGINNING", "CURRENT"
+_EXAMPLE = "BEGINNING,2026-11-21T12:00:00Z"
+# Python 3.10 reads neither `Z`, nor `+0000`, nor a fraction of any length.
+_TIME = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)(?:[Tt](?P<time>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,9}))?"
+    r"(?:[Zz]|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d))?)?",
+    re.ASCII,
+)
+
+
+def parse(name: str, text: str | None, now: datetime) -> Interval:
+    """Raises `InvalidInput`. A time without a zone is UTC, as everywhere in these APIs."""
+    if not text:
+        return Interval()
+    lower, comma, upper = text.partition(",")
+    if not comma or "," in upper:
+        raise _wrong(name, "it needs two times and one comma between them")
+    begin = None if lower.strip() == _BEGINNING else _time(name, lower)
+    end = now if upper.strip() == _CURRENT else _time(name, upper)
+    if begin is not None and end < begin:
+        raise _wrong(name, "it ends before it begins")
+    return Interval(begin, end)
+
+
+def _time(name: str, text: str) -> datetime:
+    # A `+` that came into an address as it is arrives as a blank.
+    found = _TIME.fullmatch(text.strip().replace(" ", "+"))
+    if found is None:
+        raise _wrong(name, "a time is written in ISO 8601, or BEGINNING, or CURRENT at the end")
+    zone = f"{found['sign']}{found['hours']}:{found['minutes']}" if found["sign"] else "+00:00"
+    fraction = (found["fraction"] or "")[:6].ljust(6, "0")
+    time = found["time"] or "00:00"
+    clock = f"{time if time.count(':') == 2 else time + ':00'}.{fraction}"
+    try:
+        return datetime.fromisoformat(f"{found['date']}T{clock}{zone}").astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise _wrong(name, "there is no such time") from None
+
+
+def _wrong(name: str, why: str) -> InvalidInput:
+    return InvalidInput(f"{name} is no interval", why=why, fix=f"?{name}={_EXAMPLE}")
+
+
+OPS_TERMINATED = "ops_terminated"
+"""IBM's word for what its operators ended; here an operator's stop is a stop like any other."""
+
+_WORDS = {
+    State.ACCEPTED: "accepted",
+    State.WAITING: "accepted",
+    State.STARTING: "accepted",
+    State.RUNNING: "running",
+    # It holds its cluster until it has ended.
+    State.STOPPING: "running",
+    State.FINISHED: "finished",
+    State.FAILED: "failed",
+    State.STOPPED: "stopped",
+    State.AUTO_TERMINATED: "auto_terminated",
+}
+WORDS = (*dict.fromkeys(_WORDS.values()), OPS_TERMINATED)
+
+
+def word(state: State) -> str:
+    return _WORDS[state]
+
+
+def asked(words: Iterable[str]) -> list[State]:
+    """The states meant by IBM's words, each of which may be several with commas between them; `InvalidInput`."""
+    wanted = {part.strip().lower() for text in words for part in text.split(",") if part.strip()}
+    if unknown := wanted - set(WORDS):
+        raise InvalidInput(
+            f"{len(unknown)} of the states asked for {'is' if len(unknown) == 1 else 'are'} none",
+            why=f"there are {', '.join(WORDS)}",
+            fix="?state=running,finished",
+        )
+    return [state for state, name in _WORDS.items() if name in wanted]
+
+
+def details(state: State, reason: Reason | None) -> list[dict[str, str]]:
+    """`state_details`: why it is in this state, and whose matter that is."""
+    if reason is None:
+        return []
+    blame = "server_error" if reason.code in INFRASTRUCTURE else "user_error"
+    text = f"{reason.message}; {reason.fix}" if reason.fix else reason.message
+    return [{"type": blame if state is State.FAILED else "info", "code": reason.code, "message": text}]

@@ -1,1 +1,0 @@
-"""The native API, one module per noun."""

@@ -1,0 +1,213 @@
+"""`penstock serve` from start to end: the first token, the records, the HTTP server, the graceful shutdown.
+
+The HTTP protocol with an end to its patience: a connection that does not bring a whole request head is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from penstock.catalog.database import Database
+from penstock.engine.dispatcher import Dispatcher, Housekeeping
+from penstock.engine.engine import Engine
+from penstock.engine.repository.applications import CONNECTION_LOST
+from penstock.engine.retention import Retention, checked
+from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore, first_token_file
+from penstock.engine.webhooks import Webhooks, signing_secret
+from penstock.home import Home, write_atomically
+from penstock.lake import registry
+from penstock.lake.registry import Lakes
+from penstock.model import DEFAULT_INSTANCE
+from penstock.recovery import keep_going
+from penstock.service import access_log
+from penstock.service.app import ByPort, create_app
+from penstock.service.context import Service
+from penstock.service.ibm.configuration import homes_of
+from penstock.service.listening import GRACE_SECONDS, Listening, bound, for_spark_pages, refuse_unsafe
+from penstock.service.spark_pages import create_spark_app
+from penstock.service.spark_ui import SparkOrigin, checked_url
+
+HEAD_SECONDS = 15.0
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn waits for ever for the first line, and for the rest of a head: a thousand idle sockets cost an attacker
+    nothing and the service all its descriptors."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self._deadline is None and self._idle():
+            self._expect_head()
+        super().data_received(data)
+        if not self._idle():
+            self._forget_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_deadline()
+        super().connection_lost(exc)
+
+    def _idle(self) -> bool:
+        """No request is being answered; a cycle begins when its head is complete."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _expect_head(self) -> None:
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self._hang_up)
+
+    def _forget_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _hang_up(self) -> None:
+        self._deadline = None
+        if self._idle() and self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
+
+
+_MOST_CONNECTIONS = 1000
+_HEAD_BYTES = 32 << 10
+_HEAR_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+def serve(
+    home: Home,
+    listening: Listening,
+    *,
+    log_level: str,
+    retention: Retention | None = None,
+    spark_ui_port: int | None = None,
+    spark_ui_url: str | None = None,
+) -> None:
+    """Until SIGTERM or SIGINT. Raises `InvalidInput` where it would be unsafe, before anything listens.
+
+    Spark's pages are on a port of their own, with the service's host and certificate; `spark_ui_url` is the origin that
+    browsers find in front of it.
+    """
+    kept = checked(retention or Retention())
+    pages = for_spark_pages(listening, spark_ui_port)
+    origin = SparkOrigin(pages.port, None if spark_ui_url is None else checked_url(spark_ui_url))
+    database = Database(home)
+    database.require_own_login()
+    home.create()
+    tokens = TokenStore(database.engine())
+    refuse_unsafe(listening, has_tokens=bool(tokens.list()))
+    made = _ensure_first_token(home, tokens)
+    access_log.open_journal(log_level)
+    service = Service(home, Engine(home), tokens, kept, origin)
+    # Before anything listens: a key that does not open what the database has is an administrator's to change.
+    signing_secret(home, DEFAULT_INSTANCE)
+    registry.adopt(Lakes(home), homes_of(service.engine.instances()))
+    spark_app = create_spark_app(service, journal=access_log.request)
+    beside = partial(_beside, webhooks=service.engine.webhooks(), spark_app=spark_app)
+    config = uvicorn.Config(
+        ByPort(create_app(service, journal=access_log.request, beside=beside), {pages.port: spark_app}),
+        http=PatientProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=str(listening.key) if listening.key else None,
+        # Who asks is whoever connected: a header that says otherwise is the client's own.
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    listeners = [bound(listening), bound(pages, port_option="--spark-ui-port")]
+    _tell(home, listening, made)
+    _Server(config, service.closing).run(sockets=listeners)
+
+
+class _Server(uvicorn.Server):
+    """Tells streams and readiness of the end when it is asked for, not when it has come.
+
+    It returns then: uvicorn's own sends itself the signal again, and nothing behind it would happen.
+    """
+
+    def __init__(self, config: uvicorn.Config, closing: threading.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
+
+    def handle_exit(self, sig: int, _: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+        self._closing.set()
+
+
+@asynccontextmanager
+async def _beside(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> AsyncIterator[None]:
+    loop = asyncio.get_running_loop()
+    housekeeping = Housekeeping(service.engine, service.retention)
+    workers = [
+        threading.Thread(target=_hear, args=[service, loop], name="news", daemon=True),
+        threading.Thread(target=Dispatcher(service.engine).run, args=[service.closing], name="dispatcher", daemon=True),
+        threading.Thread(target=webhooks.run, args=[service.closing], name="webhooks", daemon=True),
+        threading.Thread(target=housekeeping.run, args=[service.closing], name="housekeeping", daemon=True),
+    ]
+    for worker in workers:
+        worker.start()
+    access_log.event("serving")
+    try:
+        async with spark_app.router.lifespan_context(spark_app):
+            yield
+    finally:
+        service.closing.set()
+        for worker in workers:
+            await asyncio.to_thread(worker.join, GRACE_SECONDS)
+        access_log.event("ended")
+
+
+def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:
+    """Pass on which applications change, whatever fails meanwhile: also across a restart of the database."""
+    keep_going("news", lambda: _pass_on(service, loop), service.closing, log=_log, transient=CONNECTION_LOST)
+    loop.call_soon_threadsafe(service.tell_all)
+
+
+def _pass_on(service: Service, loop: asyncio.AbstractEventLoop) -> None:
+    with service.engine.changes() as changes:
+        # What happened while nobody listened.
+        loop.call_soon_threadsafe(service.tell_all)
+        while not service.closing.is_set():
+            for application_id in changes.wait(_HEAR_SECONDS):
+                loop.call_soon_threadsafe(service.tell, application_id)
+
+
+def _ensure_first_token(home: Home, tokens: TokenStore) -> str | None:
+    """Make an administrator's token where there is none at all, for who owns the state directory; None else."""
+    if tokens.list():
+        return None
+    file = first_token_file(home)
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    _, text = tokens.create("first administrator", {EVERY_INSTANCE: Scope.ADMINISTER})
+    write_atomically(file, text + "\n", mode=0o600)
+    return text
+
+
+def _tell(home: Home, listening: Listening, made: str | None) -> None:
+    print(f"Penstock serves at {listening.url}", file=sys.stderr)
+    if made is None:
+        return
+    print(f"  An administrator's token is in {first_token_file(home)}", file=sys.stderr)
+    if sys.stderr.isatty():
+        # Behind the #, so that it is sent to nobody and is in no log; never where output may be kept.
+        print(f"  The console: {listening.url}/#token={made}", file=sys.stderr)

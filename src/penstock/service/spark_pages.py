@@ -1,0 +1,214 @@
+"""Spark's own pages, live and from the history: an application of its own, on an origin of its own.
+
+The pages come from processes that run users' code. Nothing else is served here, nothing but looking is passed on to
+Spark, and no token is taken: a ticket from the console's origin becomes a cookie, see `sparkui.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Annotated
+
+from anyio import sleep, to_thread
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.responses import RedirectResponse, StreamingResponse
+
+from penstock.engine.interactive.history import History
+from penstock.engine.tokens import Caller, Scope
+from penstock.errors import Forbidden, NotFound, StateError, Unauthenticated
+from penstock.lake.registry import Lakes
+from penstock.model import Application, State
+from penstock.service import problems
+from penstock.service.access_log import Seen
+from penstock.service.api.applications import visible
+from penstock.service.context import Service, ServiceOf
+from penstock.service.guards import Guard, Limits
+from penstock.service.spark_ui import (
+    COOKIE_LASTS,
+    ProxyOf,
+    Upstream,
+    application_root,
+    closing_proxy,
+    lake_root,
+    origin_of,
+    path_below,
+    segments,
+)
+
+_OPENING_SECONDS = 20.0
+_LOOK_SECONDS = 0.1
+_NEW_LOG_SECONDS = 30.0
+_NEW_LOG_LOOK_SECONDS = 1.0
+_ENDING_WORK = "kill"
+"""In the addresses by which Spark's server ends jobs and stages. Looked for anywhere in them: to Spark's server
+`kill;x` is the same."""
+_ONE_APPLICATION = "history"
+
+router = APIRouter(lifespan=closing_proxy)
+
+
+def create_spark_app(
+    service: Service, *, limits: Limits | None = None, journal: Callable[[Seen], None] = lambda _: None
+) -> FastAPI:
+    """What answers on the pages' port."""
+    app = FastAPI(title="Spark's pages", openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.service = service
+    problems.install(app)
+    app.include_router(router)
+
+    def tell(seen: Seen) -> None:
+        service.metrics.count(seen)
+        journal(seen)
+
+    app.add_middleware(Guard, limits=limits or Limits(), tell=tell, under_way=service.under_way)
+    return app
+
+
+@router.get("/enter")
+def enter(ticket: Annotated[str, Query(max_length=100)], request: Request, service: ServiceOf) -> RedirectResponse:
+    """Exchange the ticket for a cookie, and go on to the pages."""
+    cookie = service.spark_ui.cookie(ticket)
+    answer = RedirectResponse(cookie.root, 303)
+    answer.set_cookie(
+        cookie.name,
+        cookie.secret,
+        max_age=int(COOKIE_LASTS.total_seconds()),
+        path=cookie.root,
+        secure=_origin(service, request).startswith("https:"),
+        httponly=True,
+        # Not strict: the console, from which a browser comes here, may have a host of another site.
+        samesite="lax",
+    )
+    return answer
+
+
+@router.get("/applications/{application_id}/")
+def application(application_id: str, request: Request, service: ServiceOf) -> RedirectResponse:
+    found = _application(service, request, application_id)
+    return RedirectResponse(f"{application_root(found.id)}{'past' if found.state.final else 'ui'}/")
+
+
+@router.get("/applications/{application_id}/ui/{path:path}")
+async def live(application_id: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
+    """While it runs; the first look opens the pages, which takes a second or two. Then its past takes over."""
+    _require_looking(path)
+    deadline = monotonic() + _OPENING_SECONDS
+    while True:
+        found = await to_thread.run_sync(_application, service, request, application_id)
+        if found.state.final:
+            return RedirectResponse(f"{application_root(found.id)}past/")
+        if (upstream := await to_thread.run_sync(_live, service, found)) is not None:
+            return await proxy.show(request, upstream, origin=_origin(service, request))
+        if monotonic() >= deadline:
+            raise StateError("Spark's pages are not open yet", why="the driver is busy", fix="try again in a moment")
+        await sleep(_LOOK_SECONDS)
+
+
+@router.get("/applications/{application_id}/past/{path:path}")
+async def past(application_id: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
+    """The application as the history server over its lake shows it, and nothing else of that server."""
+    _require_looking(path)
+    found = await to_thread.run_sync(_application, service, request, application_id)
+    prefix = f"{application_root(found.id)}past"
+    if not found.state.final or found.spark_application_id is None:
+        raise _no_past(found)
+    if not path:
+        return RedirectResponse(f"{prefix}/{_ONE_APPLICATION}/{found.spark_application_id}/")
+    _require_of(found.spark_application_id, path_below(request.scope["raw_path"], prefix))
+    return await _from_history(request, service, found.spec.lake, prefix, proxy=proxy)
+
+
+@router.get("/lakes/{lake}/{path:path}")
+async def lake_history(lake: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
+    """The history server over a lake. It shows applications of all instances: that takes the scope read on all."""
+    _require_looking(path)
+    caller = await to_thread.run_sync(_caller, service, request, lake_root(lake))
+    caller.require(Scope.READ)
+    return await _from_history(request, service, lake, lake_root(lake).rstrip("/"), proxy=proxy)
+
+
+async def _from_history(
+    request: Request, service: Service, lake: str | None, prefix: str, *, proxy: ProxyOf
+) -> StreamingResponse:
+    below = segments(path_below(request.scope["raw_path"], prefix))
+    # The server looks for new logs every few seconds, and this may be the one of a moment ago.
+    until = monotonic() + (_NEW_LOG_SECONDS if below[0] == _ONE_APPLICATION else 0)
+    while True:
+        upstream = await to_thread.run_sync(_past, service, lake, prefix)
+        answer = await proxy.show(request, upstream, origin=_origin(service, request))
+        if answer.status_code != 404 or monotonic() >= until:
+            return answer
+        if answer.background is not None:
+            await answer.background()
+        await sleep(_NEW_LOG_LOOK_SECONDS)
+
+
+def _caller(service: Service, request: Request, root: str) -> Caller:
+    """Who looks. Raises `Unauthenticated`."""
+    # Other servers of the machine are the “same site” to a browser, whatever their port: it sends cookies with what
+    # their pages ask for. To come here by a link, from wherever, shows that other page nothing.
+    site = request.headers.get("sec-fetch-site", "none")
+    arrives = (
+        request.headers.get("sec-fetch-mode") == "navigate" and request.headers.get("sec-fetch-dest") == "document"
+    )
+    if site not in ("none", "same-origin") and not arrives:
+        raise Unauthenticated("Another page asked for this", why="only Spark's own pages may", fix="open it by itself")
+    caller = service.spark_ui.caller(root, request.cookies)
+    request.state.slot.belongs_to(caller.token_id)
+    request.state.caller = caller
+    return caller
+
+
+def _application(service: Service, request: Request, application_id: str) -> Application:
+    """The application, where the browser may look at its pages. Raises `Unauthenticated` and `NotFound`."""
+    return visible(service, _caller(service, request, application_root(application_id)), application_id)
+
+
+def _require_looking(path: str) -> None:
+    if _ENDING_WORK in path.lower():
+        raise Forbidden(
+            "Nothing can be ended from here",
+            why="these pages run code of applications, which could follow such a link by itself",
+            fix="penstock stop ID, or the console, ends the application",
+        )
+
+
+def _require_of(spark_application_id: str, below: str) -> None:
+    """Raise `NotFound` for what shows other applications of the history server."""
+    parts = segments(below)
+    own = (["static"], [_ONE_APPLICATION, spark_application_id], ["api", "v1", "applications", spark_application_id])
+    if not any(parts[: len(beginning)] == beginning for beginning in own):
+        raise NotFound("This page is not of the application", fix="open the other application from the console")
+
+
+def _live(service: Service, found: Application) -> Upstream | None:
+    """None where its driver is just opening the pages."""
+    if not found.can_be_watched:
+        running = found.state is State.RUNNING
+        raise NotFound(
+            f"{found.id} has no web interface",
+            why="its setting spark.ui.enabled is false" if running else f"it is {found.state.value}",
+            fix="submit it without that setting" if running else "look again when it runs",
+        )
+    pages = service.engine.web_interface(found)
+    prefix = f"{application_root(found.id)}ui"
+    return None if pages is None else Upstream(pages.host, pages.port, prefix, pages.key)
+
+
+def _no_past(found: Application) -> NotFound:
+    if found.state.final:
+        return NotFound(f"{found.id} is not in the history", why="it ended before Spark had started")
+    return NotFound(f"{found.id} is not in the history yet", why=f"it is {found.state.value}", fix="look at it live")
+
+
+def _past(service: Service, lake: str | None, prefix: str) -> Upstream:
+    # Also the check that it is a lake's name, before it is a directory's.
+    lakes = Lakes(service.home)
+    name = lakes.get(lakes.kept_in(lake)).name
+    return Upstream(*History(service.engine).look(name), prefix=prefix)
+
+
+def _origin(service: Service, request: Request) -> str:
+    """The pages' own, as the visitor's browser sees it."""
+    return service.spark_origin.url or origin_of(request.url.scheme, request.headers.get("host", ""))

@@ -1,0 +1,341 @@
+"""Leave to look at Spark's own pages, which run users' code and have an origin of their own: policy alone.
+
+The console's origin gives a ticket for the pages of one application, or for those of one lake's history server. It is
+good once, and for a minute. The pages' origin exchanges it for a cookie that is good below that one path, for an hour.
+Both end with the token that they were asked for with: by expiry, revocation and rotation alike. No token is sent to the
+pages' origin, which would not know what to do with one.
+
+Showing the pages of a Spark web server on loopback below a path of another origin, and locked in there.
+
+Those pages come from a process that runs users' code. So nothing of the visitor's reaches it (no token, no cookie), and
+what it answers may use nothing of the origin but its own path, since other applications' pages are there too: the
+policy below sees to that in the visitor's browser, whatever the page's scripts try.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Annotated
+from urllib.parse import unquote, urlsplit
+
+import httpx
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import StreamingResponse
+from starlette.background import BackgroundTask
+
+from penstock.engine.tokens import Caller, PageGrant, grant_digest
+from penstock.errors import InvalidInput, ServiceError, Unauthenticated
+from penstock.service import auth
+from penstock.service.auth import PassStore, caller_of
+
+_TO_SPARK = ("accept", "accept-encoding", "accept-language", "if-none-match", "if-modified-since", "range")
+_FROM_SPARK = (
+    "content-type",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-disposition",
+    "cache-control",
+    "etag",
+    "last-modified",
+)
+_KEY = "x-penstock-key"
+_HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+_LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A web server on this machine, shown below `prefix` (which has no slash at its end)."""
+
+    host: str
+    port: int
+    prefix: str
+    key: str | None = field(default=None, repr=False)
+    """What it demands of those who ask."""
+
+
+def content_policy(origin: str, prefix: str) -> str:
+    """Scripts of the page reach this path and nothing else, open no window, and leave nothing behind.
+
+    The page keeps the origin that Spark's pages have: from an opaque one, its scripts could not fetch their own data.
+    """
+    own = f"{origin}{prefix}/"
+    return "; ".join(
+        [
+            "sandbox allow-scripts allow-same-origin allow-forms allow-modals allow-downloads",
+            f"default-src {own}",
+            f"script-src {own} 'unsafe-inline'",
+            f"style-src {own} 'unsafe-inline'",
+            f"img-src {own} data:",
+            f"font-src {own} data:",
+            f"connect-src {own}",
+            f"form-action {own}",
+            "worker-src 'none'",
+            "frame-src 'none'",
+            "object-src 'none'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ]
+    )
+
+
+def origin_of(scheme: str, host: str) -> str:
+    """As the visitor's browser sees this service. `InvalidInput` where the header is no host: it goes into a header."""
+    if not _HOST.fullmatch(host):
+        raise InvalidInput("The header Host is no host", fix="give the service's own name and port")
+    return f"{scheme}://{host}"
+
+
+def path_below(raw_path: bytes, prefix: str) -> str:
+    """The part of the request's path that is Spark's, still encoded as it came. `InvalidInput` where it climbs out."""
+    path = raw_path.decode("ascii", "replace")
+    below = "/" + path.removeprefix(prefix).lstrip("/")
+    if not path.startswith(prefix) or _climbs(below):
+        raise InvalidInput("There is no such page", why="its path leaves the place it is in")
+    return below
+
+
+def location(value: str, upstream: Upstream) -> str | None:
+    """Spark's redirection as one within the prefix; None for one to anywhere else.
+
+    Browsers ignore the paths of a content security policy after a redirection: with “..” in it, a page could fetch the
+    pages of another application, or post to them.
+    """
+    target = urlsplit(value)
+    if (target.netloc and target.netloc != f"{upstream.host}:{upstream.port}") or _climbs(target.path):
+        return None
+    within = target.path == upstream.prefix or target.path.startswith(f"{upstream.prefix}/")
+    path = target.path if within else f"{upstream.prefix}/{target.path.lstrip('/')}"
+    return f"{path}?{target.query}" if target.query else path
+
+
+def segments(path: str) -> list[str]:
+    """The parts of a path as Spark's server takes them: decoded, and without what follows a semicolon in each."""
+    return [part.partition(";")[0] for part in unquote(path).replace("\\", "/").removeprefix("/").split("/")]
+
+
+def _climbs(path: str) -> bool:
+    """Whether a browser or a server may take a part of the path for the directory above."""
+    return ".." in segments(path)
+
+
+class Proxy:
+    """One client for all that is shown; its connections are few and reused."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        # What the environment says of proxies is not for loopback.
+        self._client = httpx.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, transport=transport)
+
+    async def show(self, request: Request, upstream: Upstream, *, origin: str) -> StreamingResponse:
+        """The page the request asks for. `origin` is this server's, as the visitor's browser sees it.
+
+        Raises `InvalidInput`, or `ServiceError` where Spark does not answer."""
+        raw_path = request.scope.get("raw_path") or request.url.path.encode()
+        address = httpx.URL(
+            scheme="http",
+            host=upstream.host,
+            port=upstream.port,
+            raw_path=_target(path_below(raw_path, upstream.prefix), request.url.query),
+        )
+        headers = {
+            "accept-encoding": "identity",
+            **_chosen(request.headers, _TO_SPARK),
+            # What Spark's pages put before their links.
+            "x-forwarded-context": upstream.prefix,
+            **({} if upstream.key is None else {_KEY: upstream.key}),
+        }
+        try:
+            answer = await self._client.send(
+                self._client.build_request(request.method, address, headers=headers), stream=True
+            )
+        except httpx.HTTPError as error:
+            raise ServiceError(
+                "Spark's web interface does not answer", why=type(error).__name__, fix="try again in a moment"
+            ) from error
+        shown = _chosen(answer.headers, _FROM_SPARK)
+        if (moved := answer.headers.get("location")) and (within := location(moved, upstream)):
+            shown["location"] = within
+        shown["content-security-policy"] = content_policy(origin, upstream.prefix)
+        shown["x-content-type-options"] = "nosniff"
+        shown["referrer-policy"] = "same-origin"
+        return StreamingResponse(
+            _pieces(answer), answer.status_code, headers=shown, background=BackgroundTask(answer.aclose)
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    finally:
+        # A visitor who leaves half-way ends this here, and no background task is run then.
+        await answer.aclose()
+
+
+def _target(path: str, query: str) -> bytes:
+    return (f"{path}?{query}" if query else path).encode("ascii")
+
+
+def _chosen(headers: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    return {name: headers[name] for name in names if name in headers}
+
+
+@asynccontextmanager
+async def closing_proxy(app: FastAPI) -> AsyncIterator[None]:
+    """The lifespan of routers that show Spark's pages."""
+    try:
+        yield
+    finally:
+        if isinstance(made := getattr(app.state, "proxy", None), Proxy):
+            await made.close()
+
+
+def _proxy(request: Request) -> Proxy:
+    state = request.app.state
+    if not hasattr(state, "proxy"):
+        state.proxy = Proxy()
+    made: Proxy = state.proxy
+    return made
+
+
+ProxyOf = Annotated[Proxy, Depends(_proxy)]
+"""The application's one proxy, made when it is first needed."""
+
+
+TICKET_LASTS = timedelta(minutes=1)
+COOKIE_LASTS = timedelta(hours=1)
+COOKIE = "penstock_spark_"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Ticket:
+    secret: str
+    ends_at: datetime
+
+
+@dataclass(frozen=True)
+class Cookie:
+    """`root` is the path that it is for."""
+
+    name: str
+    secret: str
+    root: str
+
+
+class SparkUi:
+    """Any number of services that share `store` know each other's tickets and cookies."""
+
+    def __init__(self, store: PassStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    def ticket(self, caller: Caller, root: str) -> Ticket:
+        """For the pages below `root`, which the caller was found to be allowed to see."""
+        added = PageGrant(
+            root, caller.token_id, self._store.get(caller.token_id).secret_hash, self._clock() + TICKET_LASTS
+        )
+        return Ticket(self._add("ticket", added), added.ends_at)
+
+    def cookie(self, ticket: str) -> Cookie:
+        """In exchange for a ticket, which is void then. Raises `Unauthenticated`."""
+        taken = self._store.take_pass(grant_digest("ticket", ticket))
+        if taken is None or self._caller(taken) is None:
+            raise Unauthenticated(
+                "This link opens nothing any more",
+                why="each opens Spark's pages once, within a minute, and while the token that asked for it is valid",
+                fix="open the pages from the console again, or ask for another link: POST /v1/applications/ID/ui",
+            )
+        renewed = PageGrant(taken.root, taken.token_id, taken.token_hash, self._clock() + COOKIE_LASTS)
+        return Cookie(cookie_name(taken.root), self._add("cookie", renewed), taken.root)
+
+    def caller(self, root: str, cookies: Mapping[str, str]) -> Caller:
+        """Who may look at the pages below `root`, by the cookies of the request. Raises `Unauthenticated`.
+
+        The rights are those that the token has now: what it may see is looked at for each page.
+        """
+        secret = cookies.get(cookie_name(root), "")
+        found = self._store.find_pass(grant_digest("cookie", secret))
+        if found is not None and found.root == root and (caller := self._caller(found)) is not None:
+            return caller
+        raise Unauthenticated(
+            "These pages are not open to this browser",
+            why="they are opened one application at a time, for an hour, and while the token is valid",
+            fix="open them from the console again",
+        )
+
+    def _add(self, kind: str, added: PageGrant) -> str:
+        secret = secrets.token_urlsafe(32)
+        self._store.add_pass(grant_digest(kind, secret), added, at=self._clock())
+        return secret
+
+    def _caller(self, found: PageGrant) -> Caller | None:
+        return caller_of(found, self._store.get, at=self._clock())
+
+
+@dataclass(frozen=True)
+class SparkOrigin:
+    """Where the pages are: a port of the service's own host, or `url`, what is in front of that port."""
+
+    port: int
+    url: str | None = None
+
+    def seen_from(self, scheme: str, host: str) -> str:
+        """The pages' origin for a browser that has the console at `scheme://host`. Raises `InvalidInput` where the host
+        is none, and `ServiceError` where both would be one origin: the pages could read the console's token then."""
+        console = origin_of(scheme, host)
+        found = self.url or f"{scheme}://{_without_port(host)}:{self.port}"
+        if _compared(found) == _compared(console):
+            raise ServiceError(
+                "Spark's pages are not shown",
+                why=f"{found} is the console's own origin, and pages that run users' code could read its token there",
+                fix="penstock serve --spark-ui-url https://ANOTHER-HOST names what is in front of --spark-ui-port",
+            )
+        return found
+
+
+def checked_url(text: str) -> str:
+    """The origin that an administrator names. Raises `InvalidInput` where the text is more, or less, than one."""
+    scheme, _, host = text.rstrip("/").partition("://")
+    try:
+        if scheme in _DEFAULT_PORTS and urlsplit(text).port != 0:
+            return origin_of(scheme, host)
+    except (ValueError, InvalidInput):
+        pass
+    raise InvalidInput(
+        f"--spark-ui-url {text} is no origin",
+        why="it is a scheme, a host and at most a port: a path would not keep Spark's pages apart from others",
+        fix="--spark-ui-url https://spark.example.com",
+    )
+
+
+def application_root(application_id: str) -> str:
+    return f"/applications/{application_id}/"
+
+
+def lake_root(lake: str) -> str:
+    """Of the history server over a lake, with the applications of all instances."""
+    return f"/lakes/{lake}/"
+
+
+def cookie_name(root: str) -> str:
+    return auth.cookie_name(root, COOKIE)
+
+
+def _without_port(host: str) -> str:
+    return host if host.endswith("]") else host.rpartition(":")[0] or host
+
+
+def _compared(origin: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(origin)
+    return parts.scheme, parts.hostname, parts.port or _DEFAULT_PORTS.get(parts.scheme)
