@@ -13,12 +13,11 @@ import contextlib
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.cli.options import server
 from penstock.engine.engine import Engine
-from penstock.engine.interactive.sessions import RESULTS, Session, Sessions, Wanted
+from penstock.engine.interactive.sessions import RESULTS, Exchange, Session, Sessions, Wanted
 from penstock.errors import NotFound
 from penstock.home import Home, write_atomically
 from penstock.lake.model import Lake, ObjectStore, artifact_prefix
@@ -26,20 +25,6 @@ from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, St
 
 if TYPE_CHECKING:
     from penstock.engine.supervisor import OnChange
-
-
-class Exchange(Protocol):
-    """How statements get to a driver, and what they answer comes back."""
-
-    def given(self, text: str) -> AbstractContextManager[str]:
-        """Where the driver finds the statements, within."""
-
-    def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
-        """What was answered, which is kept nowhere else then; none where the driver did not get as far. The statements
-        are kept, to be run again."""
-
-    def kept(self, application: Application) -> str:
-        """The statements of an earlier run. Raises `NotFound` where they were not kept."""
 
 
 class Attendant(Protocol):

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from penstock.cli.target import Exchange
 from penstock.client.client import Client
 from penstock.clusters.backend import Observation, Phase
 from penstock.engine import validation
-from penstock.engine.interactive.sessions import AnySessions, Session, Wanted
+from penstock.engine.interactive.sessions import AnySessions, Exchange, Session, Wanted
 from penstock.errors import NotFound
 from penstock.lake.model import Lake
 from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State

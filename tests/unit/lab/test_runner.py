@@ -186,8 +186,8 @@ def test_caches_are_dropped_before_every_repetition_where_the_plan_says_so(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[tuple[str, int]] = []
-    monkeypatch.setattr(experiment, "require_caches", lambda _: None)
-    monkeypatch.setattr(experiment, "prepare_caches", lambda policy, home: prepared.append((policy, len(lab.done))))
+    monkeypatch.setattr(runner, "require_caches", lambda _: None)
+    monkeypatch.setattr(runner, "prepare_caches", lambda policy, home: prepared.append((policy, len(lab.done))))
     (run,) = lab.measure("a", Plan(repetitions=2, caches=experiment.DROP))
     assert prepared == [("drop", 0), ("drop", 1)]
     assert run.description.plan["caches"] == "drop"

@@ -15,6 +15,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -337,3 +338,17 @@ def argument(spec: ApplicationSpec, option: str) -> str | None:
     """What follows the option, where it was given."""
     following = dict(zip(spec.arguments, spec.arguments[1:], strict=False))
     return following.get(option)
+
+
+class Exchange(Protocol):
+    """How statements get to a driver, and what they answer comes back."""
+
+    def given(self, text: str) -> AbstractContextManager[str]:
+        """Where the driver finds the statements, within."""
+
+    def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
+        """What was answered, which is kept nowhere else then; none where the driver did not get as far. The statements
+        are kept, to be run again."""
+
+    def kept(self, application: Application) -> str:
+        """The statements of an earlier run. Raises `NotFound` where they were not kept."""
