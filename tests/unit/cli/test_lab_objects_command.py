@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lab import app, suites
+from penstock.cli.lab import app, workloads
 from penstock.errors import InvalidInput
 from penstock.lab.experiment import Arm
 from penstock.lab.workloads.base import Suite
@@ -25,8 +25,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Suite]:
             found.append(arm.suite)
         return []
 
-    monkeypatch.setattr(suites, "run_arms", run)
-    monkeypatch.setattr(suites, "show", lambda *_: None)
+    monkeypatch.setattr(workloads, "run_arms", run)
+    monkeypatch.setattr(workloads, "show", lambda *_: None)
     return found
 
 

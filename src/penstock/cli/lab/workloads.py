@@ -1,21 +1,133 @@
-"""The workloads as lab files name them: with the options their commands have, read as the commands read them."""
+"""How a workload becomes a command: its own options, and those that all workloads share.
+
+The workloads as lab files name them: with the options their commands have, read as the commands read them.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
+from rich.console import Console
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from penstock.cli.lab.suites import TO_SUITE
+from penstock.cli.lab import options, scale
+from penstock.cli.lab.app import app
+from penstock.cli.lab.measure import plan, run_arms
+from penstock.cli.lab.reports import end_as, show
 from penstock.errors import InvalidInput
+from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.lab.workloads.base import Suite
+
+
+TO_SUITE: dict[str, Callable[..., Suite]] = {}
+"""For each workload that is a command, a function with its own options alone."""
+
+
+def suite_command(
+    name: str, *, scales: bool = True, spark: bool = True
+) -> Callable[[Callable[..., Suite]], Callable[..., None]]:
+    """Make a command of a function that turns a workload's own options into its suite.
+
+    The command has the shared options too: how often, against what, on which lake and size of cluster. It measures,
+    shows what came of it, and exits with 0, 1 (something failed) or 9 (a result was wrong). A workload that runs on a
+    cluster, and so `scales` with its cores, has a command of `penstock lab scale` as well. One to which `spark` and its
+    settings are nothing has no options about them.
+    """
+
+    def decorate(to_suite: Callable[..., Suite]) -> Callable[..., None]:
+        command = _combined(to_suite, _measure_and_show if spark else _measure_without_spark)
+        app.command(name)(command)
+        if scales:
+            scale.app.command(name)(_combined(to_suite, scale.measure_curve))
+        described_by_files(name, to_suite)
+        return command
+
+    return decorate
+
+
+def described_by_files(name: str, to_suite: Callable[..., Suite]) -> None:
+    """Let lab files name the workload, with the options of the function that turns them into its suite."""
+    TO_SUITE[name] = _combined(to_suite, lambda suite: suite)
+
+
+def _combined(to_suite: Callable[..., Suite], carry_out: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with the options of both, that gives the suite of the one to the other."""
+    own, shared = _parameters(to_suite), _parameters(carry_out, but="suite")
+
+    @functools.wraps(to_suite)
+    def command(**given: Any) -> Any:
+        suite = to_suite(**{p.name: given.pop(p.name) for p in own})
+        return carry_out(suite, **given)
+
+    parameters = [*own, *shared]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
+def _parameters(function: Callable[..., Any], *, but: str = "") -> list[inspect.Parameter]:
+    """With their annotations resolved, as Typer wants them; those of types imported late are left out."""
+    wanted = [p for p in inspect.signature(function).parameters.values() if p.name != but]
+    only = types.SimpleNamespace(__annotations__={p.name: p.annotation for p in wanted})
+    hints = get_type_hints(only, globalns=function.__globals__, include_extras=True)
+    return [p.replace(annotation=hints[p.name]) for p in wanted]
+
+
+def _measure_without_spark(
+    suite: Suite,
+    *,
+    repetitions: options.Repetitions = 1,
+    warmup: options.Warmup = 0,
+    drop_caches: options.DropCaches = False,
+    lake: options.LakeName = None,
+) -> None:
+    from penstock.lab import experiment
+    from penstock.lab.experiment import Arm, Plan
+
+    plan = Plan(repetitions, warmup, experiment.DROP if drop_caches else experiment.KEEP)
+    runs = run_arms([Arm(suite.title, suite, options.cluster_size(), lake)], plan)
+    show(Console(), runs)
+    end_as(runs)
+
+
+def _measure_and_show(
+    suite: Suite,
+    *,
+    repetitions: options.Repetitions = 1,
+    warmup: options.Warmup = 0,
+    drop_caches: options.DropCaches = False,
+    against_plain: options.AgainstPlain = False,
+    round_trip: options.RoundTrip = None,
+    lake: options.LakeName = None,
+    profile: options.Profile = None,
+    conf: options.Settings = None,
+    driver_memory: options.DriverMemory = None,
+    executors: options.Executors = None,
+    executor_cores: options.ExecutorCores = None,
+    executor_memory: options.ExecutorMemory = None,
+) -> None:
+    from penstock.clusters import choice
+    from penstock.lab import conditions, launchers
+    from penstock.lab.experiment import Arm
+
+    default = suite.default_size(choice.capacity(Home.default()))
+    size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
+    own = conditions.added(options.spark_settings(conf), round_trip)
+    ours = Arm("Penstock", suite, size, lake, profile, own)
+    far = conditions.added({}, round_trip)
+    plain = [Arm("plain Spark", suite, size, lake, settings=far, launcher=launchers.PLAIN)] if against_plain else []
+    runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))
+    show(Console(), runs)
+    end_as(runs)
 
 
 class CommandWorkloads:
