@@ -1,9 +1,4 @@
-"""Looks at this installation without changing it: nothing is started, made or migrated.
-
-What a finding about this installation means. Pure: no I/O, no clock.
-
-A `Judgement` is the lake check's: what was seen, and what Penstock does because of it or the user can do.
-"""
+"""The examination of this installation: findings, and what follows from each. It starts and changes nothing."""
 
 from __future__ import annotations
 

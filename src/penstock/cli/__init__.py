@@ -1,1 +1,3 @@
-"""The `penstock` command: one module per noun; parses, calls, prints, nothing else."""
+"""The `penstock` command: `main` loads one chapter of commands when it is called; `options`, `output`, `foreground` and
+`target` are shared. `lake` and `lab` have commands enough for packages.
+"""

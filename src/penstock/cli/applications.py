@@ -1,7 +1,4 @@
-"""`penstock run`: a Spark application on a cluster of its own.
-
-`penstock apps|show|logs|stop|rerun`: applications, now and before.
-"""
+"""`penstock run|apps|show|logs|stop|rerun`: applications on clusters of their own, now and before."""
 
 from __future__ import annotations
 

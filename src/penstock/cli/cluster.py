@@ -1,9 +1,4 @@
-"""`penstock cluster`: where applications run, on this machine or on a Kubernetes.
-
-`penstock image`: the container image of Penstock, Spark and all they need.
-
-`penstock profile`: the tuned settings, and where each value came from.
-"""
+"""`penstock cluster|image|profile`: where applications run, the container image, and the tuned settings."""
 
 from __future__ import annotations
 

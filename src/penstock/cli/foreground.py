@@ -1,8 +1,6 @@
-"""Looking after an application from a terminal: its output, Ctrl-C, and the exit code that tells how it ended.
+"""An application in the foreground: its output, live progress, Ctrl-C, and the exit code by its end.
 
-Showing an application while it runs: live on a terminal, plain lines elsewhere; its output between them.
-
-All of Penstock's own words go to standard error; standard output belongs to the application.
+Penstock's own words go to standard error; standard output belongs to the application.
 """
 
 from __future__ import annotations

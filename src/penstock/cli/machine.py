@@ -1,9 +1,4 @@
-"""`penstock up|down|status|wipe`: what runs and what is kept on this machine.
-
-`penstock doctor`: what of this installation works, and what to do about the rest.
-
-`penstock records`: keep a copy of the engine's records, and bring it back.
-"""
+"""`penstock up|down|status|wipe|doctor|records`: this machine, its health, and copies of the engine's records."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Options that several commands share, and reading their values.
-
-Options that tell how long records are kept.
-
-Which service the commands work through, where one is named.
-"""
+"""Options that several commands share, their parsing, and the service that commands work through."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""How amounts, times and states are written for people.
-
-The steps of something long on the terminal: what is being done, then how it came out and how long it took.
-
-Rows of what was looked at, what was found, and what follows: how `lake check` and `doctor` print them.
-
-The results of SQL statements as a table, CSV or JSON.
-"""
+"""Output for people: amounts, times and states, steps of long work, rows of findings, and results of SQL."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""`penstock serve`: the engine behind a REST API, with a console.
-
-`penstock token`: who may use the service.
-
-`penstock instance …` and `penstock queue`: who shares the machine, by which part, and who waits for what.
-"""
+"""`penstock serve|token|instance|queue`: REST API and console, tokens, shares of the machine, the queue."""
 
 from __future__ import annotations
 

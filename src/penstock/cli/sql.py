@@ -1,7 +1,4 @@
-"""`penstock sql`: statements on a cluster of their own; results come back through the lake.
-
-SQL statements as an application: run on a cluster of their own, with what they answer brought back by the lake.
-"""
+"""`penstock sql`: statements on a cluster of their own; results come back through the lake."""
 
 from __future__ import annotations
 

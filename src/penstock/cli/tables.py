@@ -1,7 +1,4 @@
-"""`penstock tables`: what the catalog knows, without starting Spark; and writing a table again, with it.
-
-`penstock tables rewrite`: a table's rows, laid out in its objects so that queries need fewer of them.
-"""
+"""`penstock tables`: the catalog's tables without Spark, and rewriting one so that queries read fewer objects."""
 
 from __future__ import annotations
 

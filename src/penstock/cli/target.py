@@ -1,11 +1,4 @@
-"""Where a command's applications are: in the engine of this home, or behind a service (`--server`).
-
-How a command's statements reach the driver that runs them, wherever that is.
-
-The engine of this home, with the way statements take to a driver on this machine.
-
-Where `penstock session` has its sessions: in the engine of this home, or behind a service (`--server`).
-"""
+"""The target of commands: the engine of this home, or a service (`--server`)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""A client of the service, for Python programs and for the command line."""
+"""The Python client: `client` (the public face), `connection` (requests, retries, errors), `remote` (the engine's
+contract for commands).
+"""

@@ -8,8 +8,6 @@
         print(ended.state, penstock.log(application.id, "driver.out").decode())
 
 Every method raises the errors of `penstock.errors`, as the engine itself does.
-
-Bringing this machine's files to the lake for an application that a service runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A service as the commands' target: the same words, over HTTP.
-
-The sessions of a service as the commands' target.
-"""
+"""A service as the target of commands: the engine's contract, sessions included, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,16 +1,12 @@
-"""A store as far away as one with a real round trip: each request waits a set time before it is sent.
+"""Conditions that an arm is measured under: round trip, throttled gateways, scratch devices, concurrent clusters.
 
-A store on the same machine answers in microseconds; most of what a cache saves shows only with distance. The wait is in
-the client's SDK, so it is the same for every client of every arm, and it uses no processor.
+A store on the same machine answers in microseconds; most of what a cache saves shows only with distance. The round trip
+is a wait in the client's SDK before each request, so it is the same for every client of every arm, and it uses no
+processor. Throttled gateways are a process each; one may be killed.
 
-Gateways of limited bandwidth in front of a lake, each a process of its own, one of which may be killed.
-
-Where an arm's applications shuffle: a directory of the user's, or a RADOS block device made for the run.
-
-Several clusters at once: what each may be given, and how all of them start together.
-
-Memory is shared out, never promised twice. Cores are shared out by the kernel: a crowd is measured to see what that
-does to each of its members, so its cores are promised as often as it takes. No other application is given that right.
+Memory is shared out to concurrent clusters, never promised twice. Cores are shared out by the kernel: concurrent
+clusters are measured to see what that does to each of them, so cores are promised as often as it takes. No other
+application is given that right.
 """
 
 from __future__ import annotations

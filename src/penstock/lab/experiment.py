@@ -1,10 +1,6 @@
-"""What is to be measured: arms, and how often each is.
+"""Experiments: arms, the order in which they are measured, the caches a repetition finds, and preflight.
 
-In which order things are measured.
-
-What a repetition finds in the caches: what the one before it left there, or nothing.
-
-What cannot be measured is refused before anything is recorded.
+An experiment that cannot be measured is refused before anything is recorded.
 """
 
 from __future__ import annotations

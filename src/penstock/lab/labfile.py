@@ -1,13 +1,9 @@
-"""Lab files: what is to be measured, as YAML that people write. Pure: text in, experiments out.
+"""Lab files: experiments as YAML that people write. Pure: text in, experiments out.
 
 A file is one experiment, or a list of them under `experiments` with what they share beside it, their arms too. An
 experiment names its `workload` with its `options`; `vary` gives several values to some of these or of the arms' own
 choices, and every combination is an arm; or `arms` lists them. `each` multiplies the experiments themselves, for what
-is not to be set against each other (two scales, say).
-
-What the values in a lab file mean: plans, launchers, profiles, sizes, settings. Pure.
-
-Each function raises `InvalidInput` with the line and the key of what it cannot read.
+is not to be compared (two scales, say). `InvalidInput` names the line and the key of what cannot be read.
 """
 
 from __future__ import annotations

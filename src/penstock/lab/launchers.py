@@ -1,9 +1,8 @@
-"""How the lab has an application run: through Penstock's engine, or by plain spark-submit on equal terms.
+"""Launchers of the lab's applications: through Penstock's engine, or by plain spark-submit on equal terms.
 
-Spark as it comes, for comparison: pyspark's own `spark-submit`, with S3A and the same catalog, without Penstock.
-
-But for one interceptor of S3A's requests: over http S3A signs empty objects by chunks, which Ceph 16 refuses, so that
-without it no plain Spark writes there at all.
+Plain Spark is pyspark's own `spark-submit`, with S3A and the same catalog, without Penstock; but for one interceptor of
+S3A's requests: over http S3A signs empty objects by chunks, which Ceph 16 refuses, so that without it no plain Spark
+writes there at all.
 """
 
 from __future__ import annotations

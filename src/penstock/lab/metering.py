@@ -1,11 +1,7 @@
-"""What a repetition cost beside its applications: the local store, the catalog, the shuffle disk, the machine.
+"""The cost of a repetition beside its applications: the local store, the catalog, the shuffle disk, the machine.
 
-All of it is a difference of counters that the kernel keeps anyway, but for the peaks of memory, which are looked for
-once a second. Where several runs are measured at once on one machine, each is charged with all of it.
-
-How busy block devices were: differences of the counters that the kernel keeps of each.
-
-What the processes of one session have cost so far.
+Everything is a difference of counters that the kernel keeps anyway, but for the peaks of memory, which are sampled once
+a second. Where several runs are measured at once on one machine, each is charged with all of it.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ still going on: then a process holds its `measuring.lock`. A repetition that
 was interrupted is done again as another `attempt`; what earlier attempts left in the file no reader sees.
 
 The local directory is the original; `publish` copies it to the lake, where it outlives the machine.
-
-The runs recorded on this machine, as lists show them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Measures arms in turns and records everything.
+"""The runner: measures arms in turns, records everything, and resumes what was interrupted.
 
-Everything needed to go on after an interruption is in the runs' own descriptions (`resuming`): an experiment is the
-runs that share its id, and a batch the runs of all experiments that one command began.
-
-Going on with what was interrupted, from the records alone. What is done is not done again.
-
-Signals that end a long piece of work: it unwinds, so that what it started is ended too.
+Everything needed to resume is in the runs' own descriptions: an experiment is the runs that share its id, and a batch
+the runs of all experiments that one command began. Finished repetitions are not repeated. Signals unwind a measurement,
+so that everything it started is ended.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Checks the answers of a run against the independent engine, and remembers what that engine said.
+"""Validation of a run's answers against an independent engine: DuckDB, reading the very Parquet files that Spark read.
 
-Its answer depends on the rows, the query's text and the engine alone, so it is asked once for data of one scale, in
-whatever layout: an answer from the files of one layout is the right one for every other. The files it read and what it
-said are in the home's cache, of the newest rows only.
-
-The independent engine: DuckDB, reading the very Parquet files that Spark read.
-
-The files are copied from the lake once by Penstock's own store client, so any store it can reach will do, and no secret
-leaves this process.
+Its answer depends on the rows, the query's text and the engine alone, so it is computed once for data of one scale, in
+whatever layout. The files it read and its answers are in the home's cache, of the newest rows only.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""The ASGI application: routers, errors, guards. Building it starts nothing; its lifespan does.
+"""The ASGI application: routers, errors, guards, health and metrics, and its OpenAPI description.
 
-The published OpenAPI description: what FastAPI derives from the routes, and what it cannot know.
-
-`/health`: whether the process lives, and whether it can do its work. Needs no token and tells no secret.
-
-`/metrics`: for Prometheus, with a token of the scope read on all instances (`authorization.credentials_file`).
-
-`/v1/self`: what the caller may do here.
+Building it starts nothing; its lifespan does. The description is FastAPI's, with the security and the errors that
+FastAPI cannot know. `/health` needs no token and reveals no secret; `/metrics` takes one of the scope read on all
+instances (`authorization.credentials_file`).
 """
 
 from __future__ import annotations

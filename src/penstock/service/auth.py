@@ -1,16 +1,12 @@
-"""Who is asking, and what they may do: scopes per instance. Deciding is pure; finding the token is the store's.
-
-Pages that a browser opens by their address, where it sends no token: each is granted by itself, for an hour.
+"""Authentication and authorization of requests: callers and scopes, page grants, and the audit.
 
 The lab's reports are whole pages of their own. The cookie that opens one is sent for that page's path alone, and is
 worth nothing anywhere else: cookies do not know ports, so one for the whole API would be shown to every other server on
 this machine that the same browser visits.
 
-The audit of a service: every request that may change something, by whom, and what became of it.
-
-Written down in one place for all routes and dialects, so that none can forget to. Entries are written behind the
-answer, several in one transaction. None is dropped: those that could not be written are kept and tried again, and until
-they are written nothing more may be changed.
+Every request that may change something is audited in one place for all routes and dialects. Entries are written behind
+the answer, several in one transaction. None is dropped: those that could not be written are kept and tried again, and
+until they are written nothing more may be changed.
 """
 
 from __future__ import annotations

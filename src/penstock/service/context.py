@@ -1,7 +1,4 @@
-"""What every route works with: the engine, who may do what, and whether the service is about to end.
-
-Prometheus metrics: requests as they pass, and what the records hold when asked.
-"""
+"""The context of every route: the engine, tokens, streams, metrics, and whether the service is about to end."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""What every request passes before a route sees it: bounds on its body, its time and its bytes; a name for the journal.
+"""Guards around the whole application, in plain ASGI: limits on body, time and bytes, and a budget for each caller.
 
-Plain ASGI, around the whole application: a body that is too large or too deep is refused before anything parses it.
-
-Requests under way, by who asks: no token, and no stranger, takes the connections and threads of all others.
-
-A request counts for its token, or where it has none that is valid, for the address it comes from.
-What is answered for as long as somebody listens ends with the token.
+A body that is too large or too deep is refused before anything parses it. A request counts for its token, or where it
+has none that is valid, for the address it comes from: no token, and no stranger, takes the connections and threads of
+all others. A response that lasts as long as somebody listens ends with the token.
 """
 
 from __future__ import annotations

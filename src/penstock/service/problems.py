@@ -1,6 +1,6 @@
 """Errors over HTTP: RFC 9457 problem details, with the problem, why, and how to fix it as members of their own.
 
-Where things are on this machine is for who sits at it: outside, its directories have names instead of paths.
+Paths are redacted: outside of this machine its directories have names instead of paths.
 """
 
 from __future__ import annotations

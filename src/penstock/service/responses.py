@@ -1,10 +1,6 @@
-"""What answers look like, for the published description. Answers are not made by these: a test holds them together.
+"""Responses of the API: their schemas for the published description, and the views that make them of records.
 
-What other answers look like: tables, lakes, the cache, sessions, history, the lab, the audit, logs.
-
-As `shown.py`, for the published description alone; a test holds them to what is answered.
-
-What the API shows: records, with what is known of a cluster while it lives.
+A test holds schemas and views together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`penstock serve` from start to end: the first token, the records, the HTTP server, the graceful shutdown.
 
-The HTTP protocol with an end to its patience: a connection that does not bring a whole request head is closed.
+A connection that does not bring a whole request head within the header timeout is closed.
 """
 
 from __future__ import annotations

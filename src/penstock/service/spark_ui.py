@@ -1,15 +1,13 @@
-"""Leave to look at Spark's own pages, which run users' code and have an origin of their own: policy alone.
+"""Access to Spark's own pages, which run users' code and have an origin of their own: tickets, cookies, and the proxy.
 
 The console's origin gives a ticket for the pages of one application, or for those of one lake's history server. It is
 good once, and for a minute. The pages' origin exchanges it for a cookie that is good below that one path, for an hour.
-Both end with the token that they were asked for with: by expiry, revocation and rotation alike. No token is sent to the
+Both end with the token they were requested with: by expiry, revocation and rotation alike. No token is sent to the
 pages' origin, which would not know what to do with one.
 
-Showing the pages of a Spark web server on loopback below a path of another origin, and locked in there.
-
-Those pages come from a process that runs users' code. So nothing of the visitor's reaches it (no token, no cookie), and
-what it answers may use nothing of the origin but its own path, since other applications' pages are there too: the
-policy below sees to that in the visitor's browser, whatever the page's scripts try.
+Nothing of the visitor's reaches a page's server (no token, no cookie), and its answers may use nothing of the origin
+but their own path, since other applications' pages are there too: the policy below ensures that in the visitor's
+browser, whatever the page's scripts try.
 """
 
 from __future__ import annotations

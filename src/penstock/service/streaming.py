@@ -1,20 +1,13 @@
-"""What happens, told as it happens to any number of pages: one look at the engine serves all that listen.
+"""Streams of events and logs: one look at the engine, or at a log, serves every listener.
 
-Of several events of one application that a listener has not read yet it gets the last. A listener that reads too
-slowly all the same, or listens for long, is let go, and comes back: its page then asks for everything anew. So a
+Of several events of one application that a listener has not read yet it gets the last. A listener that reads too slowly
+all the same, or listens for long, is disconnected, and comes back: its page then asks for everything anew. So a
 listener holds one event of each running application and some hundred others at most, nobody keeps an old view, and a
 revoked token ends what it opened.
 
-The engine as the feed sees it.
-
-Waiting for changes of applications: one listener on the records wakes whoever waits in this process.
-
-Following logs: any number of readers of one log cost what one does, and none can hold more than a window in memory.
-
-Each log that is followed has one `Tail`, which looks for what is new and keeps the last of it. A reader who is at the
-end is served from there; one who is behind, because he began there or reads slowly, reads the log itself, in pieces.
-
-The end of a log that can only be read forwards, in bounded memory.
+Each log that is followed has one `Tail`, which looks for what is new and keeps the last of it. A reader at the end is
+served from there; one who is behind reads the log itself, in pieces. The last lines of a log that can only be read
+forwards are found in bounded memory.
 """
 
 from __future__ import annotations

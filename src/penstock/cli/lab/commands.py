@@ -1,19 +1,4 @@
-"""`penstock lab tpcds`.
-
-`penstock lab streams`.
-
-`penstock lab mixed`.
-
-`penstock lab etl`.
-
-`penstock lab enrichment`.
-
-`penstock lab kmeans`.
-
-`penstock lab terasort`.
-
-`penstock lab ingest`.
-"""
+"""`penstock lab tpcds|streams|mixed|etl|enrichment|kmeans|terasort|ingest`: queries and pipelines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`penstock demo`: the whole way in one command.
-
-The whole way in one command, in a home of its own: lake, catalog, data, queries, answers, report.
+"""`penstock demo`: the whole way in one command, in a home of its own: lake, catalog, data, queries, answers, report.
 
 It leaves nothing running. Killed at any point and started again it goes on: data that is loaded is used, servers a
 killed demo left are taken over, its applications ended.

@@ -1,7 +1,4 @@
-"""Measuring with progress on the terminal, and what to type where that was interrupted.
-
-`penstock lab run|resume`: experiments from a file, and going on with what was interrupted.
-"""
+"""`penstock lab run|resume`: experiments from a file, with progress, and how to go on after an interruption."""
 
 from __future__ import annotations
 

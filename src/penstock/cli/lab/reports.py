@@ -1,11 +1,4 @@
-"""`penstock lab runs|report|compare`: look back at what was measured.
-
-What the lab's commands print at their end, and how they exit.
-
-`penstock lab price`: what runs cost for what they did, and what a store costs over its life.
-
-`penstock lab stores`: the same workloads on several stores, time against the price of raw capacity.
-"""
+"""`penstock lab runs|report|compare|price|stores`: looking back at what was measured, and exit codes by it."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""`penstock lab blocks`.
-
-`penstock lab dfsio`.
-
-`penstock lab gateways`.
-
-`penstock lab objects`.
-
-`penstock lab reads`.
-
-`penstock lab startup`.
-"""
+"""`penstock lab blocks|dfsio|gateways|objects|reads|startup`: stores, devices and starts."""
 
 from __future__ import annotations
 

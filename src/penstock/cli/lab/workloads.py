@@ -1,7 +1,4 @@
-"""How a workload becomes a command: its own options, and those that all workloads share.
-
-The workloads as lab files name them: with the options their commands have, read as the commands read them.
-"""
+"""Commands from workloads: their own options with those that all share, and the same options read from lab files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`penstock lake`: the object stores this home knows, and the embedded one.
-
-`penstock lake add`: a store of the user's own, tried before it is stored.
-"""
+"""`penstock lake`: the object stores this home knows. A store of the user's own is checked before it is added."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`penstock lake export`: a lake as objects of other systems.
-
-`penstock lake sweep`.
-"""
+"""`penstock lake export|sweep`: a lake as objects of other systems, and leftovers of killed jobs."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 What would change the load that reaches the store is done or refused, with its line; what only says where the load goes
 (`storage`, `auth`), who drives it or how it is reported is listed as ignored: the load goes to the lake, with the
 lake's own credentials, and those in the file are never looked at.
-
-XML from strangers as elements that know their lines: nothing is expanded or fetched, and the size is bounded.
 """
 
 from __future__ import annotations

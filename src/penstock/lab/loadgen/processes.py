@@ -1,15 +1,8 @@
-"""One process of the generator: many connections, one thread.
+"""The generator's processes: a coordinator, workers of many connections and one thread each, and their common start.
 
-It is told what to do over a pipe from the coordinator (credentials too, so they are in no argument list and no
-environment), and ends when that pipe does, however the coordinator ended.
-
-When a worker makes its next request and what of it is counted. Pure: the clock is an argument.
-
-All times are seconds since the stage's common start.
-
-Processes of one command that talk to it over a pipe, and end with it.
-
-The generator as a whole: its processes, their common start, and their tallies added up.
+A worker gets its work over a pipe from the coordinator (credentials too, so they are in no argument list and no
+environment), and ends when that pipe does, however the coordinator ended. When it makes its next request, and what of
+it counts, is pure: the clock is an argument, in seconds since the stage's common start.
 """
 
 from __future__ import annotations

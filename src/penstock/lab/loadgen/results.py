@@ -1,7 +1,4 @@
-"""What the records keep of a stage: rates, points, latencies, errors and checks. Pure.
-
-Whether what a store has acknowledged is there and right: objects written in a stage are read once after it. Pure.
-"""
+"""Results of a stage for the records: rates, latencies, errors, and acknowledged objects read back. Pure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""What was counted of one operation of one work: by a worker, a process, or all of them. Tallies add up.
+"""Statistics of one operation of one work: counts and latencies that add up over workers, processes and repetitions.
 
-Latencies in buckets whose width grows with the value, as in HdrHistogram: any percentile to better than 1 %.
-
-Kept here rather than taken from a library, since the records' own form (upper bound, count) is what processes,
-repetitions and reports merge; the bucket arithmetic below is all there is to it.
+Latencies are kept in buckets whose width grows with the value, as in HdrHistogram: any percentile to better than 1 %.
+The records' own form (upper bound, count) is what processes, repetitions and reports merge, so no library is used.
 """
 
 from __future__ import annotations

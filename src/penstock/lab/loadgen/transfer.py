@@ -1,12 +1,9 @@
-"""One worker's S3 requests over libcurl: it signs, sends and receives; content is made and verified on the way.
+"""S3 requests of one worker over libcurl: signed, sent and received, with contents made and verified on the way.
 
 libcurl was chosen by measurement over S3 clients for Python: 25 to 30 µs of processor time per small request against
 160 to 340 µs, no retries of its own that would hide errors, the store's exact status and code, and one HTTP request per
-operation. One `Transfer` reuses its connection for one request after another.
-
-libcurl's multi interface over epoll(7): the cost of a request does not grow with how many others are in flight.
-
-Kinds of failed requests, as they are counted: from the HTTP status, the store's error code, and libcurl's.
+operation. One `Transfer` reuses its connection for one request after another. Many are in flight on one thread
+(libcurl's multi interface over epoll(7)). Failures are counted by kind: HTTP status, the store's error code, libcurl's.
 """
 
 from __future__ import annotations

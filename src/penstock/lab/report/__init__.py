@@ -1,1 +1,3 @@
-"""Reports made from raw samples alone: samples → document (what to say) → HTML, Markdown or JSON (how it looks)."""
+"""Reports of runs: `report` chooses the document, `checks` stand in each, `render` writes it; a chapter for each kind
+of page.
+"""

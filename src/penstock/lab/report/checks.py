@@ -1,7 +1,4 @@
-"""What was validated and what failed: said before any time is.
-
-The last section of every report: everything needed to run it again.
-"""
+"""Sections of every report: what was validated and what failed, before any time; and the commands that reproduce it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What two runs of one workload say when set against each other.
-
-What each query read, of one run or of arms side by side, and what reading less gained.
-
-What an experiment of more than two arms says: every arm set against the first.
-"""
+"""The comparison of runs of one workload: two of them, or every arm against the first, and what each query read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Sections about users at once: each query over all of them, the slow-down, who did what when, and every user.
-
-What a run of TPC-DS streams says: how much longer it takes in company.
-
-What a run of the mixed workload says: how much longer each part takes beside the others.
-"""
+"""Reports of concurrent users: TPC-DS streams and the mixed workload, each query over all users, and the slow-down."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""What a run of any workload says that consists of timed work, validations and what both cost.
-
-Timed work: how long each measure took, how fast it was, and its throughput against the number of clients.
-
-What happened within the work: throughput in every second, and the latency of single requests.
-
-What a load generator says of the requests that failed, and of itself: how near it was to its own ceiling.
-"""
+"""The report of timed work: rates against clients, throughput over time, latencies, failed requests."""
 
 from __future__ import annotations
 

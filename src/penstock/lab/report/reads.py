@@ -1,7 +1,4 @@
-"""What clients of the store cost a reading process, set against local files and against the best of S3A.
-
-What each application found in the page cache: the first on a node fills it, the next should find it warm.
-"""
+"""Reports of reads: clients of the store against local files and the best of S3A, and the page cache's state."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What the applications of a run cost: one section for every workload.
-
-How busy the disks were, over time and in all: of one run, and of arms set against each other.
-
-What a repetition cost beside its applications: the local store and catalog, the shuffle disk, the whole machine.
-"""
+"""Resources that a run used: its applications', its disks', and those of store, catalog and machine beside it."""
 
 from __future__ import annotations
 

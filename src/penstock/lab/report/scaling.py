@@ -1,9 +1,4 @@
-"""What runs of one workload on clusters of several sizes say: which to choose, and what more cores bring.
-
-The scalability law that was fitted: its constants with their intervals, and how well it describes the workload.
-
-Costs as people read them, and where the prices are from.
-"""
+"""The report of right-sizing: which cluster to choose, what more cores bring, the fitted law, and costs in words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The same workloads on several stores: time, the price of raw capacity, and one against the other.
-
-What workloads took of each store: bytes on drives, throughput, and the work of the store's own processes.
-"""
+"""The comparison of stores over several workloads: time, price of raw capacity, bytes on drives, and processor time."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""What a workload is to the lab: its options, the data it needs, and one repetition of it.
+"""The contract of a workload: its options, the data it needs, and one repetition of it.
 
-Data that an application of the lab generates once and every run with the same options uses again.
-
-Applications of many clients at once, each with a stream of its own to the lake.
-
-Runs a program of the lab in a JVM of its own, with the settings that an application of the run would have.
-
-For measurements of the file system alone: no cluster, no scheduler, nothing else that would use the processor. Class
-path, flags and settings are those of an executor.
+With it what several workloads share: data that is generated once and used by every run with the same options,
+applications of many clients, and programs in a JVM of their own. Such a program measures the file system alone: no
+cluster, no scheduler, nothing else that would use the processor; class path, flags and settings are an executor's.
 """
 
 from __future__ import annotations

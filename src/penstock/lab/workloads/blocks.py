@@ -1,10 +1,8 @@
 """Block devices by fio: 4 KiB random and 64 KiB sequential, latency to the 99.99th percentile.
 
-What shuffle and spill stand on: the device under a directory, or a RADOS block device of the lake's Ceph. Reads and
-writes go around the operating system's page cache (`O_DIRECT`), so the device is measured and not memory; librbd's own
-cache is off while fio uses it. fio itself verifies what it wrote.
-
-fio: what it is told, and what it says as the lab's samples.
+The device is the one under a directory, or a RADOS block device of the lake's Ceph, as shuffle and spill use it. Reads
+and writes go around the operating system's page cache (`O_DIRECT`), so the device is measured and not memory; librbd's
+own cache is off while fio uses it. fio itself verifies what it wrote.
 """
 
 from __future__ import annotations

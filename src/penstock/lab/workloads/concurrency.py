@@ -1,11 +1,4 @@
-"""TPC-DS streams: several users at once, each with a cluster of their own and the queries in an order of their own.
-
-Users who run the TPC-DS queries, each in an order and on a cluster of their own.
-
-How far each of several applications at work is, in one line, and how long the slowest of them will take.
-
-The mixed workload: one user's queries, several users' queries and the enrichment, all at the same time.
-"""
+"""Concurrent users of TPC-DS: streams, and the mixed workload; each user with a cluster and an order of their own."""
 
 from __future__ import annotations
 

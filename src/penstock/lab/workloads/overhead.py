@@ -1,9 +1,7 @@
-"""Reads: what reading costs a process, in time, processor time and requests, from the lake or from local files.
+"""Overheads: what reading costs a process, and the time from submission to the first task.
 
-From submission to the first task: Penstock against plain Spark, in one process and with separate executors.
-
-Every arm runs the same application (one SQL statement of two tasks) with the settings of the same profile. The clock
-starts just before the command a user would type is started, so each arm pays for its own command line too.
+Every arm of the start runs the same application (one SQL statement of two tasks) with the settings of the same profile.
+The clock starts just before the command a user would type is started, so each arm pays for its own command line too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""ETL: delimited text to Parquet and ORC, by month; what cannot be read is counted and kept aside.
+"""Pipelines: ETL (delimited text to Parquet and ORC), enrichment (sales joined with clicks), and k-means.
 
-Enrichment: TPC-DS's web sales joined with the log of the shop's clicks, and written back by month.
-
-K-means: points around known centres, in the object store; the centres found are compared with those.
+Bad lines are counted and kept aside; the centres that k-means finds are compared with those generated.
 """
 
 from __future__ import annotations

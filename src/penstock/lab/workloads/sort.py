@@ -1,7 +1,4 @@
-"""TeraSort: generate records, sort them on a cluster of its own, and validate every byte of what came of it.
-
-The limit of a sort: the same records, local files, one thread of one process. It is no Spark application.
-"""
+"""TeraSort: records generated, sorted and validated to the byte; and its limit, one thread that sorts local files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""DFSIO: the throughput of the lake, through Hadoop's file system, against the number of clients.
+"""Throughput of a store: DFSIO against the number of clients, sustained ingest, and many gateways of which one dies.
 
-Sustained ingest: many writers for a set time, and at its end every object read back.
-
-Many gateways: what a second one brings when each has half the bandwidth, and what the death of one costs.
+Every object is read back.
 """
 
 from __future__ import annotations

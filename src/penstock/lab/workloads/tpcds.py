@@ -1,10 +1,6 @@
-"""TPC-DS: generate the data where the lake lacks it, run the queries on a dedicated cluster, check the answers.
+"""TPC-DS: its queries and the sets of them the field uses, its data in the lake, the power run, and its progress.
 
-TPC-DS data in the lake: made where it is missing, and indexed for skipping where that is asked for.
-
-The TPC-DS queries by name, and the sets of them that the field uses. Their texts are in the workloads jar.
-
-How far a power run is, from what its application says it is at, and how long the rest will take.
+Data is generated where the lake lacks it, and indexed for skipping on request; every answer is checked.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""api"""
+"""Routes of the API: `applications`, `artifacts` (logs, uploads), `sessions`, `queues`, `data` (tables, lakes),
+`spark_ui`, `lab`, and `access` (tokens, audit, page grants).
+"""

@@ -1,9 +1,4 @@
-"""`/v1/tokens`: who may use this service. For administrators of all of it.
-
-`/v1/audit`: who did what. For administrators of all of it.
-
-`/v1/browser-access`: leave to open one page by its address, for a browser that cannot send a token with it.
-"""
+"""`/v1/tokens` and `/v1/audit`, for administrators of all of it; `/v1/browser-access`, the grant of one page."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""`/v1/applications`: submit, list, show, wait, stop, run again.
+"""`/v1/applications`: submit, list, show, wait, stop, run again, and the results of SQL statements.
 
-Which files a submission from elsewhere may name. Pure.
-
-The one way in: every dialect's submission passes here.
-
-`/v1/applications/{id}/results|statements`: of an application that ran SQL statements.
+`submission` is the one way in for every dialect. Which files a submission from elsewhere may name is decided here,
+purely.
 """
 
 from __future__ import annotations

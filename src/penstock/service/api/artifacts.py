@@ -1,7 +1,4 @@
-"""`/v1/applications/{id}/logs`: what its processes wrote: whole, the last lines, or as it comes.
-
-`/v1/files`: bringing an application's files to the lake, by the hash of their content.
-"""
+"""`/v1/applications/{id}/logs` (whole, tail, or followed) and `/v1/files` (uploads, by content hash)."""
 
 from __future__ import annotations
 

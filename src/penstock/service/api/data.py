@@ -1,6 +1,6 @@
-"""`/v1/tables`, `/v1/lakes`, `/v1/profiles`, `/v1/cache`: what applications work on, and with.
+"""`/v1/tables`, `/v1/lakes`, `/v1/profiles` and `/v1/cache`, with a preview of a table's rows.
 
-Some rows of a table without a cluster: one of its objects is brought here and read.
+The preview needs no cluster: one of the table's objects is fetched and read here.
 """
 
 from __future__ import annotations

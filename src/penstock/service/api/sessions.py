@@ -1,7 +1,4 @@
-"""`/v1/sessions`: clusters for interactive work over Spark Connect.
-
-`/v1/changes`: what happens, as it happens.
-"""
+"""`/v1/sessions`, clusters for interactive work over Spark Connect, and `/v1/changes`, the feed of events."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`/v1/applications/{id}/ui`: the way to Spark's own pages of an application, which have an origin of their own.
-
-`/v1/history` and `/v1/spark-history`: Spark's own history server, over all event logs of a lake.
-"""
+"""`/v1/applications/{id}/ui`, `/v1/history` and `/v1/spark-history`: links to Spark's pages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The console's files, by the names a browser asks for. Read once; nothing outside this list can be asked for.
+"""The console's files, by the names a browser asks for, and their routes. Read once; nothing else can be asked for.
 
-Serving the console's files. They hold no data and need no token; what they show, they ask the API for.
+They hold no data and need no token: the scripts fetch their data from the API.
 """
 
 from __future__ import annotations

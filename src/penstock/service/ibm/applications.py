@@ -1,9 +1,4 @@
-"""`…/spark_applications` of v3 and v4, which differ in their prefix only.
-
-The older jobs API: `/ae/spark/v2/<instance>/v2/jobs`, with the size in the body and the state in capitals.
-
-All of these APIs as one router.
-"""
+"""`…/spark_applications` of v3 and v4, the older jobs API (`…/v2/jobs`), and the router of all of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The requests as JSON: IBM's `application_details` (v3, v4, and its first on-premises form) and the older job.
+"""Request bodies as JSON: IBM's `application_details` (v3, v4, and its first on-premises form) and the older job.
 
-A field nobody knows is refused: what would be ignored without a word might be a size or a limit.
-
-What a client of any dialect asks for, before it means anything here. Plain data: no I/O, no clock.
+An unknown field is refused: what would be ignored silently might be a size or a limit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""`/v3/analytics_engines/<instance>` and what it keeps: default settings and runtime, log forwarding.
+"""`/v3/analytics_engines/<instance>`: its stored configuration, its home (a lake), and its Spark history server.
 
-`…/instance_home`: the lake of an instance's applications, by the store a client names. Its keys are never shown.
-
-`…/spark_history_server`: Spark's own history server over the instance's lake.
+The keys of a home are never shown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What the routes of all dialects do: find an instance and an application for a caller, submit, stop.
-
-What the routes of these APIs have in common: errors as IBM's clients read them, bodies as IBM's examples send them.
+"""Operations shared by the routes of all dialects: find an instance or an application for a caller, submit, stop.
 
 An error is the service's own problem body with IBM's members beside it, so that one answer serves both kinds of client.
 """

@@ -1,9 +1,6 @@
-"""What these APIs' answers look like, for the published description. Answers are not made by these: a test holds them
-together. A field without which clients manage is left out where it is unknown.
+"""Responses of IBM's APIs: schemas for the description, and views of applications and instances. Pure.
 
-An application as IBM's clients read it. Pure; what is unknown is left out, as there.
-
-An instance as IBM's clients read it. Pure.
+A field without which clients manage is left out where it is unknown. A test holds schemas and views together.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
-"""What a body says of object stores, taken out of its settings: no key of a store stays among them. Pure.
+"""The lake and the credentials of a body: store settings, addresses, and keys that came with the request.
 
 Bodies name a store `<service>` in `cos://bucket.<service>/…` and configure it by `fs.cos.<service>.endpoint`,
-`.access.key` and `.secret.key`; others use S3A's own settings, for all buckets or for one.
-
-Keys of a store that came with a request: compared with the lake's own, or kept where secrets are.
-
-Addresses of other services as addresses of a lake here. Pure.
-
-`cos://bucket.service/path` becomes `s3a://bucket/path`, and a path below a volume's mount becomes one below
-`volumes/<name>/` of the lake.
-
-Which lake an application reads, by what its body says of stores. Pure.
+`.access.key` and `.secret.key`; others use S3A's own settings, for all buckets or for one. No key of a store stays
+among an application's settings. `cos://bucket.service/path` becomes `s3a://bucket/path`, and a path below a volume's
+mount becomes one below `volumes/<name>/` of the lake.
 """
 
 from __future__ import annotations

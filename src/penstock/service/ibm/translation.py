@@ -1,10 +1,6 @@
-"""A body of any dialect as an application of the engine. Pure.
+"""Translation of a body into an application of the engine: sizes, intervals and states included. Pure.
 
-The size of a cluster, from the settings in which IBM's bodies ask for it. Pure.
-
-IBM's time intervals: `<lower>,<upper>`, the lower end inclusive, the upper one exclusive. Pure.
-
-The engine's states in IBM's words, and IBM's words as the engine's states. Pure.
+IBM's time intervals are `<lower>,<upper>`, the lower end inclusive, the upper one exclusive.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""What every plot is made of: axes, layout, boxes, and the colours of the style sheet, which follow light and dark.
-
-Box and whiskers with every sample beside them.
-
-Plots of what things cost.
-
-Plots of stores set against one of them: bars of ratios, grouped by workload.
-"""
+"""Axes, layout, boxes and bars of every plot, in the colours of the style sheet, which follow light and dark."""
 
 from __future__ import annotations
 

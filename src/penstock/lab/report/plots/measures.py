@@ -1,7 +1,4 @@
-"""Plots of timed work: a bar per measure with its range, repetitions against their median, curves against clients.
-
-Plots of right-sizing: throughput against cores, and time against cost.
-"""
+"""Plots of timed work and of right-sizing: bars with their range, curves against clients, time against cost."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Plots of queries: a bar each, time gone by, and how their times are distributed.
-
-Plots of users at once: what each query took everyone, and who did what when.
-
-Plots of comparisons: ratios with their intervals.
-"""
+"""Plots of queries: times, their distribution, users side by side, and ratios with their intervals."""
 
 from __future__ import annotations
 

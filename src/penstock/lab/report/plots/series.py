@@ -1,8 +1,6 @@
-"""Plots of what was done in every second.
+"""Plots over time and of latency: rates in every second, percentiles, and block devices.
 
-Plots of latency: percentiles on the axis that gives the slowest tenth, hundredth and thousandth equal room.
-
-Plots of what a block device did over time.
+The axis of percentiles gives the slowest tenth, hundredth and thousandth equal room.
 """
 
 from __future__ import annotations
