@@ -56,7 +56,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "zensical.toml": (),
     "src/penstock/cli/": (),
     "src/penstock/client/": (),
-    "src/penstock/doctor/": (),
+    "src/penstock/doctor.py": (),
     "src/penstock/prices.py": (),
     "src/penstock/prices.yaml": (),
     "src/penstock/service/": (),

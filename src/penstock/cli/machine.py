@@ -1,19 +1,15 @@
-"""`penstock up|down|status|wipe|doctor|records`: this machine, its health, and copies of the engine's records."""
+"""`penstock up|down|status|wipe|doctor`: what runs and what is kept on this machine, and its health."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
-from penstock.catalog.secrets import KEY_VARIABLE
 from penstock.cli import options
 from penstock.cli.output import step
-from penstock.engine.engine import Engine
 from penstock.errors import InvalidInput
 from penstock.home import Home
 
@@ -106,53 +102,3 @@ def doctor(
         conclusion = f"{wrong} of {len(rows)} do not work: see the failed rows." if wrong else "Everything works."
         print_rows(str(home.root), rows, conclusion, columns=("what", "found", "what follows"))
     raise typer.Exit(1 if wrong else 0)
-
-
-records_app = typer.Typer(
-    no_args_is_help=True, help="The engine's records: applications, instances, tokens, the audit."
-)
-
-
-@records_app.command()
-def backup(file: Annotated[Path, typer.Argument(help="The file to write; there must be none yet.")]) -> None:
-    """Write all records to a file, as they are at one moment; everything goes on meanwhile."""
-    contents = Engine(Home.default()).backup(file)
-    typer.echo(f"{contents.applications} applications are in {file}")
-    if contents.sealed:
-        typer.echo(f"{contents.sealed} sealed secrets, too: keep the file that {KEY_VARIABLE} names as well")
-
-
-@records_app.command()
-def restore(
-    file: Annotated[Path, typer.Argument(help="A file that backup wrote, with this release or an older one.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Lose the records there are.")] = False,
-) -> None:
-    """Make the records what they were when the file was written. Stop every service first.
-
-    Only Penstock's own tables and functions are replaced, in one transaction; others of the same database stay.
-    """
-    restored = Engine(Home.default()).restore(file, replace=replace)
-    contents = restored.contents
-    typer.echo(f"{contents.applications} applications of {contents.at} are back")
-    typer.echo(f"replaced tables: {', '.join(restored.replaced)}")
-    if contents.sealed:
-        typer.echo(f"{contents.sealed} sealed secrets are back: the key of that time, in {KEY_VARIABLE}, opens them")
-
-
-@records_app.command()
-def prune(
-    *,
-    keep_events: options.Events = options.EVENTS,
-    keep_deliveries: options.Deliveries = options.DELIVERIES,
-    keep_audit: options.Audit = options.AUDIT,
-    as_json: options.Json = False,
-) -> None:
-    """Remove what of the records is older than it has to be; a service does so by itself, every hour.
-
-    Of an application that has not ended, nothing is removed; of one that has, its record, summary and logs stay.
-    """
-    pruned = Engine(Home.default()).prune(options.retention(keep_events, keep_deliveries, keep_audit))
-    if as_json:
-        typer.echo(json.dumps(asdict(pruned)))
-        return
-    typer.echo(f"removed: {pruned.events} events, {pruned.deliveries} deliveries, {pruned.audit} entries of the audit")

@@ -102,7 +102,7 @@ _COMMANDS = {
         "service", "instances_app", "Shares of the machine, with weights and quotas.", _HERE, remote=True
     ),
     "token": _Command("service", "token_app", "Access tokens of the service.", _HERE, remote=True),
-    "records": _Command("machine", "records_app", "Keep a copy of the engine's records, and bring it back.", _HERE),
+    "records": _Command("service", "records_app", "Keep a copy of the engine's records, and bring it back.", _HERE),
     "image": _Command(
         "cluster", "image_app", "The container image of Penstock and Spark, built without a daemon.", _HERE
     ),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
 from penstock import units
-from penstock.engine.retention import Retention
 from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
 
@@ -113,28 +111,6 @@ def paths(texts: Sequence[str] | None) -> tuple[str, ...]:
     for text in texts or ():
         found += [text] if Path(text).exists() else [part for part in text.split(",") if part]
     return tuple(found)
-
-
-Events = Annotated[str, typer.Option(help="How long an application's events are kept after its end.")]
-Deliveries = Annotated[
-    str, typer.Option(help="How long it is kept what webhooks were told, after an application's end.")
-]
-Audit = Annotated[str, typer.Option(help="How long the audit is kept; 30d at least.")]
-
-EVENTS, DELIVERIES, AUDIT = (f"{kept.days}d" for kept in (Retention.events, Retention.deliveries, Retention.audit))
-
-
-def retention(events: str, deliveries: str, audit: str) -> Retention:
-    """Raises `InvalidInput` for what is no time."""
-    return Retention(
-        events=_time(events, "--keep-events"),
-        deliveries=_time(deliveries, "--keep-deliveries"),
-        audit=_time(audit, "--keep-audit"),
-    )
-
-
-def _time(text: str, option: str) -> timedelta:
-    return timedelta(seconds=seconds(text, option) or 0.0)
 
 
 SERVER_VARIABLE = "PENSTOCK_SERVER"

@@ -1,4 +1,4 @@
-"""`penstock serve|token|instance|queue`: REST API and console, tokens, shares of the machine, the queue."""
+"""`penstock serve|token|instance|queue|records`: REST API and console, tokens, shares of the machine, the queue."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from urllib.parse import quote
 
 import typer
 
+from penstock.catalog.secrets import KEY_VARIABLE
 from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import moment, size
 from penstock.engine.engine import Engine
 from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.retention import Retention
 from penstock.engine.webhooks import shown_secret
 from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
@@ -27,6 +29,28 @@ from penstock.service.listening import PORT, Listening
 if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.engine.tokens import TokenStore
+
+
+Events = Annotated[str, typer.Option(help="How long an application's events are kept after its end.")]
+Deliveries = Annotated[
+    str, typer.Option(help="How long it is kept what webhooks were told, after an application's end.")
+]
+Audit = Annotated[str, typer.Option(help="How long the audit is kept; 30d at least.")]
+
+EVENTS, DELIVERIES, AUDIT = (f"{kept.days}d" for kept in (Retention.events, Retention.deliveries, Retention.audit))
+
+
+def retention(events: str, deliveries: str, audit: str) -> Retention:
+    """Raises `InvalidInput` for what is no time."""
+    return Retention(
+        events=_time(events, "--keep-events"),
+        deliveries=_time(deliveries, "--keep-deliveries"),
+        audit=_time(audit, "--keep-audit"),
+    )
+
+
+def _time(text: str, option: str) -> timedelta:
+    return timedelta(seconds=options.seconds(text, option) or 0.0)
 
 
 PemFile = Optional[Path]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
@@ -54,9 +78,9 @@ def serve(
     ] = None,
     tls_cert: Annotated[PemFile, typer.Option(metavar="FILE", help="Certificate chain (PEM).")] = None,
     tls_key: Annotated[PemFile, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
-    keep_events: options.Events = options.EVENTS,
-    keep_deliveries: options.Deliveries = options.DELIVERIES,
-    keep_audit: options.Audit = options.AUDIT,
+    keep_events: Events = EVENTS,
+    keep_deliveries: Deliveries = DELIVERIES,
+    keep_audit: Audit = AUDIT,
     log_level: Annotated[
         LogLevel, typer.Option(help="What is written to standard error, as JSON lines.")
     ] = LogLevel.INFO,
@@ -76,7 +100,7 @@ def serve(
         log_level=log_level.value,
         spark_ui_port=spark_ui_port,
         spark_ui_url=spark_ui_url,
-        retention=options.retention(keep_events, keep_deliveries, keep_audit),
+        retention=retention(keep_events, keep_deliveries, keep_audit),
     )
 
 
@@ -360,3 +384,53 @@ def _call(method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     from penstock.client.client import Client
 
     return Client(str(server())).call(method, path, body)
+
+
+records_app = typer.Typer(
+    no_args_is_help=True, help="The engine's records: applications, instances, tokens, the audit."
+)
+
+
+@records_app.command()
+def backup(file: Annotated[Path, typer.Argument(help="The file to write; there must be none yet.")]) -> None:
+    """Write all records to a file, as they are at one moment; everything goes on meanwhile."""
+    contents = Engine(Home.default()).backup(file)
+    typer.echo(f"{contents.applications} applications are in {file}")
+    if contents.sealed:
+        typer.echo(f"{contents.sealed} sealed secrets, too: keep the file that {KEY_VARIABLE} names as well")
+
+
+@records_app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that backup wrote, with this release or an older one.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Lose the records there are.")] = False,
+) -> None:
+    """Make the records what they were when the file was written. Stop every service first.
+
+    Only Penstock's own tables and functions are replaced, in one transaction; others of the same database stay.
+    """
+    restored = Engine(Home.default()).restore(file, replace=replace)
+    contents = restored.contents
+    typer.echo(f"{contents.applications} applications of {contents.at} are back")
+    typer.echo(f"replaced tables: {', '.join(restored.replaced)}")
+    if contents.sealed:
+        typer.echo(f"{contents.sealed} sealed secrets are back: the key of that time, in {KEY_VARIABLE}, opens them")
+
+
+@records_app.command()
+def prune(
+    *,
+    keep_events: Events = EVENTS,
+    keep_deliveries: Deliveries = DELIVERIES,
+    keep_audit: Audit = AUDIT,
+    as_json: options.Json = False,
+) -> None:
+    """Remove what of the records is older than it has to be; a service does so by itself, every hour.
+
+    Of an application that has not ended, nothing is removed; of one that has, its record, summary and logs stay.
+    """
+    pruned = Engine(Home.default()).prune(retention(keep_events, keep_deliveries, keep_audit))
+    if as_json:
+        typer.echo(json.dumps(asdict(pruned)))
+        return
+    typer.echo(f"removed: {pruned.events} events, {pruned.deliveries} deliveries, {pruned.audit} entries of the audit")

@@ -49,7 +49,7 @@ class World:
         self.scratch = tmp_path
         monkeypatch.setattr(Bench, "has_tables", lambda bench, database: database in self.tables)
         monkeypatch.setattr(tpcds, "workloads_jar", lambda: Path("penstock-workloads.jar"))
-        monkeypatch.setattr(tpcds, "texts", lambda jar, names: {name: TEXTS[name] for name in names})
+        monkeypatch.setattr(tpcds, "query_texts", lambda jar, names: {name: TEXTS[name] for name in names})
         monkeypatch.setattr(benches, "versions", lambda: {"spark": "4.1.2"})
         monkeypatch.setattr(launchers, "workloads_jar", lambda: Path("penstock-workloads.jar"))
         self.bench = Bench(self.home, LAKE, self.store, self.engine)  # type: ignore[arg-type]
