@@ -92,15 +92,18 @@ def serve(
 
     Spark's own pages run users' code. They have a port of their own, so that they cannot read the console's token.
     """
+    from penstock.lab.api import LabReports
     from penstock.service.server import serve as run
 
+    home = Home.default()
     run(
-        Home.default(),
+        home,
         Listening(host, port, tls_cert, tls_key),
         log_level=log_level.value,
         spark_ui_port=spark_ui_port,
         spark_ui_url=spark_ui_url,
         retention=retention(keep_events, keep_deliveries, keep_audit),
+        reports=LabReports(home),
     )
 
 

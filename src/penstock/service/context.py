@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from penstock.engine.engine import Engine
 from penstock.engine.repository.applications import now
 from penstock.engine.retention import Retention
+from penstock.errors import NotFound
 from penstock.home import Home
 from penstock.service.access_log import Seen
 from penstock.service.auth import BrowserGrants
@@ -83,6 +84,26 @@ class _Applications(Collector):
         yield family
 
 
+class Reports(Protocol):
+    """The lab's runs that a service shows. The lab stands beside the service: whoever starts both hands them over."""
+
+    def listed(self) -> list[dict[str, Any]]:
+        """A row for each run, the newest first."""
+
+    def page(self, run_id: str) -> str:
+        """The run's report as HTML that loads nothing. Raises `NotFound`."""
+
+
+class NoReports:
+    """A service without a lab has no runs."""
+
+    def listed(self) -> list[dict[str, Any]]:
+        return []
+
+    def page(self, run_id: str) -> str:
+        raise NotFound(f"There is no run “{run_id}”", why="this service was started without a lab")
+
+
 @dataclass
 class Service:
     """Making one starts nothing. `closing` is set once the service is to end: streams finish, readiness says no."""
@@ -93,6 +114,7 @@ class Service:
     retention: Retention = field(default_factory=Retention)
     spark_origin: SparkOrigin = field(default_factory=lambda: SparkOrigin(PORT + 1))
     bounds: Bounds = field(default_factory=Bounds)
+    reports: Reports = field(default_factory=NoReports)
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:

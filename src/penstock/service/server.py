@@ -33,7 +33,7 @@ from penstock.model import DEFAULT_INSTANCE
 from penstock.recovery import keep_going
 from penstock.service import access_log
 from penstock.service.app import ByPort, create_app
-from penstock.service.context import Service
+from penstock.service.context import NoReports, Reports, Service
 from penstock.service.ibm.configuration import homes_of
 from penstock.service.listening import GRACE_SECONDS, Listening, bound, for_spark_pages, refuse_unsafe
 from penstock.service.spark_pages import create_spark_app
@@ -96,11 +96,12 @@ def serve(
     retention: Retention | None = None,
     spark_ui_port: int | None = None,
     spark_ui_url: str | None = None,
+    reports: Reports | None = None,
 ) -> None:
     """Until SIGTERM or SIGINT. Raises `InvalidInput` where it would be unsafe, before anything listens.
 
     Spark's pages are on a port of their own, with the service's host and certificate; `spark_ui_url` is the origin that
-    browsers find in front of it.
+    browsers find in front of it. `reports` are the lab's, none where it is None.
     """
     kept = checked(retention or Retention())
     pages = for_spark_pages(listening, spark_ui_port)
@@ -112,7 +113,7 @@ def serve(
     refuse_unsafe(listening, has_tokens=bool(tokens.list()))
     made = _ensure_first_token(home, tokens)
     access_log.open_journal(log_level)
-    service = Service(home, Engine(home), tokens, kept, origin)
+    service = Service(home, Engine(home), tokens, kept, origin, reports=reports or NoReports())
     # Before anything listens: a key that does not open what the database has is an administrator's to change.
     signing_secret(home, DEFAULT_INSTANCE)
     registry.adopt(Lakes(home), homes_of(service.engine.instances()))

@@ -1,4 +1,4 @@
-"""`/v1/lab/reports`: what was measured on this machine."""
+"""`/v1/lab/reports`: the lab's runs on this machine, and a page for each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from fastapi.responses import HTMLResponse
 
-from penstock.lab import records
-from penstock.lab import records as runs
 from penstock.service import responses
 from penstock.service.auth import Reader
 from penstock.service.context import ServiceOf
@@ -24,7 +22,7 @@ _CSP = (
 
 @router.get("", summary="The lab's runs, the newest first", responses={200: {"model": responses.Runs}})
 def listing(service: ServiceOf, _: Reader) -> dict[str, Any]:
-    return {"items": [{**run, "id": run["run"]} for run in reversed(runs.all_of(service.home))]}
+    return {"items": service.reports.listed()}
 
 
 @router.get("/{run_id}", summary="A run's report", response_class=HTMLResponse)
@@ -32,7 +30,4 @@ def report(
     run_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,200}$")], service: ServiceOf, _: Reader
 ) -> HTMLResponse:
     """One page that needs nothing else."""
-    # Plotting takes a second to load.
-    from penstock.lab.report.report import as_html
-
-    return HTMLResponse(as_html([records.find(service.home, run_id)]), headers={"Content-Security-Policy": _CSP})
+    return HTMLResponse(service.reports.page(run_id), headers={"Content-Security-Policy": _CSP})

@@ -1,0 +1,26 @@
+"""The lab's runs of a home, for a service to list and show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.home import Home
+from penstock.lab import records
+
+
+class LabReports:
+    """`penstock.service.context.Reports`, over the runs recorded below a home."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def listed(self) -> list[dict[str, Any]]:
+        """A row for each run, the newest first."""
+        return [{**run, "id": run["run"]} for run in reversed(records.all_of(self._home))]
+
+    def page(self, run_id: str) -> str:
+        """The run's report as HTML that loads nothing. Raises `NotFound`."""
+        # Plotting takes a second to load.
+        from penstock.lab.report.report import as_html
+
+        return as_html([records.find(self._home, run_id)])
