@@ -43,7 +43,7 @@ MUTATIONS = (
     Mutation(
         "lifecycle-final",
         "a final state changes when a late event arrives",
-        f"{ENGINE}/lifecycle.py",
+        f"{ENGINE}/policy/lifecycle.py",
         "    if state.final:\n        return application, ()\n    if state in",
         "    if state in",
         "tests/unit/engine/test_lifecycle.py",
@@ -51,7 +51,7 @@ MUTATIONS = (
     Mutation(
         "lifecycle-outcome",
         "an application that did its work is recorded as stopped because a stop was on its way",
-        f"{ENGINE}/lifecycle.py",
+        f"{ENGINE}/policy/lifecycle.py",
         "    if exit_code == 0:\n        return State.FINISHED",
         "    if exit_code == 0 and reason is None:\n        return State.FINISHED",
         "tests/unit/engine/test_lifecycle.py",
@@ -59,7 +59,7 @@ MUTATIONS = (
     Mutation(
         "fairness-weight",
         "a queue's weight does not count for what it holds",
-        f"{ENGINE}/fairness.py",
+        f"{ENGINE}/policy/fairness.py",
         "self._dominant(cores, memory) / weight,",
         "self._dominant(cores, memory),",
         "tests/unit/engine/test_fairness.py",
@@ -67,7 +67,7 @@ MUTATIONS = (
     Mutation(
         "fairness-quota",
         "a queue runs one application more than its quota",
-        f"{ENGINE}/fairness.py",
+        f"{ENGINE}/policy/fairness.py",
         "has.running >= quota.running",
         "has.running > quota.running",
         "tests/unit/engine/test_fairness.py",
@@ -84,8 +84,8 @@ MUTATIONS = (
         "spark-ui-once",
         "a link to Spark's pages opens them again and again",
         "src/penstock/service/spark_ui.py",
-        'taken = self._store.take_pass(_digest("ticket", ticket))',
-        'taken = self._store.find_pass(_digest("ticket", ticket))',
+        'taken = self._store.take_pass(grant_digest("ticket", ticket))',
+        'taken = self._store.find_pass(grant_digest("ticket", ticket))',
         "tests/unit/service/test_spark_ui.py",
     ),
     Mutation(

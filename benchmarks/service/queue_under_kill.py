@@ -2,10 +2,11 @@
 
     python -m benchmarks.service.queue_under_kill HOME --submissions 1000 --kills 10
 
-Everything is real but Spark (`pretended.py`): it is `penstock serve` that is killed, with its dispatcher, and it is
-HTTP that submissions come by, each sent until it is answered and then once more, with the same idempotency key. So
-there are twice as many requests as submissions, and both rates are told. Ends with 1 where a claim is broken, and with
-2 where no more than the aims were missed: 50 submissions a second, 99 of 100 answered within 200 ms.
+Everything is real but Spark (`tests/support/fake_engine.py`): it is `penstock serve` that is killed, with its
+dispatcher, and it is HTTP that submissions come by, each sent until it is answered and then once more, with the same
+idempotency key. So there are twice as many requests as submissions, and both rates are told. Ends with 1 where a claim
+is broken, and with 2 where no more than the aims were missed: 50 submissions a second, 99 of 100 answered within 200
+ms.
 """
 
 from __future__ import annotations

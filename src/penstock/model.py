@@ -87,7 +87,7 @@ class ClusterSize:
     executor: ProcessSize
     executors: int
     scratch_memory_bytes: int = 0
-    """What shuffle and spill of all executors together may take in memory (`profiles/scratch.py`)."""
+    """What shuffle and spill of all executors together may take in memory (`profiles/base.py`)."""
     driver_overhead: Overhead = _USUAL_OVERHEAD
     executor_overhead: Overhead = _USUAL_OVERHEAD
 
@@ -133,8 +133,8 @@ class ApplicationSpec:
     executors. `time_limit_seconds` counts from the start of the cluster, for each attempt anew.
 
     `priority` (−100 to 100, the highest first) orders the applications of one `instance`; between instances weights and
-    quotas decide. `retries` are of infrastructure failures only (`retrying.py`). `webhooks` are told of every change of
-    state (`webhooks.py`).
+    quotas decide. `retries` are of infrastructure failures only (`engine.policy.lifecycle`). `webhooks` are addresses
+    that receive every change of state (`engine.webhooks`).
     """
 
     application: str

@@ -1,7 +1,7 @@
 """Spark's own pages, live and from the history: an application of its own, on an origin of its own.
 
 The pages come from processes that run users' code. Nothing else is served here, nothing but looking is passed on to
-Spark, and no token is taken: a ticket from the console's origin becomes a cookie, see `sparkui.py`.
+Spark, and no token is taken: a ticket from the console's origin becomes a cookie, see `spark_ui.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The driver of an interactive session: a Spark Connect server that ends itself when nobody has used it for a while.
 
-Runs on a cluster of its own with pyspark and the standard library alone: `connectserver.py --idle-seconds N`. Where it
+Runs on a cluster of its own with pyspark and the standard library alone: `connect_server.py --idle-seconds N`. Where it
 listens, and the token it asks for, go into the file `$PENSTOCK_SESSION_FILE` names, among the cluster's private ones.
 The token is made here, so that no argument, setting of the records, or log ever had it.
 """

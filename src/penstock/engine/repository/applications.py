@@ -383,7 +383,7 @@ class Records:
         before: State | None = None,
         detail: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Make the change of one row (of `changes.py`, with its parameters), keep its event and tell of it; False where
+        """Make the change of one row (a statement with its parameters), keep its event and tell of it; False where
         there was no such row to change."""
         statement, parameters = change
         happened = {

@@ -119,7 +119,7 @@ secrets = sa.Table(
     sa.Column("about", JSONB),
     sa.Column("sealed", sa.Text),
 )
-"""See `catalog/secretstore.py`."""
+"""See `catalog/secrets.py`."""
 
 passes = sa.Table(
     "passes",
@@ -130,7 +130,7 @@ passes = sa.Table(
     sa.Column("token_hash", sa.Text),
     sa.Column("ends_at", _moment),
 )
-"""See `service/browsergrants.py` and `service/sparkui.py`."""
+"""See `service/auth.py` and `service/spark_ui.py`."""
 
 pending_artefacts = sa.Table(
     "pending_artefacts",

@@ -288,7 +288,7 @@ def _tail(log: Path, lines: int = 6) -> str:
 
 
 class HdfsClusters:
-    """A `LocalStore` of `lake/local.py`."""
+    """A `LocalStore` of `lake/stores.py`."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
