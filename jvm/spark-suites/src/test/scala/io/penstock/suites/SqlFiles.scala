@@ -13,8 +13,8 @@ abstract class SqlFiles extends SQLQueryTestSuite with OverPenstock {
 
 private object SqlFiles {
 
-  /** What the names of wanted files begin with, with commas between; empty: all are wanted. */
-  private val wanted = sys.props.getOrElse("penstock.suites.sql", "").split(',').map(_.trim).filter(_.nonEmpty)
+  /** Prefixes of the wanted files' names, separated by commas; `all` for every file. */
+  private val wanted = sys.props.getOrElse("penstock.suites.sql", "all").split(',').map(_.trim).filter(_.nonEmpty)
 
-  def isWanted(name: String): Boolean = wanted.isEmpty || wanted.exists(name.startsWith)
+  def isWanted(name: String): Boolean = wanted.contains("all") || wanted.exists(name.startsWith)
 }
