@@ -294,7 +294,7 @@ def _run(
                 yield told
             process.wait()
         finally:
-            # Whoever asked has enough, or was interrupted.
+            # Whoever submitted has enough, or was interrupted.
             process.terminate()
     if cut or (process.returncode and not explained):
         last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
