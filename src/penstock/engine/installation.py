@@ -92,7 +92,11 @@ class Installation:
         database = self._database.status()
         rows = [
             ("state directory", str(self._home.root)),
-            *((f"{kind} lake", summary) for kind, store in stores.stores(self._home).items() if (summary := store.summary())),
+            *(
+                (f"{kind} lake", summary)
+                for kind, store in stores.stores(self._home).items()
+                if (summary := store.summary())
+            ),
             ("default lake", Lakes(self._home).default() or "none yet"),
             ("history server", ", ".join(History(self._engine).running()) or "not running"),
             ("database", " ".join(filter(None, [database.state, database.address]))),
