@@ -166,8 +166,8 @@ class PendingArtefacts:
             )
             total = sa.select(sa.func.coalesce(sa.func.sum(_length), 0))
             own = connection.execute(total.where(_table.c.application_id == application_id)).scalar_one()
-            everybody = connection.execute(total).scalar_one()
-            room = min(MOST_OF_APPLICATION - own, MOST_IN_ALL - everybody)
+            in_all = connection.execute(total).scalar_one()
+            room = min(MOST_OF_APPLICATION - own, MOST_IN_ALL - in_all)
             taken = set()
             for name, path in sorted(files.items(), key=lambda item: item[1].stat().st_size):
                 size = path.stat().st_size

@@ -182,7 +182,7 @@ class Ledger:
 
     @property
     def shares_files(self) -> bool:
-        """Whether clusters see this machine's files under the same paths."""
+        """True if clusters see this machine's files under the same paths."""
         return self._backend.shares_files
 
     def instances(self) -> builtins.list[Instance]:

@@ -68,11 +68,11 @@ class Upkeep:
 
     def prune(self, retention: Retention, at: datetime) -> Pruned:
         """Remove rows past their retention period, except those of running applications and deliveries still due."""
-        told = sa.and_(self._ended(_deliveries, at - retention.deliveries), _deliveries.c.due_at.is_(None))
+        finished = sa.and_(self._ended(_deliveries, at - retention.deliveries), _deliveries.c.due_at.is_(None))
         old = sa.and_(_audit.c.engine == self._owner, _audit.c.at < at - retention.audit)
         return Pruned(
             events=self._remove(_events, self._ended(_events, at - retention.events)),
-            deliveries=self._remove(_deliveries, told),
+            deliveries=self._remove(_deliveries, finished),
             audit=self._remove(_audit, old),
         )
 

@@ -131,7 +131,7 @@ class Waiter:
     priority: int = 0
     not_before: datetime | None = None
     dispatched: bool = False
-    """Whether a dispatcher starts it; the order does not depend on it."""
+    """True if a dispatcher starts it; the order does not depend on it."""
     recorded: Reason | None = None
     """The recorded reason of its waiting."""
 

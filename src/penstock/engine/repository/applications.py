@@ -28,7 +28,7 @@ from penstock.engine.repository.claims import (
     Changes,
     Claim,
     claimed,
-    dispatched_by_somebody,
+    has_dispatcher,
     listening,
 )
 from penstock.engine.repository.queues import BEFORE_LAUNCH, ON_CLUSTER, Sharing
@@ -251,7 +251,7 @@ class Records:
                 connection,
                 at=admitted.at,
                 capacity=capacity,
-                everybody=True,
+                all_waiting=True,
                 cores_per_core=cores_per_core,
                 also=application_id,
             )
@@ -270,11 +270,11 @@ class Records:
         """
         with self._engine.begin() as connection:
             self.sharing.take_turn(connection)
-            scene = self.sharing.scene(connection, at=at, capacity=capacity, everybody=False)
+            scene = self.sharing.scene(connection, at=at, capacity=capacity, all_waiting=False)
             plan = fairness.plan(scene)
             if plan.beyond:
                 # The first application of an instance exceeds today's capacity, but one behind it may fit.
-                scene = self.sharing.scene(connection, at=at, capacity=capacity, everybody=True)
+                scene = self.sharing.scene(connection, at=at, capacity=capacity, all_waiting=True)
                 plan = fairness.plan(scene)
             dispatched = {one.id for one in scene.waiting if one.dispatched}
             for application_id, reason in plan.refused.items():
@@ -334,7 +334,7 @@ class Records:
     def dispatched(self) -> bool:
         """Return whether a dispatcher of this engine runs."""
         with self._reading.connect() as connection:
-            return bool(connection.execute(sa.select(dispatched_by_somebody(self.owner))).scalar())
+            return bool(connection.execute(sa.select(has_dispatcher(self.owner))).scalar())
 
     def claim(self, application_id: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Claim]:
         """Hold the application's claim within the block. Raises `Superseded` where another process holds on to it."""

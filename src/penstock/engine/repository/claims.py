@@ -32,7 +32,7 @@ SUPERVISED: sa.ColumnElement[bool] = sa.literal_column(
 _DISPATCHER = "dispatcher of "
 
 
-def dispatched_by_somebody(owner: str) -> sa.ColumnElement[bool]:
+def has_dispatcher(owner: str) -> sa.ColumnElement[bool]:
     """A condition: a dispatcher of that engine runs."""
     return sa.func.hashtextextended(_DISPATCHER + owner, 0).in_(sa.text(_HELD))
 

@@ -14,7 +14,7 @@ from penstock.catalog.connection import reading
 from penstock.engine.policy import fairness
 from penstock.engine.policy.fairness import Holder, Instance, Plan, Quota, Scene, Use, Used, Waiter
 from penstock.engine.repository import schema
-from penstock.engine.repository.claims import SUPERVISED, dispatched_by_somebody
+from penstock.engine.repository.claims import SUPERVISED, has_dispatcher
 from penstock.errors import Conflict, NotFound, QuotaExceeded
 from penstock.model import (
     CORES_PER_CORE,
@@ -157,7 +157,7 @@ class Sharing:
     def plan(self, *, at: datetime, capacity: Capacity) -> Plan:
         """The schedule of the queue as it is; nothing is changed."""
         with self._engine.connect() as connection:
-            return fairness.plan(self.scene(connection, at=at, capacity=capacity, everybody=True))
+            return fairness.plan(self.scene(connection, at=at, capacity=capacity, all_waiting=True))
 
     def take_turn(self, connection: sa.Connection) -> None:
         """Serialize decisions over all engines in the database, so that no memory is promised twice."""
@@ -169,17 +169,17 @@ class Sharing:
         *,
         at: datetime,
         capacity: Capacity,
-        everybody: bool,
+        all_waiting: bool,
         cores_per_core: float = CORES_PER_CORE,
         also: str | None = None,
     ) -> Scene:
-        """A snapshot of the queue with `everybody`, or only the first of each instance, which decides who starts.
+        """A snapshot of the queue, with all waiting applications or only the first of each instance.
 
-        Applications that no process would start are left out, so that they block no others, except `also`: the
-        application of the caller.
+        The first ones suffice to decide which application starts. Applications that no process would start are left
+        out, so that they block no others, except `also`: the application of the caller.
         """
         attended = sa.or_(
-            SUPERVISED, sa.and_(_table.c.dispatched, dispatched_by_somebody(self._owner)), _table.c.id == (also or "")
+            SUPERVISED, sa.and_(_table.c.dispatched, has_dispatcher(self._owner)), _table.c.id == (also or "")
         )
         query = sa.select(
             _table.c.id,
@@ -191,7 +191,7 @@ class Sharing:
             _table.c.reason,
             _SIZE.label("size"),
         ).where(_table.c.engine == self._owner, BEFORE_LAUNCH, _table.c.cluster.is_(None), attended)
-        if not everybody:
+        if not all_waiting:
             query = (
                 query.where(sa.or_(_table.c.not_before.is_(None), _table.c.not_before <= at))
                 .distinct(_table.c.instance)
