@@ -89,7 +89,7 @@ class ClusterError(PenstockError):
 
 
 class ValidationFailed(PenstockError):
-    """A measured answer differs from the independent engine's."""
+    """A measured result differs from that of the independent engine."""
 
     exit_code = 9
     code = "validation_failed"

@@ -158,7 +158,7 @@ def configuration_xml(settings: Mapping[str, str]) -> str:
 
 
 def in_url(host: str) -> str:
-    """Names and IPv4 addresses as they are, IPv6 addresses in brackets (RFC 3986, 3.2.2)."""
+    """A host as URLs write it: IPv6 addresses in brackets (RFC 3986, 3.2.2), others unchanged."""
     return f"[{host}]" if ":" in host else host
 
 

@@ -1,7 +1,7 @@
 """Prices of compute and storage, and the cost of a cluster that follows from them.
 
-The packaged file `prices.yaml` holds every price; a file of the user's replaces single ones. Money is in the currency
-of the prices, GiB is for memory, and TB is decimal, as drives are sold.
+The packaged file `prices.yaml` has every price; a user's file overrides single ones. Amounts are in the currency of the
+prices, GiB is for memory, and TB is decimal, as for drives.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def _price(entry: Entry, name: str) -> Source:
     value = number.value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         number.wrong(f"is not a number but {value!r}", fix=f"write {name}: 1.5")
-    if not 0 <= value < float("inf"):  # NaN is not either
-        number.wrong(f"is {value}: a price cannot be negative or without bounds")
+    if not 0 <= value < float("inf"):  # also excludes NaN
+        number.wrong(f"is {value}, but a price must be finite and not negative")
     if name in _ABOVE_ZERO and value == 0:
         number.wrong("must be above 0")
     if name in _SHARES and value > 1:
@@ -206,7 +206,7 @@ def _price(entry: Entry, name: str) -> Source:
 
 def _text(entry: Entry) -> str:
     if entry.value is None or isinstance(entry.value, (dict, list)):
-        entry.wrong("is not a text")
+        entry.wrong("is not text")
     return str(entry.value)
 
 

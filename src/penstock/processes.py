@@ -46,7 +46,7 @@ class ProcessId:
 
     @staticmethod
     def of(pid: int) -> ProcessId | None:
-        """The identity of a running process; None where there is none, or it is a zombie."""
+        """The identity of a running process; None where it does not exist or is a zombie."""
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):
@@ -66,9 +66,9 @@ def start_daemon(
     directory: Path | None = None,
     user: int | None = None,
 ) -> ProcessId:
-    """Start `command` in a session of its own, its output appended to `log`; it outlives the caller.
+    """Start `command` in its own session, with its output appended to `log`; it outlives the caller.
 
-    With `user` (a user id; needs root) it has that account's own group and none of the caller's.
+    With `user` (a user id; needs root) it runs in that account's own group and in none of the caller's.
     """
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -92,7 +92,7 @@ def start_daemon(
 def end_process(
     identity: ProcessId, *, grace_seconds: float, group: bool = False, ask: signal.Signals = signal.SIGTERM
 ) -> None:
-    """Send `ask`, wait up to `grace_seconds`, then KILL; nothing happens where the process is already gone."""
+    """Send the signal `ask`, wait up to `grace_seconds`, then kill; does nothing where the process has ended."""
     for sign, wait in ((ask, grace_seconds), (signal.SIGKILL, 5.0)):
         if not identity.alive():
             return
@@ -137,7 +137,7 @@ def listening_ports(process: ProcessId) -> set[int]:
     sockets = set()
     try:
         for descriptor in (root / "fd").iterdir():
-            with contextlib.suppress(OSError):  # closed meanwhile
+            with contextlib.suppress(OSError):  # the descriptor was closed meanwhile
                 sockets.add(str(descriptor.readlink()))
         tables = [(root / "net" / name).read_text(encoding="ascii").splitlines()[1:] for name in ("tcp", "tcp6")]
     except OSError:
@@ -306,7 +306,7 @@ def family(pid: int, running: Iterable[Process]) -> list[Process]:
     """A process and all its descendants; empty where it has ended."""
     known = list(running)
     found = [process for process in known if process.pid == pid]
-    for process in found:  # grows while it is walked
+    for process in found:  # the list grows during the iteration
         found += [child for child in known if child.parent == process.pid]
     return found
 

@@ -44,7 +44,7 @@ from penstock.lake.model import (
 from penstock.model import ApplicationSpec
 
 UPLOADS = "penstock/uploads/"
-_TO_SUBMIT = timedelta(days=1)
+_SUBMISSION_WINDOW = timedelta(days=1)
 """The time that a client may take between learning a file's address and naming it in a submission."""
 
 
@@ -64,7 +64,7 @@ def upload_pattern(place: str) -> str:
 
 def is_there(found: ObjectInfo, *, at: datetime, kept: timedelta) -> bool:
     """Return whether the upload will outlive a submission that is about to name it; otherwise upload it again."""
-    return at - found.modified < kept - _TO_SUBMIT
+    return at - found.modified < kept - _SUBMISSION_WINDOW
 
 
 def unused(found: Iterable[ObjectInfo], named: Collection[str], *, at: datetime, kept: timedelta) -> list[str]:
@@ -100,7 +100,7 @@ class UploadCopies:
         def here(address: str) -> str:
             found = ours.fullmatch(address)
             file = self._file(found[1]) if found else None
-            return str(file) if file is not None and _is_whole(file) else address
+            return str(file) if file is not None and _is_intact(file) else address
 
         return spec.with_paths(here)
 
@@ -126,7 +126,7 @@ class UploadCopies:
         return self._directory / key.removeprefix(self._place)
 
 
-def _is_whole(file: Path) -> bool:
+def _is_intact(file: Path) -> bool:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest() == file.parent.name
     except OSError:
@@ -239,7 +239,7 @@ PLACE = "artefacts"
 PIECE_BYTES = 8 << 20
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
-_SIDE_BY_SIDE = 4
+_PARALLEL_UPLOADS = 4
 
 
 def checked_name(name: str) -> str:
@@ -267,7 +267,7 @@ def keep_artefacts(
     """
     summary: dict[str, Any] = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     try:
-        return {**summary, PLACE: _retried(lambda: _bring(open_lake, application_id, directory, within))}
+        return {**summary, PLACE: _retried(lambda: _upload(open_lake, application_id, directory, within))}
     except PenstockError as error:
         files = {within + path.relative_to(directory).as_posix(): path for path in _files(directory)}
         taken = pending.put(application_id, files) if pending else set()
@@ -319,7 +319,7 @@ class Archive:
             raise missing from error
 
     def pieces(self, name: str, *, start: int = 0) -> Iterator[bytes]:
-        """The bytes from `start`, some MiB at a time: event logs may have gigabytes. Raises `NotFound`."""
+        """Yield the bytes from `start`, some MiB at a time, since event logs may be gigabytes. Raises `NotFound`."""
         while piece := self.load(name, start=start, length=PIECE_BYTES):
             yield piece
             start += len(piece)
@@ -382,20 +382,22 @@ def bring_pending(pending: PendingArtefacts, application_id: str, lake: Lake, st
     pending.brought(application_id, f"{lake.root}/{artifact_prefix(application_id)}")
 
 
-def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str) -> str:
+def _upload(
+    open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str
+) -> str:
     lake, store = open_lake()
     if within:
-        _set_aside(store, application_id, within)
+        _move_to_attempt(store, application_id, within)
 
     def bring(path: Path) -> None:
         store.put(artifact_key(application_id, within + path.relative_to(directory).as_posix()), path)
 
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+    with ThreadPoolExecutor(_PARALLEL_UPLOADS) as pool:
         list(pool.map(bring, _files(directory)))  # iterating raises the first failure
     return f"{lake.root}/{artifact_prefix(application_id)}{within}"
 
 
-def _set_aside(store: ObjectStore, application_id: str, within: str) -> None:
+def _move_to_attempt(store: ObjectStore, application_id: str, within: str) -> None:
     """Move files that a cluster stored in the lake by itself, before another attempt was known to follow."""
     with tempfile.TemporaryDirectory(prefix="penstock-attempt-") as directory:
         file = Path(directory) / "artefact"

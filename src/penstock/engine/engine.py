@@ -103,7 +103,7 @@ class Engine(Outputs):
         # A warning must not fail a submission that was accepted.
         with contextlib.suppress(PenstockError):
             if waits := admission.waits_for(spec.size, self._backend.capacity()):
-                found.append(f"the cluster is larger than what there is today: {waits.message}")
+                found.append(f"the cluster exceeds today's capacity: {waits.message}")
         return [*found, SHARED_LOGIN] if self._database.shares_its_login else found
 
     def supervise(

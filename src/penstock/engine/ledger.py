@@ -208,7 +208,7 @@ class Ledger:
         return self._records.sharing.change(name, lambda found: fairness.checked(change(found)))
 
     def delete_instance(self, name: str) -> None:
-        """Raises `NotFound`, and `Conflict` for the default one and while an application of it has not ended."""
+        """Raises `NotFound`, and `Conflict` for the default instance or while an application of it has not ended."""
         self._records.sharing.delete(name)
 
     def use(self, instance: str) -> Use:

@@ -26,8 +26,8 @@ OLDEST_JAVA = 17
 
 _INSTALL_JAVA = "sudo apt-get install --yes openjdk-17-jdk-headless, or name another with PENSTOCK_JAVA_HOME=/path"
 
-# What Spark 4.1.2 itself opens (org.apache.spark.launcher.JavaModuleOptions), without the incubating vector module:
-# only MLlib's linear algebra uses it, and it prints a warning on the application's own stderr.
+# The modules that Spark 4.1.2 itself opens (org.apache.spark.launcher.JavaModuleOptions), without the incubating vector
+# module: only MLlib's linear algebra uses it, and it prints a warning on the application's own stderr.
 _MODULE_FLAGS = (
     *(
         f"--add-opens={package}=ALL-UNNAMED"

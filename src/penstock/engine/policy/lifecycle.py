@@ -50,7 +50,7 @@ def back_off(attempt: int) -> timedelta:
 
 @dataclass(frozen=True)
 class Queued:
-    """There is no room yet; `reason` says what it waits for."""
+    """The application must wait; `reason` says for what."""
 
     at: datetime
     reason: Reason
@@ -160,7 +160,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Keep:
-    """Bring logs, event log and summary to the lake."""
+    """Store logs, event log and summary in the lake."""
 
 
 @dataclass(frozen=True)

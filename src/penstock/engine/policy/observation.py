@@ -104,7 +104,7 @@ _NOISE = re.compile(r"^(WARNING|WARN|INFO|\d\d/\d\d/\d\d )")
 
 
 def of_failure(exit_code: int | None, errors: str) -> Reason:
-    """`errors` is the end of the driver's standard error."""
+    """The reason of a driver's failure; `errors` is the end of its standard error."""
     # After a kill, stderr holds the complaints of child processes (a Python that lost its JVM), not the cause.
     if exit_code == _KILLED:
         return Reason(
