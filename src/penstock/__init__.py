@@ -13,7 +13,7 @@ __all__ = ["Client", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """`Client` is loaded when it is asked for: every command imports this package, and few talk to a service."""
+    """Load `Client` on first access, since every command imports this package and few talk to a service."""
     if name == "Client":
         from penstock.client.client import Client  # noqa: PLC0415
 

@@ -1,7 +1,8 @@
 """File formats that people, Java and Hadoop share: YAML with positions, properties, configuration XML, PEM.
 
-YAML is read so that every complaint can name the file, the line and the key. Properties and configuration files are
-written so that `java.util.Properties.load` and Hadoop's `Configuration` read back exactly the given keys and values.
+The YAML reader keeps positions, so that every error names the file, the line and the key. The writers of properties and
+configuration files guarantee that `java.util.Properties.load` and Hadoop's `Configuration` read back exactly the given
+keys and values.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ _DEEPEST = 20
 
 @dataclass(frozen=True)
 class Entry:
-    """A value and where it stands. `value` is a scalar, a list of entries, or a mapping of names to entries."""
+    """A value with its position. `value` is a scalar, a list of entries, or a mapping of names to entries."""
 
     value: Any
     source: str
     line: int
-    """Of its key, where it has one."""
+    """The line of its key, if it has one."""
     key: str
-    """The keys that lead to it, with dots; empty for the file's whole content."""
+    """The path of keys to it, with dots; empty for the file's whole content."""
 
     def wrong(self, what: str, *, fix: str = "") -> NoReturn:
-        """Raise `InvalidInput` that points here."""
+        """Raise an `InvalidInput` that names this position."""
         where = f"{self.source}, line {self.line}"
         raise InvalidInput(f"{where}: {self.key or 'the file'} {what}", fix=fix)
 
@@ -48,7 +49,7 @@ class Entry:
         yield from self.mapping().items()
 
     def unknown(self, name: str, known: Collection[str]) -> NoReturn:
-        """Complain about the name of this entry, which is none of the `known` ones; tells the closest of them."""
+        """Raise an `InvalidInput` for an unknown name, which suggests the closest `known` one."""
         near = get_close_matches(name, known, n=1)
         self.wrong("is not known", fix=f"did you mean {near[0]}?" if near else f"it can be {', '.join(known)}")
 
@@ -63,7 +64,7 @@ class Entry:
         return str(self.value)
 
     def plain(self) -> Any:
-        """The value without its places, as `yaml.safe_load` gives it."""
+        """The value without positions, as `yaml.safe_load` returns it."""
         if isinstance(self.value, dict):
             return {name: entry.plain() for name, entry in self.value.items()}
         if isinstance(self.value, list):
@@ -72,7 +73,7 @@ class Entry:
 
 
 def read(path: Path, *, fix: str) -> Entry:
-    """The content of a file; `InvalidInput` where it cannot be read, is too large for one, or is no YAML."""
+    """Parse a file. Raises `InvalidInput` where it cannot be read, is too large, or is not YAML."""
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
@@ -87,10 +88,10 @@ def read(path: Path, *, fix: str) -> Entry:
 
 
 def parse(text: str, source: str) -> Entry:
-    """`source` names the file in complaints.
+    """Parse a text; `source` names the file in errors.
 
-    Raises `InvalidInput` for what is no YAML, for a key given twice, and for what a file could grow beyond all bounds
-    with: aliases, and nesting deeper than a person writes.
+    Raises `InvalidInput` for text that is not YAML, for a duplicate key, and for constructs with unbounded expansion:
+    aliases, and nesting deeper than a person writes.
     """
     try:
         loader = _Loader(text)
@@ -108,14 +109,14 @@ def parse(text: str, source: str) -> Entry:
 
 
 class _Loader(yaml.SafeLoader):
-    """Of the safe one's, only what is bounded by the size of the text."""
+    """The safe loader, restricted to constructs whose cost is bounded by the size of the text."""
 
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases are not understood here: write it out", mark)
+            raise yaml.composer.ComposerError(None, None, "aliases are not supported: repeat the value", mark)
         if self._depth == _DEEPEST:
             raise yaml.composer.ComposerError(None, None, f"it is nested more than {_DEEPEST} deep", mark)
         self._depth += 1
@@ -132,7 +133,7 @@ def _entry(loader: yaml.SafeLoader, node: yaml.Node, source: str, key: str, line
             name, at = str(name_node.value), name_node.start_mark.line + 1
             inner = _entry(loader, value_node, source, f"{key}.{name}" if key else name, at)
             if name in found:
-                inner.wrong(f"was given on line {found[name].line} already")
+                inner.wrong(f"is already on line {found[name].line}")
             found[name] = inner
         return Entry(found, source, line, key)
     if isinstance(node, yaml.SequenceNode):
@@ -144,7 +145,7 @@ def _entry(loader: yaml.SafeLoader, node: yaml.Node, source: str, key: str, line
     try:
         return Entry(loader.construct_object(node), source, line, key)
     except ValueError as error:  # a date such as 2026-13-45
-        Entry(None, source, line, key).wrong(f"is no value: {error}")
+        Entry(None, source, line, key).wrong(f"is not a valid value: {error}")
 
 
 def configuration_xml(settings: Mapping[str, str]) -> str:
@@ -157,7 +158,7 @@ def configuration_xml(settings: Mapping[str, str]) -> str:
 
 
 def in_url(host: str) -> str:
-    """Names and IPv4 addresses as they are, IPv6 addresses in brackets (RFC 3986, 3.2.2)."""
+    """A host as URLs write it: IPv6 addresses in brackets (RFC 3986, 3.2.2), others unchanged."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -166,7 +167,7 @@ _MOST_CERTIFICATE_BYTES = 4 << 20
 
 
 def certificates(path: str) -> list[str]:
-    """Each certificate of the file, in PEM, and nothing else of what it holds: it may hold a private key too.
+    """The certificates in the file, in PEM, without its other content, such as a private key.
 
     Raises `InvalidInput` where there is none, or the file cannot be read.
     """
@@ -180,10 +181,10 @@ def certificates(path: str) -> list[str]:
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     raise InvalidInput(
-        f"{path} gives no certificates",
+        f"{path} contains no valid certificates",
         why=why,
         fix="give the certificate of the authority that signed those of the endpoints, as PEM "
-        "(openssl x509 -inform der -in ca.der -out ca.pem makes it of one in DER)",
+        "(openssl x509 -inform der -in ca.der -out ca.pem converts one in DER)",
     )
 
 
@@ -201,7 +202,7 @@ _ESCAPES = {
 
 
 def as_properties(settings: Mapping[str, str]) -> str:
-    """Pure ASCII, so that it does not matter which encoding the reader assumes."""
+    """The content of a properties file, in pure ASCII, so that the reader's encoding does not matter."""
     return "".join(f"{_escaped(key, spaces=True)}={_escaped(value)}\n" for key, value in sorted(settings.items()))
 
 

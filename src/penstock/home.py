@@ -1,6 +1,6 @@
-"""The state directory: where Penstock keeps what must survive between commands on this machine.
+"""The state directory: Penstock's persistent state on this machine.
 
-Everything else (data, tables, logs, history) lives in the lake and the catalog. Files are replaced atomically, so a
+All other state (data, tables, logs, history) is in the lake and the catalog. Files are replaced atomically, so a
 process killed at any moment leaves the old content or the new one.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from penstock.errors import StateError
 
 _LONGEST_NAME, _LONGEST_PART = 1024, 255
-"""As object stores and file systems have it; in letters and in bytes."""
+"""The limits of object stores, in characters, and of file systems, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Home:
 
     @property
     def cache(self) -> Path:
-        """What can be made again: class-data archives, the list of known settings."""
+        """Files that can be recreated: class-data archives, the list of known settings."""
         return self.root / "cache"
 
     def application(self, application_id: str) -> Path:
@@ -80,9 +80,9 @@ class Home:
         wait_seconds: float = 0.0,
         fix: str = "wait for it to end, or choose another state directory with PENSTOCK_HOME=/path",
     ) -> Iterator[None]:
-        """Hold the named lock of this home; raises `StateError(busy)` if another process keeps it `wait_seconds`.
+        """Hold the named lock of this home; it ends with the process, however that ends.
 
-        The lock ends with the process, however it ends.
+        Raises `StateError(busy)` if another process keeps it for `wait_seconds`.
         """
         deadline = time.monotonic() + wait_seconds
         path = self.root / f"{name}.lock"
@@ -107,7 +107,7 @@ class Home:
                         fix=fix,
                     ) from error
                 if not _is_at(path, file.fileno()):
-                    continue  # the home was wiped meanwhile: others lock the file that is there now
+                    continue  # the home was wiped meanwhile, and other processes lock the new file
                 file.seek(0)
                 file.truncate()
                 file.write(str(os.getpid()))
@@ -116,7 +116,7 @@ class Home:
                 return
 
     def locked(self, name: str) -> bool:
-        """Whether a process holds that lock now. Whoever asks may delay one who takes it, for a moment."""
+        """Return whether a process holds that lock now. The check may briefly delay a process that takes it."""
         try:
             with (self.root / f"{name}.lock").open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -128,14 +128,14 @@ class Home:
 
 
 def require_private(directory: Path) -> None:
-    """Raise `PermissionError` unless this is a directory of this account that nobody else can look into.
+    """Raise `PermissionError` unless this is a directory of this account that no other account can read.
 
-    For what has a name that everybody may make, as in `/dev/shm`: a link there, too, may be a stranger's. Where the
-    directory above is sticky, nobody can put another in its place afterwards.
+    It guards names in directories that every account may write, such as `/dev/shm`, where even a link may be another
+    account's. If the parent directory is sticky, no other account can replace the directory afterwards.
     """
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{directory} is somebody else's")
+        raise PermissionError(f"{directory} is not a private directory of this account")
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -147,12 +147,12 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
-    """Replace `path` whole or not at all, also across a power cut.
+    """Replace `path` atomically, also across a power cut.
 
-    A write that fails leaves nothing: half of a secret under another name is a secret, too.
+    A failed write leaves no temporary file, since that may hold a part of a secret.
     """
     data = content.encode() if isinstance(content, str) else content
-    # A thread's id is no other's on this machine, whichever process it belongs to.
+    # A native thread id is unique on this machine, over all processes.
     temporary = path.with_name(f".{path.name}.{threading.get_native_id()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
@@ -168,7 +168,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> 
 
 
 def stays_below(name: str) -> bool:
-    """Whether a name that somebody else gave (`events/log`) is that of a file below whatever it is joined to. Pure."""
+    """Return whether an untrusted name (`events/log`) stays below any directory it is joined to. Pure."""
     parts = name.split("/")
     return (
         len(name) <= _LONGEST_NAME
@@ -178,14 +178,14 @@ def stays_below(name: str) -> bool:
 
 
 def open_below(root: Path, name: str, *, write: bool = False) -> BinaryIO:
-    """Open the file of that name below `root`, for reading, or for writing anew with the directories it needs.
+    """Open the file of that name below `root` for reading, or for replacement, which creates missing directories.
 
-    Neither the name nor a link, of the file or of a directory on the way, leads anywhere else, also where somebody
-    changes them meanwhile. Raises `FileNotFoundError` where there is no such file, or only a link, and other `OSError`
-    where it cannot be written.
+    Neither the name nor a link, of the file or of a directory on its path, can lead outside, even under concurrent
+    changes. Raises `FileNotFoundError` where there is no such file, or only a link, and other `OSError` where it cannot
+    be written.
     """
     if not stays_below(name):
-        raise FileNotFoundError(errno.ENOENT, "it is not the name of a file below it", str(root))
+        raise FileNotFoundError(errno.ENOENT, "the name leads out of the directory", str(root))
     *directories, last = name.split("/")
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -196,7 +196,7 @@ def open_below(root: Path, name: str, *, write: bool = False) -> BinaryIO:
             below = _opened(part, os.O_RDONLY | os.O_DIRECTORY, here)
             os.close(here)
             here = below
-        # Not blocking: a pipe there has no other end.
+        # Non-blocking, since the open of a pipe without a peer would block.
         how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC if write else os.O_RDONLY
         file = _opened(last, how | os.O_NONBLOCK, here)
     finally:
@@ -211,18 +211,20 @@ def _opened(name: str, how: int, directory: int) -> int:
     try:
         return os.open(name, how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
     except OSError as error:
-        # What a link is answered with, and a file where a directory should be.
+        # The errors for a link, and for a file in place of a directory or the reverse.
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
             raise FileNotFoundError(errno.ENOENT, os.strerror(error.errno), name) from error
         raise
 
 
 def sizes_below(root: Path) -> dict[str, int]:
-    """The files in and below `root`, by their names from there, in order, with their bytes. Links are left out: whoever
-    made one chose the file that would be read by it."""
+    """Sizes in bytes of the files in and below `root`, by their relative names, in order.
+
+    Links are left out, since their creator chose the file that they lead to.
+    """
     found = {}
     for path in sorted(root.rglob("*")):
-        # What is being removed or renamed just now is there no more.
+        # A file may be removed or renamed during the walk.
         with contextlib.suppress(FileNotFoundError):
             there = path.lstat()
             if stat.S_ISREG(there.st_mode):
@@ -231,7 +233,7 @@ def sizes_below(root: Path) -> dict[str, int]:
 
 
 def write_once(path: Path, content: str) -> None:
-    """Make `path`, whole, unless it is there: of several writers at once one wins, and all read the same afterwards."""
+    """Create `path` atomically unless it exists: one of several concurrent writers wins, and all read its content."""
     fresh = path.with_name(f".{path.name}.{threading.get_native_id()}.once")
     try:
         write_atomically(fresh, content)
@@ -246,7 +248,7 @@ def write_json(path: Path, value: Any, *, mode: int = 0o600) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The parsed content, or None where there is no file; `StateError` where it is not JSON."""
+    """The parsed content, or None where there is no file. Raises `StateError` where it is not JSON."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -257,5 +259,5 @@ def read_json(path: Path) -> Any:
         raise StateError(
             f"{path} is damaged",
             why=f"it is not JSON: {error}",
-            fix=f"move it away (mv '{path}' '{path}.damaged') and run the command again; it will be made anew",
+            fix=f"move it away (mv '{path}' '{path}.damaged') and run the command again, which recreates it",
         ) from error

@@ -32,7 +32,7 @@ _FINAL = frozenset({State.FINISHED, State.FAILED, State.STOPPED, State.AUTO_TERM
 
 
 DEFAULT_INSTANCE = "default"
-"""The instance of whoever names none. It always exists."""
+"""The instance of submissions that name none. It always exists."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Overhead:
     """The memory that a process needs beside its heap, by Spark's rule (`ResourceProfile.calculateOverHeadMemory`)."""
 
     factor: float = 0.10
-    """Of the heap."""
+    """The share of the heap."""
     least_bytes: int = 384 << 20
     fixed_bytes: int | None = None
-    """In place of factor and least, where somebody has said it."""
+    """The overhead that the user set, which replaces factor and least."""
     more_bytes: int = 0
-    """On top in any case: off-heap memory, Python's own."""
+    """Memory added in any case: off-heap memory, Python's own."""
 
     def of(self, heap_bytes: int) -> int:
-        """In bytes. The share of the heap is in whole MiB, as Spark counts it."""
+        """The overhead in bytes. The share of the heap is in whole MiB, as Spark counts it."""
         share = max(int(self.factor * (heap_bytes >> 20)) << 20, self.least_bytes)
         return (share if self.fixed_bytes is None else self.fixed_bytes) + self.more_bytes
 
@@ -81,13 +81,13 @@ _USUAL_OVERHEAD = Overhead()
 
 @dataclass(frozen=True)
 class ClusterSize:
-    """`scratch_memory_bytes` and the overheads follow from profile and settings: a submission's check fills them in."""
+    """The size of a cluster. A submission's check derives `scratch_memory_bytes` and overheads from the settings."""
 
     driver: ProcessSize
     executor: ProcessSize
     executors: int
     scratch_memory_bytes: int = 0
-    """What shuffle and spill of all executors together may take in memory (`profiles/base.py`)."""
+    """The memory for shuffle and spill of all executors together (`profiles/base.py`)."""
     driver_overhead: Overhead = _USUAL_OVERHEAD
     executor_overhead: Overhead = _USUAL_OVERHEAD
 
@@ -98,22 +98,22 @@ class ClusterSize:
 
     @property
     def scratch_memory_of_executor(self) -> int:
-        """Its share, in bytes."""
+        """One executor's share of the scratch memory, in bytes."""
         return self.scratch_memory_bytes // self.executors
 
     @property
     def driver_bytes(self) -> int:
-        """Of memory, heap and overhead."""
+        """The driver's memory, heap and overhead."""
         return self.driver.memory_bytes + self.driver_overhead.of(self.driver.memory_bytes)
 
     @property
     def executor_bytes(self) -> int:
-        """Of memory, heap and overhead of each, without its share of scratch."""
+        """The memory of each executor, heap and overhead, without its share of scratch."""
         return self.executor.memory_bytes + self.executor_overhead.of(self.executor.memory_bytes)
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ClusterSize:
-        """The inverse of `dataclasses.asdict`; also of one of an earlier release."""
+        """The inverse of `dataclasses.asdict`; values of earlier releases are accepted."""
         return ClusterSize(
             ProcessSize(**value["driver"]),
             ProcessSize(**value["executor"]),
@@ -126,7 +126,7 @@ class ClusterSize:
 
 @dataclass(frozen=True)
 class ApplicationSpec:
-    """What a user asked for. Paths are local absolute paths or lake addresses (`s3a://…`).
+    """A user's submission. Paths are local absolute paths or lake addresses (`s3a://…`).
 
     `main_class` is required for a jar and refused for a Python file. `profile` names the workload profile
     (`penstock profile list`); `settings` are the user's own and win over it. `environment` reaches driver and
@@ -162,7 +162,7 @@ class ApplicationSpec:
         return self.application.lower().endswith(".py")
 
     def with_paths(self, changed: Callable[[str], str]) -> ApplicationSpec:
-        """The same with each of its paths and addresses as `changed` has it."""
+        """Return the specification with `changed` applied to each of its paths and addresses."""
         return replace(
             self,
             application=changed(self.application),
@@ -172,7 +172,7 @@ class ApplicationSpec:
         )
 
     def to_json(self) -> dict[str, Any]:
-        # `asdict` would copy every word of it, and a submission needs it three times.
+        # `asdict` would copy every value, and a submission calls this three times.
         shown = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             **shown,
@@ -182,13 +182,13 @@ class ApplicationSpec:
         }
 
     def asked_json(self) -> dict[str, Any]:
-        """As `to_json`, without the overheads, which a submission's check computes; as earlier releases write it."""
+        """As `to_json`, without the overheads, which a submission's check computes; the form of earlier releases."""
         size = asdict(self.size)
         del size["driver_overhead"], size["executor_overhead"]
         return {**self.to_json(), "size": size}
 
     def fingerprint(self) -> str:
-        """The same for two submissions that ask for the same."""
+        """A hash that is equal for equal submissions."""
         return hashlib.sha256(json.dumps(self.asked_json(), sort_keys=True).encode()).hexdigest()
 
     @staticmethod
@@ -204,7 +204,7 @@ class ApplicationSpec:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an application is in its state: a stable code, a sentence, and what to do about it."""
+    """The reason of an application's state: a stable code, a sentence, and a fix."""
 
     code: str
     message: str
@@ -213,7 +213,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Cost:
-    """What its clusters cost, at the prices of the day they ended."""
+    """The cost of an application's clusters, at the prices of the day when they ended."""
 
     amount: float
     currency: str
@@ -221,7 +221,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One that failed and was followed by another. Its artefacts are kept below `attempts/<number>/`."""
+    """A failed attempt that another one followed. Its artifacts are stored below `attempts/<number>/`."""
 
     number: int
     admitted_at: datetime | None
@@ -253,7 +253,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Application:
-    """One submission and what is known of it. Times are UTC."""
+    """A submission and its state. Times are UTC."""
 
     id: str
     spec: ApplicationSpec
@@ -261,32 +261,32 @@ class Application:
     submitted_at: datetime
     reason: Reason | None = None
     started_at: datetime | None = None
-    """When its Spark context came up; None before."""
+    """The start of its Spark context; None before."""
     ended_at: datetime | None = None
     spark_application_id: str | None = None
     exit_code: int | None = None
     cluster: Mapping[str, Any] | None = None
-    """The backend's handle; opaque to everybody else."""
+    """The backend's handle; opaque to all other code."""
     summary: Mapping[str, Any] | None = None
     dispatched: bool = False
-    """While it waits it has no process: a dispatcher starts it."""
+    """True if a dispatcher starts the application, which has no process while it waits."""
     attempt: int = 1
     attempts: tuple[Attempt, ...] = ()
-    """Those before this one."""
+    """The earlier attempts."""
     admitted_at: datetime | None = None
-    """When this attempt, or the one before it while it waits for the next, was promised its cluster."""
+    """The time when this attempt was promised its cluster; while waiting for a retry, that of the last attempt."""
     not_before: datetime | None = None
     """The earliest admission of the next attempt."""
     cost: Cost | None = None
-    """Of all attempts that are over; None where none was priced."""
+    """The cost of all ended attempts; None where none was priced."""
 
     @property
     def can_be_watched(self) -> bool:
-        """Whether Spark's own pages of it are to be had now. Who sets `spark.ui.enabled` to false wants none."""
+        """Return whether Spark's own pages are available now; `spark.ui.enabled=false` turns them off."""
         return self.state is State.RUNNING and self.spec.settings.get("spark.ui.enabled") != "false"
 
     def to_json(self) -> dict[str, Any]:
-        """For people's programs: times as ISO 8601; what is unknown is null."""
+        """The form for clients: times in ISO 8601, null for unknown values."""
         return {
             "id": self.id,
             "name": self.spec.name,
@@ -309,7 +309,7 @@ class Application:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Application:
-        """The inverse of `to_json`, as far as that tells; fields of a newer release are ignored."""
+        """The inverse of `to_json`, for the fields that it has; unknown fields of a newer release are ignored."""
         return Application(
             id=value["id"],
             spec=ApplicationSpec.from_json(value["spec"]),
@@ -339,21 +339,21 @@ def _iso(at: datetime | None) -> str | None:
 
 @dataclass(frozen=True)
 class ResourceLimit:
-    """One more limit that all clusters of a backend keep together, in a unit of its own: `asked` says how much of
-    `most` a cluster of that size takes."""
+    """An additional limit on all clusters of a backend together, in its own unit: `asked` returns the part of `most`
+    that a cluster of that size takes."""
 
     name: str
     most: float
     asked: Callable[[ClusterSize], float]
     fix: str
-    """What somebody can do for whom it is too small."""
+    """The remedy where the limit is too small."""
     shown: Callable[[float], str] = "{:g}".format
-    """An amount of it in words."""
+    """Formats an amount for people."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """The part of a machine that processes of clusters may have."""
+    """The part of a machine that clusters may use."""
 
     cores: float
     memory_bytes: int
@@ -361,7 +361,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included."""
+    """The capacity of one backend. `memory_bytes` is the memory that may be promised to JVMs, including overhead."""
 
     cores: int
     memory_bytes: int
@@ -369,16 +369,16 @@ class Capacity:
     node: Node | None = None
     """The largest machine, where the capacity is the sum of several and each process has to fit on one of them."""
     obstacle: Callable[[ClusterSize], Reason | None] | None = None
-    """Why no machine could hold one of the processes of such a cluster, even without any other; None where one could,
-    or the backend has only one machine."""
+    """Returns the reason why no machine could hold one of the processes of a cluster, even if empty; None where one
+    could. The field is None where the backend has only one machine."""
     elastic: bool = False
-    """Whether machines and quotas may be added. Then a cluster that is larger waits, unless `most` rules it out."""
+    """True if machines and quotas may be added; then a larger cluster waits, unless `most` excludes it."""
     most: Capacity | None = None
-    """The declared maximum of an elastic backend; None where nobody has declared one."""
+    """The declared maximum of an elastic backend; None if undeclared."""
 
     @property
     def limit(self) -> Capacity | None:
-        """What a cluster must never exceed: one that does is too large. None where everything may fit one day."""
+        """The capacity beyond which a cluster is too large; None where every cluster may fit one day."""
         return self.most if self.elastic else self
 
 
@@ -388,13 +388,13 @@ CORES_PER_CORE = 2.0
 def promised(size: ClusterSize) -> Capacity:
     return Capacity(
         cores=size.driver.cores + size.executor_cores,
-        # Files in memory are as much memory as heaps are.
+        # Scratch files in memory take memory just as heaps do.
         memory_bytes=size.driver_bytes + size.executors * size.executor_bytes + size.scratch_memory_bytes,
     )
 
 
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Crockford's base 32, lower case: in order of their codes, none mistaken for another."""
+"""Crockford's base 32 in lower case: unambiguous letters, in the order of their codes."""
 
 _RANDOM_LETTERS = 5
 
@@ -408,7 +408,7 @@ def new_id(at: datetime) -> str:
 
 
 CAPACITY = "capacity"
-"""The code of a reason to wait that no other application's end removes."""
+"""The code of a reason to wait that persists when other applications end."""
 
 
 MORE_NODES = "add nodes, or ask for less; for an autoscaler that adds them, declare capacity: in the cluster's file"

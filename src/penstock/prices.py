@@ -1,7 +1,7 @@
 """Prices of compute and storage, and the cost of a cluster that follows from them.
 
-The packaged file `prices.yaml` holds every price; a file of the user's replaces single ones. Money is in the currency
-of the prices, GiB is for memory, and TB is decimal, as drives are sold.
+The packaged file `prices.yaml` has every price; a user's file overrides single ones. Amounts are in the currency of the
+prices, GiB is for memory, and TB is decimal, as for drives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOURS_PER_YEAR = 24 * 365
 
 @dataclass(frozen=True)
 class Source:
-    """Where a price is from, and the prices' date."""
+    """A price and its source."""
 
     value: float
     source: str
@@ -36,7 +36,7 @@ class Source:
 class Amortisation:
     years: float
     busy_share: float
-    """Of the hours of its life, those in which hardware does paid work: what idles is paid by what runs."""
+    """The share of its lifetime in which hardware does paid work, which also pays for the idle hours."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class Compute:
 class Power:
     price_per_kwh: float
     pue: float
-    """Power usage effectiveness: what the site draws over what the machines draw."""
+    """Power usage effectiveness: the site's power over the machines' power."""
 
 
 @dataclass(frozen=True)
 class Storage:
     fill_share: float
-    """Of the raw capacity, what may be filled."""
+    """The share of the raw capacity that may be filled."""
     price_per_node: float
     drives_per_node: float
     watts_per_node: float
@@ -72,12 +72,12 @@ class Medium:
     tb_per_drive: float
     watts_per_drive: float
     replaced_per_year: float
-    """Share of the drives that fail and are bought again each year."""
+    """The share of the drives that fail and are replaced each year."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """`sources` says of every price, by its key in the file, where it is from."""
+    """All prices. `sources` has the source of each, by its key in the file."""
 
     currency: str
     date: str
@@ -89,7 +89,7 @@ class Prices:
     sources: Mapping[str, Source]
 
     def compute_per_hour(self, cores: float, memory_gib: float) -> float:
-        """An hour of so many cores and so much memory, driver included."""
+        """The cost of one hour of `cores` and `memory_gib`, driver included."""
         compute = self.compute
         if compute.rent_per_core_hour or compute.rent_per_gib_hour:
             return cores * compute.rent_per_core_hour + memory_gib * compute.rent_per_gib_hour
@@ -99,7 +99,7 @@ class Prices:
         return bought / paid_hours + self.energy(watts, hours=1)
 
     def energy(self, watts: float, *, hours: float) -> float:
-        """What the machines' `watts` cost over so many hours, the site's own share included."""
+        """The energy cost of the machines' `watts` over `hours`, including the site's own share."""
         return watts / 1000 * hours * self.power.pue * self.power.price_per_kwh
 
 
@@ -114,7 +114,7 @@ Section = TypeVar("Section")
 
 
 def read_prices(path: Path | None = None) -> Prices:
-    """The packaged prices, with what `path` gives in their place. `InvalidInput` names its line and key."""
+    """The packaged prices, overridden by the file at `path`. Raises `InvalidInput` with the line and key."""
     entries = [formats.parse(packaged_prices(), PACKAGED)]
     if path is not None:
         entries.append(formats.read(path, fix="start from penstock lab price --template"))
@@ -174,7 +174,7 @@ def _section(
         elif field.name == "title":
             given[field.name] = prefix.rpartition(".")[2]
         else:
-            last.wrong(f"lacks {key}", fix="a medium of your own needs all of the prices that the packaged ones have")
+            last.wrong(f"lacks {key}", fix="a medium of your own needs all prices that the packaged ones have")
     return kind(**given)
 
 
@@ -193,8 +193,8 @@ def _price(entry: Entry, name: str) -> Source:
     value = number.value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         number.wrong(f"is not a number but {value!r}", fix=f"write {name}: 1.5")
-    if not 0 <= value < float("inf"):  # NaN is not either
-        number.wrong(f"is {value}: a price cannot be negative or without bounds")
+    if not 0 <= value < float("inf"):  # also excludes NaN
+        number.wrong(f"is {value}, but a price must be finite and not negative")
     if name in _ABOVE_ZERO and value == 0:
         number.wrong("must be above 0")
     if name in _SHARES and value > 1:
@@ -206,18 +206,18 @@ def _price(entry: Entry, name: str) -> Source:
 
 def _text(entry: Entry) -> str:
     if entry.value is None or isinstance(entry.value, (dict, list)):
-        entry.wrong("is not a text")
+        entry.wrong("is not text")
     return str(entry.value)
 
 
 OWN_PRICES = "prices.yaml"
-"""In the state directory: what differs from the packaged prices (`penstock lab price --template`)."""
+"""The file in the state directory that overrides packaged prices (`penstock lab price --template`)."""
 
 _GIB = 1 << 30
 
 
 def of_cluster(size: ClusterSize, held: timedelta, prices: Prices) -> Cost:
-    """Pure."""
+    """The cost of a cluster of `size`, held for the time `held`. Pure."""
     promise = promised(size)
     per_hour = prices.compute_per_hour(promise.cores, promise.memory_bytes / _GIB)
     return Cost(per_hour * max(held, timedelta()) / timedelta(hours=1), prices.currency)
@@ -232,8 +232,10 @@ class Pricing:
         self._prices: Prices | None = None
 
     def of_attempt(self, application: Application, until: datetime) -> Cost | None:
-        """Of the cluster that the application holds; None where it holds none, or the prices cannot be read: an
-        application does not fail for a mistake in a price list."""
+        """The cost of the application's present cluster until `until`; None where it holds none.
+
+        It is also None where the prices cannot be read, since a mistake in a price file must not fail an application.
+        """
         if application.cluster is None or application.admitted_at is None:
             return None
         try:
@@ -243,7 +245,7 @@ class Pricing:
         return of_cluster(application.spec.size, until - application.admitted_at, prices)
 
     def so_far(self, application: Application, until: datetime) -> Cost | None:
-        """Of all its attempts, the present one included."""
+        """The cost of all its attempts, including the present one."""
         if application.state.final:
             return application.cost
         running, before = self.of_attempt(application, until), application.cost
@@ -252,7 +254,7 @@ class Pricing:
         return Cost(before.amount + running.amount, running.currency)
 
     def prices(self) -> Prices:
-        """Raises `InvalidInput`, which names the line, where the home's own file is not understood."""
+        """The home's prices. Raises `InvalidInput`, which names the line, where its own file is invalid."""
 
         with self._reading:
             if self._prices is None:

@@ -1,7 +1,7 @@
-"""Processes of this machine: their identity, their daemons, what the kernel counts of them, and signals.
+"""Processes of this machine: identities, daemons, the kernel's counters, ports and signals.
 
-A process is identified by its id together with its start time. A process id alone is no identity: ids are reused, and
-ending a stranger's process is unforgivable.
+A process is identified by its id together with its start time. An id alone is not enough, since ids are reused and an
+unrelated process must never be ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LISTENING = "0A"
 _CLIENT_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FIRST_PORT = 10_240
 _ENOUGH_PORTS = 4_096
-"""So many that two who choose at the same moment hardly choose the same."""
+"""Enough candidates that two concurrent choices hardly collide."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ProcessId:
 
     @staticmethod
     def of(pid: int) -> ProcessId | None:
-        """The identity of a running process; None where there is none, or it is a zombie."""
+        """The identity of a running process; None where it does not exist or is a zombie."""
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):
@@ -66,9 +66,9 @@ def start_daemon(
     directory: Path | None = None,
     user: int | None = None,
 ) -> ProcessId:
-    """Start `command` in a session of its own, its output appended to `log`; it outlives the caller.
+    """Start `command` in its own session, with its output appended to `log`; it outlives the caller.
 
-    With `user` (a user id; needs root) it has that account's own group and none of the caller's.
+    With `user` (a user id; needs root) it runs in that account's own group and in none of the caller's.
     """
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -85,14 +85,14 @@ def start_daemon(
             extra_groups=None if user is None else [],
         )
     identity = ProcessId.of(process.pid)
-    # An instant exit leaves a zombie without a start time worth keeping; the caller's readiness check reports it.
+    # After an instant exit there is no identity to return; the caller's readiness check reports the failure.
     return identity or ProcessId(process.pid, -1)
 
 
 def end_process(
     identity: ProcessId, *, grace_seconds: float, group: bool = False, ask: signal.Signals = signal.SIGTERM
 ) -> None:
-    """Send `ask`, wait up to `grace_seconds`, then KILL; nothing happens where the process is already gone."""
+    """Send the signal `ask`, wait up to `grace_seconds`, then kill; does nothing where the process has ended."""
     for sign, wait in ((ask, grace_seconds), (signal.SIGKILL, 5.0)):
         if not identity.alive():
             return
@@ -107,42 +107,42 @@ def end_process(
 
 
 def process_in(directory: Path, pid: int) -> ProcessId | None:
-    """The process of that id, where `directory` is its working directory and we may know it."""
+    """The process of that id, if its working directory is `directory` and readable for this account."""
     try:
         return ProcessId.of(pid) if Path(f"/proc/{pid}/cwd").samefile(directory) else None
-    except OSError:  # ended, or another user's
+    except OSError:  # ended, or owned by another user
         return None
 
 
 def processes_in(directory: Path) -> list[ProcessId]:
-    """All processes we may look into whose working directory is `directory`."""
+    """All processes, readable for this account, whose working directory is `directory`."""
     ids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     return [process for pid in ids if (process := process_in(directory, pid))]
 
 
 def processes_below(directory: Path) -> list[ProcessId]:
-    """All processes we may look into whose working directory is `directory` or below it."""
+    """All processes, readable for this account, whose working directory is `directory` or below it."""
     top = directory.resolve()
     found = []
     for path in Path("/proc").glob("[0-9]*/cwd"):
-        with contextlib.suppress(OSError):  # ended, or another user's
+        with contextlib.suppress(OSError):  # ended, or owned by another user
             if path.readlink().is_relative_to(top) and (process := ProcessId.of(int(path.parent.name))):
                 found.append(process)
     return found
 
 
 def listening_ports(process: ProcessId) -> set[int]:
-    """The TCP ports the process listens on; empty where it is gone, or not ours to look into."""
+    """The TCP ports on which the process listens; empty where it has ended or is not readable for this account."""
     root = Path(f"/proc/{process.pid}")
     sockets = set()
     try:
         for descriptor in (root / "fd").iterdir():
-            with contextlib.suppress(OSError):  # closed meanwhile
+            with contextlib.suppress(OSError):  # the descriptor was closed meanwhile
                 sockets.add(str(descriptor.readlink()))
         tables = [(root / "net" / name).read_text(encoding="ascii").splitlines()[1:] for name in ("tcp", "tcp6")]
     except OSError:
         return set()
-    if not process.alive():  # its id may have been another's all along
+    if not process.alive():  # its id may already belong to another process
         return set()
     ports = set()
     for line in (line.split() for table in tables for line in table):
@@ -160,20 +160,23 @@ _PORTS_LINGER_SECONDS = 2.0
 
 
 def is_free(port: int) -> bool:
-    """Whether a server of ours could listen on this loopback TCP port now."""
-    # As servers do: connections of an earlier one, still in TIME_WAIT, do not keep the port.
+    """Return whether a server could listen on this loopback TCP port now."""
+    # SO_REUSEADDR, as servers set it, ignores an earlier server's connections in TIME_WAIT.
     return _can_bind(port, reuse=True)
 
 
 def are_free_again(ports: Iterable[int]) -> bool:
-    """`is_free` of all, for ports of a server that is gone: a killed process counts as gone when its first thread is,
-    its ports go with the last, which takes milliseconds, or some hundred on a busy machine."""
+    """Wait until the ports of an ended server are free; return whether they are.
+
+    A killed process counts as ended with its first thread, but its ports are released with the last one, which takes
+    milliseconds, or some hundred on a busy machine.
+    """
     numbers = list(ports)
     return until(lambda: all(map(is_free, numbers)), _PORTS_LINGER_SECONDS)
 
 
 def until(condition: Callable[[], bool], seconds: float, *, pause_seconds: float = 0.03) -> bool:
-    """Whether the condition was met within that time."""
+    """Poll `condition` until it is true or `seconds` are over; return its last value."""
     deadline = time.monotonic() + seconds
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(pause_seconds)
@@ -181,9 +184,9 @@ def until(condition: Callable[[], bool], seconds: float, *, pause_seconds: float
 
 
 class IdleDeadline:
-    """Over when processes got less than `least_core_seconds` of work done in `seconds`.
+    """A deadline that is over when processes used less than `least_core_seconds` of processor time in `seconds`.
 
-    On a busy machine work takes longer and goes on; a process that waits for something that never comes does none.
+    On a busy machine work takes longer but goes on, while a process that waits in vain uses no processor time.
     """
 
     def __init__(self, core_seconds: Callable[[], float], *, seconds: float, least_core_seconds: float) -> None:
@@ -202,8 +205,8 @@ class IdleDeadline:
 def free_ports(count: int) -> list[int]:
     """`count` different loopback TCP ports that were free a moment ago.
 
-    From below the range that the kernel gives to clients, where that leaves any: a server that is started again at
-    its port would otherwise find, now and then, that somebody's connection has it.
+    The ports are below the kernel's ephemeral range, if that leaves any: otherwise a client's connection could
+    occasionally hold the port of a server that restarts.
     """
     below = _first_client_port()
     candidates = range(_FIRST_PORT, below) if below - _FIRST_PORT >= _ENOUGH_PORTS else ()
@@ -219,7 +222,7 @@ def _first_client_port() -> int:
 
 
 def _is_unused(port: int) -> bool:
-    """More than `is_free`: that no connection of an earlier server lingers at it either."""
+    """Return whether the port is free and no connection of an earlier server lingers on it."""
     return _can_bind(port, reuse=False)
 
 
@@ -243,12 +246,12 @@ def _ports_for_clients(count: int) -> list[int]:
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_SECTOR_BYTES = 512  # whatever the device's own
+_SECTOR_BYTES = 512  # the kernel's unit, whatever the device's sector size
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process at one moment. `started` tells it from another one that had its id, in clock ticks since boot."""
+    """A snapshot of one process. `started`, in clock ticks since boot, distinguishes it from earlier ones of its id."""
 
     pid: int
     parent: int
@@ -256,12 +259,12 @@ class Process:
     started: int
     core_seconds: float
     ended_children_core_seconds: float
-    """Of the children it had and has waited for, and of theirs."""
+    """The processor time of ended children that it has waited for, and of their descendants."""
     resident_bytes: int
 
     @staticmethod
     def parse(stat: str) -> Process:
-        """The content of `/proc/<pid>/stat`. The name in it may hold blanks and brackets."""
+        """Parse `/proc/<pid>/stat`, in which the name may contain spaces and parentheses."""
         pid, _, _ = stat.partition(" ")
         fields = stat.rpartition(")")[2].split()
         return Process(
@@ -277,8 +280,8 @@ class Process:
 
 @dataclass(frozen=True)
 class Disk:
-    """A block device since boot. `busy_ms` is the time in which it had at least one request, `queued_ms` the sum of the
-    times that all its requests were there, waiting or being served."""
+    """Counters of a block device since boot. `busy_ms` is the time with at least one request in flight, `queued_ms` the
+    sum of the times that all requests spent in flight, waiting or being served."""
 
     name: str
     read_bytes: int
@@ -288,33 +291,33 @@ class Disk:
 
     @staticmethod
     def parse(name: str, stat: str) -> Disk:
-        """The content of `/sys/block/<name>/stat`, or that of a partition."""
+        """Parse `/sys/block/<name>/stat`, or that of a partition."""
         fields = [int(field) for field in stat.split()]
         return Disk(name, fields[2] * _SECTOR_BYTES, fields[6] * _SECTOR_BYTES, fields[9], fields[10])
 
 
 def processes() -> Iterator[Process]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it ended between the listing and the reading
+        with contextlib.suppress(OSError):  # the process ended between the listing and the reading
             yield Process.parse(stat.read_text(encoding="utf-8", errors="replace"))
 
 
-def family(pid: int, everybody: Iterable[Process]) -> list[Process]:
-    """A process and all that descend from it; empty where it is gone."""
-    known = list(everybody)
+def family(pid: int, running: Iterable[Process]) -> list[Process]:
+    """A process and all its descendants; empty where it has ended."""
+    known = list(running)
     found = [process for process in known if process.pid == pid]
-    for process in found:  # grows while it is walked
+    for process in found:  # the list grows during the iteration
         found += [child for child in known if child.parent == process.pid]
     return found
 
 
 def core_seconds(family: Sequence[Process]) -> float:
-    """Of the living and of those they have waited for: what a child took moves to its parent when it ends."""
+    """The processor time of the processes and of the children that they have waited for."""
     return sum(process.core_seconds + process.ended_children_core_seconds for process in family)
 
 
 def core_seconds_of(pid: int) -> float:
-    """Processor time of one process and the children it has waited for; 0 where it is gone."""
+    """The processor time of one process and of the children that it has waited for; 0 where it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -323,7 +326,7 @@ def core_seconds_of(pid: int) -> float:
 
 
 def memory_bytes(family: Iterable[Process]) -> int:
-    """What they have to themselves, and once the largest share that they have in common with others."""
+    """The private memory of the processes, plus the largest shared memory of one of them, counted once."""
     private = shared = 0
     for process in family:
         try:
@@ -337,8 +340,8 @@ def memory_bytes(family: Iterable[Process]) -> int:
 
 
 def io(pid: int) -> dict[str, int] | None:
-    """What a process has read and written so far (`/proc/<pid>/io`): `rchar` and `wchar` through any call, `read_bytes`
-    and `write_bytes` from and to block devices. None where it has ended, or is another user's."""
+    """The I/O counters of a process (`/proc/<pid>/io`): `rchar` and `wchar` for all calls, `read_bytes` and
+    `write_bytes` for block devices. None where it has ended or belongs to another user."""
     try:
         text = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
     except OSError:
@@ -347,8 +350,7 @@ def io(pid: int) -> dict[str, int] | None:
 
 
 def disk_under(directory: Path) -> Disk | None:
-    """The device that a directory is on; None where it is on none (a memory file system), on several (btrfs), or not
-    there."""
+    """The device of a directory; None where it has none (a memory file system) or several (btrfs), or is missing."""
     try:
         device = directory.stat().st_dev
         entry = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
@@ -358,17 +360,17 @@ def disk_under(directory: Path) -> Disk | None:
 
 
 def disks() -> dict[str, Disk]:
-    """Every block device of this machine that is neither a part of another, nor a file, nor memory, by name."""
+    """All block devices of this machine by name, except partitions, loop devices and memory."""
     found = {}
     for entry in Path("/sys/block").iterdir():
         if not entry.name.startswith(("loop", "ram", "zram")):
-            with contextlib.suppress(OSError):  # it was taken away
+            with contextlib.suppress(OSError):  # the device was removed
                 found[entry.name] = Disk.parse(entry.name, (entry / "stat").read_text(encoding="ascii"))
     return found
 
 
 def loopback_bytes() -> int | None:
-    """What was sent over the loopback interface since boot."""
+    """The bytes sent over the loopback interface since boot; None where unknown."""
     try:
         return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text(encoding="ascii"))
     except OSError:
@@ -376,7 +378,7 @@ def loopback_bytes() -> int | None:
 
 
 def machine_core_seconds() -> float:
-    """What all processors of this machine have worked since boot, for whomever: neither idle nor waiting for a disk."""
+    """The busy time of all processors of this machine since boot: neither idle nor waiting for a disk."""
     first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
     user, nice, system, _idle, _waiting, *interrupts = (int(field) for field in first.split()[1:8])
     return (user + nice + system + sum(interrupts)) / _TICKS
@@ -387,7 +389,7 @@ Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 @contextlib.contextmanager
 def handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
-    """Have `handler` answer these signals inside; afterwards, what did before does again. For the main thread."""
+    """Handle these signals with `handler` within the block, then restore the former handlers. Main thread only."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
@@ -397,7 +399,7 @@ def handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
 
 
 def not_ignored(*numbers: signal.Signals) -> tuple[signal.Signals, ...]:
-    """Those that whoever started us did not have ignored, as nohup does with SIGHUP."""
+    """The signals that the parent process did not set to be ignored, as nohup does with SIGHUP."""
     return tuple(number for number in numbers if signal.getsignal(number) != signal.SIG_IGN)
 
 
@@ -405,7 +407,7 @@ _SECONDS = 2.0
 
 
 def answers(port: int, path: str) -> bool:
-    """Whether `GET path` there is answered with 200 within two seconds."""
+    """Return whether `GET path` on the loopback port returns 200 within two seconds."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
     try:
         connection.request("GET", path)

@@ -1,12 +1,12 @@
-"""Which failures are tried again, how often, with which pauses, and what the user reads at the end.
+"""The retry policy: which failures are retried, how often, after which pauses, and the final error for the user.
 
-Every loop that has to outlive a failure asks here: the supervisor of an application, whoever starts supervisors, the
-background threads of a service, the watches of pods and the sidecar of a driver. Policy alone: nothing here sleeps,
-reads a clock or performs I/O, except `keep_going`, which runs a thread's work with a clock and a wait that tests
-replace.
+Every loop that must survive a failure uses it: the supervisor of an application, the code that starts supervisors, the
+background threads of a service, the watches of pods and the sidecar of a driver. The module is pure policy: nothing
+here sleeps, reads a clock or performs I/O, except `keep_going`, which runs a thread's work with a clock and a wait that
+tests replace.
 
-A failure is counted for the work that failed, and forgotten when that same work succeeds: of a cycle whose first step
-succeeds and whose second fails each time, the second is given up after as many failures as its policy has.
+Failures are counted per operation, and forgotten when the same operation succeeds: in a cycle whose first step succeeds
+and whose second always fails, the second is given up after the number of failures that its policy allows.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ Kinds = tuple[type[BaseException], ...]
 
 
 class Kind(Enum):
-    """How likely another try is to succeed."""
+    """The kind of a failure, by the chance that a retry succeeds."""
 
     SUPERSEDED = "superseded"
-    """Another process does the work: there is nothing to try, and nothing to report."""
+    """Another process does the work, so there is nothing to retry or report."""
     REFUSED = "refused"
-    """The same question gets the same answer until somebody changes something."""
+    """The same request fails until a user changes something."""
     REPORTED = "reported"
-    """A lake, a catalog, a cluster or this machine does not do its part, and says why."""
+    """A lake, a catalog, a cluster or this machine fails and reports a reason."""
     TRANSIENT = "transient"
-    """The operating system or a connection failed: out of processes, memory, disk space, a server that restarts."""
+    """The operating system or a connection failed: no free process, memory or disk space, or a restarting server."""
     DEFECT = "defect"
-    """An exception that nobody expected."""
+    """An unexpected exception."""
 
 
 def kind_of(error: BaseException, transient: Kinds = ()) -> Kind:
-    """`transient` are the classes by which a library reports a lost connection, besides `OSError`."""
+    """Classify an error. `transient` are a library's classes for lost connections, besides `OSError`."""
     if isinstance(error, Superseded):
         return Kind.SUPERSEDED
     if isinstance(error, (InvalidInput, NotFound, Conflict, QuotaExceeded, ValidationFailed)):
@@ -66,8 +66,8 @@ def kind_of(error: BaseException, transient: Kinds = ()) -> Kind:
 
 @dataclass(frozen=True)
 class Policy:
-    """How many failures in a row, of each kind, are followed by another try (None: any number), and the pauses between
-    tries in seconds: the first, doubled each time, up to the longest."""
+    """A retry policy: the number of consecutive failures of each kind that are retried (None: any number), and the
+    pauses between tries in seconds: the first, doubled each time, up to the longest."""
 
     refused: int | None
     reported: int | None
@@ -81,7 +81,7 @@ class Policy:
         return float(min(self.first_seconds * (1 << min(failures - 1, 16)), self.longest_seconds))
 
     def tries_again(self, kind: Kind, failures: int) -> bool:
-        """Whether the failure of that number (from 1) in a row is followed by another try."""
+        """Return whether a retry follows the consecutive failure of that number (from 1)."""
         if kind is Kind.SUPERSEDED:
             return False
         most = getattr(self, kind.value)
@@ -89,32 +89,32 @@ class Policy:
 
 
 ONCE = Policy(refused=0, reported=3, transient=3, defect=3)
-"""A claim, or a record that is read or written: beside lost connections hardly anything that passes."""
+"""For claims, and for reading or writing records: hardly any failure but a lost connection is temporary."""
 
 LAUNCH = Policy(refused=0, reported=0, transient=3, defect=1)
-"""A launch that reports a problem has been answered: the retries that the application asks for decide about another."""
+"""For launches: a reported problem is final here, since the application's own retries decide about another attempt."""
 
 HOUR = Policy(refused=3, reported=120, transient=120, defect=5)
-"""The work on a cluster that is there, or in a queue: after the first six failures one try each 30 s, for an hour. An
-API server or a disk that comes back within it costs the application nothing."""
+"""For work on a cluster or in the queue: after the first six failures one try each 30 s, for an hour. An API server or
+a disk that recovers within it costs the application nothing."""
 
 DATABASE = Policy(refused=0, reported=6, transient=6, defect=0)
-"""A database that does not answer: a minute, within which a server restarts or fails over."""
+"""For a database that does not answer: a minute, within which a server restarts or fails over."""
 
 SERVICE = Policy(refused=None, reported=None, transient=None, defect=None, longest_seconds=5.0)
-"""A background thread, without which a service would be of no use: for as long as the service runs."""
+"""For the background threads that a service depends on: retries for as long as the service runs."""
 
 PODS = Policy(refused=None, reported=None, transient=None, defect=None, first_seconds=0.5, longest_seconds=15.0)
-"""A watch, for as long as somebody asks for what it sees."""
+"""For a watch: retries for as long as it has readers."""
 
 SIDECAR = Policy(refused=3, reported=3, transient=3, defect=3, first_seconds=2.0)
-"""The logs of a driver that has ended, while its pod waits for them."""
+"""For the logs of an ended driver, while its pod waits for their upload."""
 
 Work = TypeVar("Work", bound=Hashable)
 
 
 class Failures(Generic[Work]):
-    """How often each work failed in a row. Not for several threads at once."""
+    """The consecutive failures of each operation. Not thread-safe."""
 
     def __init__(self, policies: Mapping[Work, Policy], transient: Kinds = ()) -> None:
         self._policies = policies
@@ -122,7 +122,7 @@ class Failures(Generic[Work]):
         self._counts: Counter[Work] = Counter()
 
     def failed(self, work: Work, error: BaseException) -> float | None:
-        """Seconds to wait before the next try; None where the work is given up."""
+        """Count a failure; return the seconds before the next try, or None where the operation is given up."""
         self._counts[work] += 1
         policy, count = self._policies[work], self._counts[work]
         return policy.pause(count) if policy.tries_again(kind_of(error, self._transient), count) else None
@@ -131,7 +131,7 @@ class Failures(Generic[Work]):
         self._counts.pop(work, None)
 
     def count(self, work: Work) -> int:
-        """Failures since the work last succeeded."""
+        """Failures since the operation last succeeded."""
         return self._counts[work]
 
     def forget(self) -> None:
@@ -139,8 +139,8 @@ class Failures(Generic[Work]):
 
 
 def as_problem(error: BaseException, doing: str, transient: Kinds = ()) -> PenstockError:
-    """What the user reads: the error itself where it is written for users, else one that says what Penstock was `doing`
-    (“start the cluster”). The text of an unexpected exception is not in it, since it may hold a secret."""
+    """The error for the user: `error` itself if it is a `PenstockError`, else one that names what Penstock was `doing`
+    (“start the cluster”). It omits the text of an unexpected exception, which may contain a secret."""
     if isinstance(error, PenstockError):
         return error
     problem = f"Penstock could not {doing}"
@@ -148,13 +148,13 @@ def as_problem(error: BaseException, doing: str, transient: Kinds = ()) -> Penst
         why = error.strerror or type(error).__name__
         named = f": {error.filename}" if isinstance(error.filename, str) else ""
         return ClusterError(
-            problem, why=why + named, fix="penstock doctor looks at disk, memory and processes; try again"
+            problem, why=why + named, fix="check disk, memory and processes with penstock doctor, and try again"
         )
     if kind_of(error, transient) is Kind.TRANSIENT:
         return CatalogError(
             problem,
-            why="the connection to the database was lost again and again",
-            fix="penstock status says whether it answers; then submit the application again",
+            why="the connection to the database was lost repeatedly",
+            fix="check the database with penstock status, then submit the application again",
         )
     return InternalError(
         problem,
@@ -164,7 +164,7 @@ def as_problem(error: BaseException, doing: str, transient: Kinds = ()) -> Penst
 
 
 SUPERVISOR_LOST = "supervisor_lost"
-"""The code of the reason by which an application ends whose supervisors do not stay alive."""
+"""The code of the reason for ending an application whose supervisors do not stay alive."""
 
 _SUPERVISOR_STARTS_SECONDS = 30.0
 _QUICK_RESTARTS = 3
@@ -180,11 +180,11 @@ class _Start:
 
 
 class Restarts:
-    """When a supervising process that ended before its application is started again. Times in seconds, on any clock.
+    """The restart policy for supervisors that end before their application. Times in seconds, on any clock.
 
-    A process that was seen alive is followed by another at once, three times; one that never got so far, after 30 s.
-    From then on the pause doubles up to 10 minutes. After ten restarts the application is `hopeless`: something in it
-    ends each of its supervisors, and it is to be ended. Ten minutes of a living supervisor clear the count.
+    A supervisor that was seen alive is replaced at once, three times; one that was never seen alive, after 30 s. From
+    then on the pause doubles up to 10 minutes. After ten restarts the application is `hopeless` and should be ended,
+    since something in it ends each of its supervisors. Ten minutes of a living supervisor reset the count.
     """
 
     def __init__(self) -> None:
@@ -195,11 +195,11 @@ class Restarts:
         self._starts[application_id] = _Start(at, before.number + 1 if before else 0)
 
     def forget(self, application_id: str) -> None:
-        """Another attempt of the application begins: what ended supervisors of the one before says nothing about it."""
+        """Reset the count for the application's next attempt, whose supervisors start with a clean record."""
         self._starts.pop(application_id, None)
 
     def due(self, orphans: Collection[str], at: float) -> list[str]:
-        """Returns the `orphans`, applications that nobody supervises now, whose supervisor is to be started now."""
+        """Return the `orphans` (applications without a supervisor) whose supervisor must be started now."""
         for one, start in list(self._starts.items()):
             if one not in orphans:
                 if at - start.at >= _LONGEST_RESTART_SECONDS:
@@ -209,8 +209,10 @@ class Restarts:
         return [one for one in orphans if at >= self._due_at(one)]
 
     def unseen(self, at: float) -> bool:
-        """Whether a process that was started in the last 30 s has not been seen alive yet. A look at it soon tells one
-        that is killed from one that never got so far."""
+        """Return whether a supervisor of the last 30 s has not been seen alive yet.
+
+        An early look at it distinguishes a process that is killed from one that never started.
+        """
         return any(not one.seen_alive and at - one.at < _SUPERVISOR_STARTS_SECONDS for one in self._starts.values())
 
     def hopeless(self, application_id: str) -> bool:
@@ -237,10 +239,10 @@ def keep_going(
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[[threading.Event, float], object] = threading.Event.wait,
 ) -> None:
-    """Run a thread's `work`, which returns when `stop` is set, and run it again after a pause whatever it raises.
+    """Run a thread's `work`, which returns when `stop` is set, and rerun it after a pause whatever it raises.
 
-    `failed` is called with each exception, before the pause, and may raise as well. A defect is logged with its trace,
-    any other failure in a line. Work that went on for longer than the longest pause counts as having succeeded.
+    `failed` is called with each exception, before the pause, and may itself raise. A defect is logged with its trace,
+    any other failure in one line. Work that ran for longer than the longest pause counts as a success.
     """
     failures = Failures({name: policy}, transient)
     while not stop.is_set():
@@ -261,6 +263,6 @@ def keep_going(
 
 def _log_failure(log: logging.Logger, name: str, error: BaseException, transient: Kinds) -> None:
     if kind_of(error, transient) is Kind.DEFECT:
-        log.error("%s begins again after a defect", name, exc_info=error)
+        log.error("restarting %s after a defect", name, exc_info=error)
     else:
-        log.warning("%s begins again: %s", name, error)
+        log.warning("restarting %s: %s", name, error)

@@ -9,8 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LakeUse:
-    """Driver and executors together. `counts` are the file system's counters by name (docs/reference/files.md); all
-    bytes are those of contents, without HTTP's own."""
+    """I/O metrics of driver and executors together. `counts` are the file system's counters by name
+    (docs/reference/files.md); bytes are those of contents, without HTTP overhead."""
 
     requests: Mapping[str, int]
     retries: int
@@ -19,7 +19,7 @@ class LakeUse:
 
     @staticmethod
     def of(summary: Mapping[str, Any]) -> LakeUse | None:
-        """None where the summary tells nothing of requests: the application never had a Spark context."""
+        """None where the summary has no counts of requests, since the application never had a Spark context."""
         if "s3_requests" not in summary:
             return None
         return LakeUse(
@@ -30,27 +30,27 @@ class LakeUse:
         )
 
     def count(self, name: str) -> int:
-        """0 for what is not counted: an older application knew fewer names."""
+        """The counter of that name; 0 where it is missing, since older applications had fewer."""
         return self.counts.get(name, 0)
 
     @property
     def read(self) -> int:
-        """Bytes given to readers; where they do not read through the cache, those that came from the store."""
+        """Bytes returned to readers; without the cache, bytes read from the store."""
         return self._through_cache or self.count("bytes_received")
 
     @property
     def spared(self) -> int:
-        """Bytes given to readers that had not to be fetched for them.
+        """Bytes returned to readers that did not have to be fetched for them.
 
-        A page that was fetched a moment ago is in memory when it is read: where bytes were taken from alone would call
-        a cold run warm.
+        The source of the bytes alone would make a cold run look warm, since a page that was just fetched is read from
+        memory.
         """
         missed = max(self.count("bytes_fetched"), self.count("bytes_from_store"))
         return max(0, self._through_cache - missed)
 
     @property
     def hit_rate(self) -> float | None:
-        """The share of the bytes given to readers that was spared; None where none went by the cache."""
+        """The share of spared bytes in those returned to readers; None where none went through the cache."""
         return self.spared / self._through_cache if self._through_cache else None
 
     @property
@@ -59,15 +59,15 @@ class LakeUse:
 
     @property
     def milliseconds_per_request(self) -> float | None:
-        """The mean time until the head of an answer was there, retries by themselves; None without requests."""
+        """The mean time to the head of a response, each retry counted on its own; None without requests."""
         sent = sum(self.requests.values())
         return sum(self.request_us.values()) / sent / 1000 if sent and self.request_us else None
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """Over all scans of tables with a skipping index: files and bytes there were once partitions had been pruned, those
-    of them that were skipped, and how long asking the index took."""
+    """Skipping metrics of all scans of tables with a skipping index: files and bytes left after partition pruning, the
+    skipped ones among them, and the time of the index look-ups."""
 
     scans: int
     files: int
@@ -78,7 +78,7 @@ class Skipped:
 
     @staticmethod
     def of(summary: Mapping[str, Any]) -> Skipped | None:
-        """None where no table with an index was read: an older application's summary does not tell."""
+        """None where no table with an index was read; older applications' summaries have no skipping metrics."""
         counts: Mapping[str, int] = summary.get("skipping", {})
         if not counts.get("scans"):
             return None

@@ -33,7 +33,7 @@ _TIME_UNITS = {
 
 
 def parse_size(text: str, *, unit: str = "b") -> int | None:
-    """`4g`, `512 MB`… in bytes (powers of 1024), a bare number counted in `unit`; None where it is no size."""
+    """Parse `4g`, `512 MB`… to bytes (powers of 1024), a bare number counted in `unit`; None where it is not a size."""
     match = _SIZE.fullmatch(text.strip().lower())
     if match is None or (match[2] or unit) not in _SIZE_UNITS:
         return None
@@ -41,7 +41,7 @@ def parse_size(text: str, *, unit: str = "b") -> int | None:
 
 
 def parse_seconds(text: str, *, unit: str = "s") -> float | None:
-    """`10s`, `500ms`, `5min`… in seconds, a bare number counted in `unit`; None where it is no time."""
+    """Parse `10s`, `500ms`, `5min`… to seconds, a bare number counted in `unit`; None where it is not a time."""
     match = _TIME.fullmatch(text.strip().lower())
     if match is None or (match[2] or unit) not in _TIME_UNITS:
         return None
@@ -75,7 +75,7 @@ _QUANTITY_UNITS = {
 
 
 def parse_quantity(text: str) -> float:
-    """`500m`, `2`, `1Gi`, `1e3`, as a number; `ValueError` where it is none."""
+    """Parse `500m`, `2`, `1Gi`, `1e3` to a number. Raises `ValueError`."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -143,12 +143,12 @@ def count(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """A factor with as many digits as mean something: `0.683`, `1.52`, `12.4`."""
+    """A factor with its significant digits: `0.683`, `1.52`, `12.4`."""
     return f"{value:.3g}" if value < 1000 else count(value)
 
 
 def digits(value: float) -> str:
-    """Seconds in a column: three digits where they are few, else one after the point."""
+    """Seconds in a column: three decimals for small values, else one."""
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:.1f}"
 
 
@@ -157,10 +157,10 @@ def plural(many: int, noun: str, nouns: str = "") -> str:
 
 
 def some(names: Sequence[str], many: int = 5) -> str:
-    """The first few, and how many more."""
+    """The first few names and the number of the others."""
     return ", ".join(names[:many]) + (f" and {len(names) - many} more" if len(names) > many else "")
 
 
 def capitalised(sentence: str) -> str:
-    """Only the first letter: the rest may hold names."""
+    """Capitalise the first letter only, since the rest may contain names."""
     return sentence[:1].upper() + sentence[1:]

@@ -169,6 +169,6 @@ def test_what_is_no_backup_changes_nothing(engines: tuple[Elsewhere, Elsewhere],
             content = whole.read(name)
             archive.writestr(name, content.replace(b"\t", b" ") if name == "applications.copy" else content)
     for name in ("text", "other.zip", "damaged.zip", "absent"):
-        with pytest.raises(InvalidInput, match="not a backup"):
+        with pytest.raises(InvalidInput, match="not a readable backup"):
             engine.restore(tmp_path / name, replace=True)
     assert known(engine) == before

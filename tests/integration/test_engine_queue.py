@@ -192,7 +192,7 @@ def test_a_full_queue_refuses_and_many_at_once_do_not_slip_through(home: Home, e
 
 def test_a_cluster_larger_than_its_instance_may_be_is_refused_at_once(home: Home, engine: PretendingEngine) -> None:
     engine.put_instance(Instance("tiny", quota=Quota(cores=1)))
-    with pytest.raises(QuotaExceeded, match="larger than the instance"):
+    with pytest.raises(QuotaExceeded, match="exceeds the quota of the instance"):
         engine.enqueue(specification(home, 1, instance="tiny"))
     with pytest.raises(NotFound):
         engine.enqueue(specification(home, 1, instance="nowhere"))

@@ -39,7 +39,7 @@ def test_a_failing_application_returns_its_own_exit_code_and_the_reason(
 ) -> None:
     code, _, err = penstock.run("run", *SMALL, script("import importlib\nimportlib.import_module('no_such_part')\n"))
     assert code == 1
-    assert "the Python module “no_such_part” is not there" in err
+    assert "the Python module “no_such_part” is missing" in err
     assert "--py-files" in err
 
 

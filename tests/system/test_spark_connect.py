@@ -128,7 +128,7 @@ def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) 
         assert engine.wait(session_id).state is State.FINISHED
         # From the lake: its cluster is gone.
         told = service.get(f"/v1/applications/{session_id}/logs/driver.out")
-        assert told.text == "nobody used this session for 1 s\n"
+        assert told.text == "the session ends after 1 s without use\n"
 
 
 def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:

@@ -57,7 +57,7 @@ def test_what_is_no_certificate_is_refused(java: Java, content: str | None, tmp_
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_text(content, encoding="ascii")
-    with pytest.raises(InvalidInput, match="gives no certificates"):
+    with pytest.raises(InvalidInput, match="contains no valid certificates"):
         jvm.options(java, file, cache=tmp_path)
 
 

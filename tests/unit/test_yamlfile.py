@@ -30,7 +30,7 @@ def test_everything_knows_its_line_and_its_key() -> None:
 
 
 def test_a_key_given_twice_is_refused_not_overwritten() -> None:
-    with pytest.raises(InvalidInput, match="line 2: a was given on line 1 already"):
+    with pytest.raises(InvalidInput, match="line 2: a is already on line 1"):
         formats.parse("a: 1\na: 2\n", "x.yaml")
 
 

@@ -1,11 +1,12 @@
 """Artifacts that outlive a cluster (logs, event log, summary) and uploaded files, in the lake and on the way to it.
 
-Each engine has a prefix of its own for uploads, so that none removes another's. Small uploads are kept as files of this
-machine too, found by the hash of their content, which is compared each time.
+Each engine has its own prefix for uploads, so that no engine removes another's. Small uploads are also copied to files
+of this machine, named by the hash of their content, which is compared at each use.
 
-Artifacts that their lake did not take yet wait in the database: the state directory of a pod may end with it, a volume
-would have to be writable by pods of several nodes, and the database is there anyway and backed up. It is no place for
-gigabytes, so what waits in it is bounded, for an application and in all; the rest waits in the state directory.
+Artifacts that could not reach their lake yet wait in the database: the state directory of a pod may end with the pod, a
+volume would have to be writable by pods of several nodes, and the database exists anyway and is backed up. It is no
+place for gigabytes, so the pending bytes are bounded, for one application and in all; the rest waits in the state
+directory.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from penstock.lake.model import (
 from penstock.model import ApplicationSpec
 
 UPLOADS = "penstock/uploads/"
-_TO_SUBMIT = timedelta(days=1)
-"""Between learning a file's address and naming it in a submission."""
+_SUBMISSION_WINDOW = timedelta(days=1)
+"""The time that a client may take between learning a file's address and naming it in a submission."""
 
 
 def uploads_of(owner: str) -> str:
-    """Of that engine, in every lake."""
+    """The prefix of that engine's uploads, in every lake."""
     return f"{UPLOADS}{hashlib.sha256(owner.encode()).hexdigest()[:12]}/"
 
 
@@ -57,54 +58,54 @@ def upload_key(place: str, digest: str, name: str) -> str:
 
 
 def upload_pattern(place: str) -> str:
-    """A regular expression for the keys in a text."""
+    """A regular expression that finds the keys of uploads in a text."""
     return place + r"[0-9a-f]{64}/[A-Za-z0-9._-]+"
 
 
 def is_there(found: ObjectInfo, *, at: datetime, kept: timedelta) -> bool:
-    """Whether it will stay until somebody who is told of it now has submitted; else it is better brought again."""
-    return at - found.modified < kept - _TO_SUBMIT
+    """Return whether the upload will outlive a submission that is about to name it; otherwise upload it again."""
+    return at - found.modified < kept - _SUBMISSION_WINDOW
 
 
 def unused(found: Iterable[ObjectInfo], named: Collection[str], *, at: datetime, kept: timedelta) -> list[str]:
-    """The keys of those no application names, and nobody has brought for so long."""
+    """Return the keys of the uploads that no application names and that were last uploaded at least `kept` ago."""
     return [one.key for one in found if one.key not in named and at - one.modified >= kept]
 
 
 MOST_BYTES = 1 << 20
-"""A program. What is larger is read from the lake by those who need it, in pieces and from their page cache."""
+"""The size limit of a copy: enough for a program. Larger files are read from the lake, through the page cache."""
 
 
 class UploadCopies:
-    """Of one engine's uploads. Every method may be called by several processes at once."""
+    """Local copies of one engine's uploads. Several processes may call every method at once."""
 
     def __init__(self, home: Home, place: str) -> None:
         self._place = place
         self._directory = home.cache / "uploads"
 
     def keep(self, key: str, size: int, content: Callable[[], bytes]) -> None:
-        """A copy of what was uploaded as `key`, of that size, where it is small, not here yet and there is room."""
+        """Copy the upload `key`, of `size` bytes, if it is small and not copied yet; a full disk is ignored."""
         target = self._file(key)
         if size > MOST_BYTES or target.exists():
             return
-        # Without a copy it is as it was: the lake has the file.
+        # The copy is optional, since the lake has the file.
         with contextlib.suppress(OSError, PenstockError):
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(target, content())
 
     def instead_of_addresses(self, spec: ApplicationSpec, lake: Lake) -> ApplicationSpec:
-        """The same, naming files of this machine where there are copies of what it names in the lake."""
+        """Return the specification with lake addresses replaced by the local copies that exist."""
         ours = re.compile(f"{re.escape(lake.root)}/({upload_pattern(self._place)})")
 
         def here(address: str) -> str:
             found = ours.fullmatch(address)
             file = self._file(found[1]) if found else None
-            return str(file) if file is not None and _is_whole(file) else address
+            return str(file) if file is not None and _is_intact(file) else address
 
         return spec.with_paths(here)
 
     def sweep(self, named: Collection[str], *, at: datetime, kept: timedelta) -> None:
-        """Remove those that `uploads.unused` would of the lake."""
+        """Remove the copies that `unused` names, as it does for the lake."""
         for key in unused(self._all(), named, at=at, kept=kept):
             file = self._file(key)
             with contextlib.suppress(OSError):
@@ -125,7 +126,7 @@ class UploadCopies:
         return self._directory / key.removeprefix(self._place)
 
 
-def _is_whole(file: Path) -> bool:
+def _is_intact(file: Path) -> bool:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest() == file.parent.name
     except OSError:
@@ -133,7 +134,7 @@ def _is_whole(file: Path) -> bool:
 
 
 PENDING_PLACE = "the engine's database"
-"""In a summary, as the place of the artefacts, where an address of the lake is otherwise."""
+"""The place of pending artifacts in a summary, instead of an address in the lake."""
 
 MOST_OF_APPLICATION = 64 << 20
 MOST_IN_ALL = 1 << 30
@@ -146,27 +147,27 @@ _length = sa.func.octet_length(_table.c.content)
 
 
 class PendingArtefacts:
-    """Of one engine; see `Records` for `owner`. Any number of processes may be at it at once."""
+    """The pending artifacts of one engine (see `Records` for `owner`). Any number of processes may use them at once."""
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
         self._owner = owner
 
     def put(self, application_id: str, files: Mapping[str, Path]) -> set[str]:
-        """Keep the files by their artefacts' names, all at once, in place of what was kept by these names.
+        """Store the files under their artifact names in one transaction, replacing earlier contents of these names.
 
-        Returns the names of those that there is room for: the smallest, as many as keep to the bounds.
+        Returns the names of the files that were stored: the smallest ones, as many as fit within the bounds.
         """
         with self._engine.begin() as connection:
-            # Two that look at the same free room would both take it.
+            # Without the lock, two writers that see the same free room would both take it.
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ORDER_LOCK)))
             connection.execute(
                 sa.delete(_table).where(_table.c.application_id == application_id, _table.c.name.in_(files))
             )
             total = sa.select(sa.func.coalesce(sa.func.sum(_length), 0))
             own = connection.execute(total.where(_table.c.application_id == application_id)).scalar_one()
-            everybody = connection.execute(total).scalar_one()
-            room = min(MOST_OF_APPLICATION - own, MOST_IN_ALL - everybody)
+            in_all = connection.execute(total).scalar_one()
+            room = min(MOST_OF_APPLICATION - own, MOST_IN_ALL - in_all)
             taken = set()
             for name, path in sorted(files.items(), key=lambda item: item[1].stat().st_size):
                 size = path.stat().st_size
@@ -186,7 +187,7 @@ class PendingArtefacts:
                 part, content = part + 1, file.read(_PART_BYTES)
 
     def load(self, application_id: str, name: str, *, start: int = 0, length: int | None = None) -> bytes | None:
-        """The bytes [start, start + length), fewer where it ends before; None where it is not kept here."""
+        """The bytes [start, start + length), fewer at the artifact's end; None where it is not stored here."""
         first, skipped = divmod(start, _PART_BYTES)
         its = sa.and_(_table.c.application_id == application_id, _table.c.name == name)
         wanted = sa.select(_table.c.content).where(its, _table.c.part >= first).order_by(_table.c.part)
@@ -200,13 +201,13 @@ class PendingArtefacts:
         return found if length is None else found[:length]
 
     def sizes(self, application_id: str) -> dict[str, int]:
-        """How many bytes each of them has, by name."""
+        """Sizes in bytes of the application's pending artifacts, by name."""
         query = sa.select(_table.c.name, sa.func.sum(_length)).where(_table.c.application_id == application_id)
         with self._engine.connect() as connection:
             return {name: int(size) for name, size in connection.execute(query.group_by(_table.c.name))}
 
     def over(self) -> list[str]:
-        """The applications that are over and whose artefacts are kept here: nobody else is about to add to them."""
+        """The released applications with pending artifacts: no supervisor is about to add to them."""
         ended = sa.and_(_applications.c.summary.is_not(None), _applications.c.cluster.is_(None))
         query = (
             sa.select(_table.c.application_id)
@@ -217,8 +218,7 @@ class PendingArtefacts:
             return list(connection.execute(query.distinct().order_by(_table.c.application_id)).scalars())
 
     def brought(self, application_id: str, place: str) -> None:
-        """Forget what was kept of the application, whose artefacts are at `place` now, as its summary says from here
-        on."""
+        """Forget the application's pending artifacts and record in its summary that they are at `place` now."""
         known = sa.cast({"artefacts": place}, JSONB)
         summary = _applications.c.summary.op("-")("artefacts_problem").op("||")(known)
         with self._engine.begin() as connection:
@@ -233,19 +233,19 @@ class PendingArtefacts:
 
 
 PLACE = "artefacts"
-"""In a summary: where they are, `s3a://…` or `file://…`."""
+"""The key in a summary for the place of the artifacts, `s3a://…` or `file://…`."""
 
 
 PIECE_BYTES = 8 << 20
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
-_SIDE_BY_SIDE = 4
+_PARALLEL_UPLOADS = 4
 
 
 def checked_name(name: str) -> str:
-    """The same; `NotFound` where it would lead out of an application's artefacts."""
+    """Return the name; raise `NotFound` where it would lead out of an application's artifacts."""
     if not stays_below(name):
-        raise NotFound("There is no artefact of that name", why="it is not the name of one")
+        raise NotFound("There is no artifact of that name", why="artifacts have relative paths below the application")
     return name
 
 
@@ -258,17 +258,16 @@ def keep_artefacts(
     within: str = "",
     pending: PendingArtefacts | None = None,
 ) -> dict[str, Any]:
-    """Bring everything in `directory` to the lake; returns the application's summary, with where its artefacts are.
+    """Store all files in `directory` in the lake; return the application's summary with the place of its artifacts.
 
-    `within` is where below the application's own they go (`of_attempt`).
+    `within` is the prefix below the application's own (`of_attempt`).
 
-    A lake that stays out of reach costs nothing but the place, and the summary says why. They are then kept in
-    `pending`, where there is one, for somebody to bring them to the lake later; what it has no room for, in the state
-    directory.
+    An unreachable lake fails nothing: the artifacts then go to `pending`, if given, from where they are moved to the
+    lake later; files that do not fit there go to the state directory. The summary gives the place and the reason.
     """
     summary: dict[str, Any] = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     try:
-        return {**summary, PLACE: _retried(lambda: _bring(open_lake, application_id, directory, within))}
+        return {**summary, PLACE: _retried(lambda: _upload(open_lake, application_id, directory, within))}
     except PenstockError as error:
         files = {within + path.relative_to(directory).as_posix(): path for path in _files(directory)}
         taken = pending.put(application_id, files) if pending else set()
@@ -283,9 +282,9 @@ def keep_artefacts(
 
 @dataclass(frozen=True)
 class Archive:
-    """Where to find the artefacts of one application that has ended, or of its earlier attempts.
+    """The artifacts of one application that has ended, or of its earlier attempts.
 
-    Most are in the lake; of an attempt that could not reach it they are in the state directory, or in `pending`.
+    Most are in the lake; those of an attempt that could not reach it are in the state directory, or in `pending`.
     """
 
     home: Home
@@ -293,10 +292,10 @@ class Archive:
     summary: Mapping[str, Any]
     open_store: Callable[[], ObjectStore]
     pending: PendingArtefacts | None = None
-    """None where only the state directory takes what a lake does not."""
+    """None where only the state directory holds artifacts that could not reach a lake."""
 
     def load(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """The bytes [start, start + length), fewer where it ends before. Raises `NotFound`."""
+        """The bytes [start, start + length), fewer at the artifact's end. Raises `NotFound`."""
         checked_name(name)
         try:
             with open_below(self._directory, name) as file:
@@ -304,7 +303,7 @@ class Archive:
                 return file.read(-1 if length is None else length)
         except OSError as error:
             missing = NotFound(f"{self.application_id} has no {name}", why=str(error.strerror))
-        # What an ended application left in the lake is read often, and need not be looked for in the database first.
+        # Artifacts in the lake are read often, so they skip the look-up in the database.
         if self.pending is not None and (self._left_behind or is_of_attempt(name)):
             waiting = self.pending.load(self.application_id, name, start=start, length=length)
             if waiting is not None:
@@ -313,14 +312,14 @@ class Archive:
             return self._load_from_lake(name, start=start, length=length)
         if self.pending is None:
             raise missing
-        # They may have come to the lake meanwhile.
+        # The artifacts may have reached the lake meanwhile.
         try:
             return self._load_from_lake(name, start=start, length=length)
         except LakeError as error:
             raise missing from error
 
     def pieces(self, name: str, *, start: int = 0) -> Iterator[bytes]:
-        """The bytes from `start`, some MiB at a time: event logs may have gigabytes. Raises `NotFound`."""
+        """Yield the bytes from `start`, some MiB at a time, since event logs may be gigabytes. Raises `NotFound`."""
         while piece := self.load(name, start=start, length=PIECE_BYTES):
             yield piece
             start += len(piece)
@@ -328,7 +327,7 @@ class Archive:
                 return
 
     def sizes(self) -> dict[str, int]:
-        """How many bytes each of them has, by name."""
+        """Sizes in bytes, by name."""
         found = {path.relative_to(self._directory).as_posix(): path.stat().st_size for path in _files(self._directory)}
         if self.pending is not None:
             found |= self.pending.sizes(self.application_id)
@@ -348,14 +347,14 @@ class Archive:
         try:
             return store.get(place, start=start, length=length)
         except NotFound:
-            # Where an older release kept event logs: with everything else of their application.
+            # Older releases kept event logs beside the application's other artifacts.
             if place == (older := artifact_prefix(self.application_id) + name):
                 raise
             return store.get(older, start=start, length=length)
 
     @property
     def _left_behind(self) -> bool:
-        """Whether the lake did not take those of the last attempt."""
+        """Return whether the last attempt's artifacts could not reach the lake."""
         return str(self.summary.get(PLACE, "")).startswith(("file:", PENDING_PLACE))
 
     @property
@@ -364,12 +363,12 @@ class Archive:
 
 
 def _place(home: Home, application_id: str) -> Path:
-    """Where artefacts are that could not be brought to the lake."""
+    """The directory of artifacts that could not be stored in the lake."""
     return home.root / "artefacts" / application_id
 
 
 def bring_pending(pending: PendingArtefacts, application_id: str, lake: Lake, store: ObjectStore) -> None:
-    """Bring what is kept of the application to its lake, and forget it. Raises what the lake does."""
+    """Move the application's pending artifacts to its lake. Raises the lake's errors."""
     with tempfile.TemporaryDirectory(prefix="penstock-pending-") as directory:
         file = Path(directory) / "artefact"
         for name, size in pending.sizes(application_id).items():
@@ -378,33 +377,35 @@ def bring_pending(pending: PendingArtefacts, application_id: str, lake: Lake, st
                     copy.write(pending.load(application_id, name, start=start, length=PIECE_BYTES) or b"")
                 brought = copy.tell()
             if brought != size:
-                return  # somebody else brought them at the same time
+                return  # another process moved them at the same time
             store.put(artifact_key(application_id, name), file)
     pending.brought(application_id, f"{lake.root}/{artifact_prefix(application_id)}")
 
 
-def _bring(open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str) -> str:
+def _upload(
+    open_lake: Callable[[], tuple[Lake, ObjectStore]], application_id: str, directory: Path, within: str
+) -> str:
     lake, store = open_lake()
     if within:
-        _set_aside(store, application_id, within)
+        _move_to_attempt(store, application_id, within)
 
     def bring(path: Path) -> None:
         store.put(artifact_key(application_id, within + path.relative_to(directory).as_posix()), path)
 
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        list(pool.map(bring, _files(directory)))  # the list makes the first failure rise
+    with ThreadPoolExecutor(_PARALLEL_UPLOADS) as pool:
+        list(pool.map(bring, _files(directory)))  # iterating raises the first failure
     return f"{lake.root}/{artifact_prefix(application_id)}{within}"
 
 
-def _set_aside(store: ObjectStore, application_id: str, within: str) -> None:
-    """What a cluster brought to the lake by itself, before anybody knew that another attempt would follow."""
+def _move_to_attempt(store: ObjectStore, application_id: str, within: str) -> None:
+    """Move files that a cluster stored in the lake by itself, before another attempt was known to follow."""
     with tempfile.TemporaryDirectory(prefix="penstock-attempt-") as directory:
         file = Path(directory) / "artefact"
         for root in (artifact_prefix(application_id), _event_logs(application_id)):
             for kept in list(store.list(root)):
                 name = artifact_name(application_id, kept.key)
                 if not is_of_attempt(name):
-                    # By way of a file: event logs may be larger than the memory.
+                    # Through a file, since event logs may be larger than memory.
                     store.download(kept.key, file)
                     store.put(artifact_key(application_id, within + name), file)
                     store.delete(kept.key)

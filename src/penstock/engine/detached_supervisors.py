@@ -1,4 +1,4 @@
-"""Processes that look after one application each and outlive whoever started them."""
+"""Detached processes that supervise one application each and outlive the process that started them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOG = "supervisors.log"
 
 
 class DetachedSupervisors:
-    """Every method may be called by several threads at once."""
+    """Starts detached supervisors. Thread-safe."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -23,7 +23,7 @@ class DetachedSupervisors:
         self._server: subprocess.Popen[bytes] | None = None
 
     def start(self, application_id: str) -> None:
-        """Have a process look after the application; returns at once."""
+        """Start a process that supervises the application; return at once."""
         self._home.create()
         with self._changing:
             if not self._forked(application_id):
@@ -32,14 +32,14 @@ class DetachedSupervisors:
             self._keep_server()
 
     def keep_ready(self) -> None:
-        """From now on have them forked by a process that has loaded all they need: it ends with this one."""
+        """Fork supervisors from a prefork server from now on; the server ends with this process."""
         self._home.create()
         with self._changing:
             self._forking = True
             self._keep_server()
 
     def close(self) -> None:
-        """Nothing is kept ready from now on; those that look after something go on."""
+        """Stop the prefork server; running supervisors go on."""
         with self._changing:
             self._forking = False
             self._end_server()
@@ -47,7 +47,7 @@ class DetachedSupervisors:
     def _forked(self, application_id: str) -> bool:
         if self._server is None or self._server.stdin is None:
             return False
-        # One that was killed meanwhile takes nothing.
+        # A prefork server that was killed meanwhile reads nothing.
         with contextlib.suppress(OSError):
             self._server.stdin.write(f"{application_id}\n".encode())
             self._server.stdin.flush()

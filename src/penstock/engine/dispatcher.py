@@ -1,11 +1,12 @@
-"""The background work of a service: starting applications whose turn it is, and housekeeping. A thread each.
+"""The background work of a service, in one thread each: starting applications in turn, and housekeeping.
 
-Any number of dispatchers may work on one database: each decision is a transaction under one lock, and what it decides
-is recorded before it is carried out. A dispatcher killed in between leaves an application that starts without a
-supervisor, which the next patrol, or the next `reconcile` of any process, finds.
+Any number of dispatchers may work on one database: each decision is a transaction under one lock and is recorded before
+it is carried out. A dispatcher killed in between leaves a starting application without a supervisor, which the next
+patrol, or the next `reconcile` of any process, finds.
 
-Housekeeping removes old rows, unused uploads and credential-scoped lakes, and brings logs to a lake that was away when
-their applications ended. A store that is slow delays nobody; several services may do it at once, and again.
+Housekeeping removes old rows, unused uploads and credential-scoped lakes, and moves logs to a lake that was unavailable
+when their applications ended. A slow store delays no application; several services may do the same work concurrently
+and repeatedly.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from penstock.lake.registry import Lakes
 from penstock.recovery import Restarts, keep_going
 
 _PATROL_SECONDS = 5.0
-"""How often it looks for what was left behind, and for retries whose time has come."""
+"""The interval between patrols for orphaned applications and due retries."""
 
 _PATROL_AFTER_START_SECONDS = 1.0
-"""So often while a supervisor that was just started has not been seen alive."""
+"""The interval between patrols while a new supervisor has not been seen alive yet."""
 
 _LEAST_BREATH_SECONDS, _MOST_BREATH_SECONDS = 0.05, 0.2
-"""Between two looks at the queue, twice what the last one took within these bounds: of many submissions at once, one
-decision serves all, and a long queue leaves others most of the time."""
+"""Bounds of the pause between two looks at the queue, which is twice the duration of the last look: one decision serves
+many simultaneous submissions, and a long queue leaves the database free most of the time."""
 
 _PAUSE_SECONDS = 1.0
 
@@ -48,7 +49,7 @@ class Dispatcher:
         self._restarts = Restarts()
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set, at most a second longer. It outlives a database that is away for a while."""
+        """Run until `stop` is set, at most a second longer; a temporary loss of the database does not end it."""
         try:
             keep_going(
                 "the dispatcher",
@@ -62,9 +63,9 @@ class Dispatcher:
             self._engine.attendants.close()
 
     def _revive_database(self, error: BaseException) -> None:
-        """Nobody else would where only this service uses it. One that was stopped in order stays so."""
+        """Restart a crashed embedded database, which no other process may do; one that was stopped stays stopped."""
         if isinstance(error, CONNECTION_LOST) and self._engine.revive_database():
-            _log.warning("the embedded database had died, and was started again")
+            _log.warning("the embedded database had died and was restarted")
 
     def _run(self, stop: threading.Event) -> None:
         with self._engine.dispatching() as changes:
@@ -90,24 +91,24 @@ class Dispatcher:
         orphans = list(self._engine.unsupervised())
         for application_id in self._restarts.due(orphans, time.monotonic()):
             if self._restarts.hopeless(application_id):
-                _log.error("%s ends: none of its supervisors stayed alive", application_id)
+                _log.error("ending %s: none of its supervisors stayed alive", application_id)
                 self._engine.request_stop(application_id, NO_SUPERVISOR_LIVES)
             self._have_looked_after(application_id)
 
     def _have_looked_after(self, application_id: str) -> None:
         self._restarts.started(application_id, time.monotonic())
-        # What cannot be started now (no process to be had) is found again by the next patrol.
+        # An application that cannot be started now (no free process) is found by the next patrol.
         with contextlib.suppress(OSError):
             self._engine.detach(application_id)
 
 
 _FIRST_SECONDS = 300.0
-"""After the start, which has enough to do."""
+"""The delay of the first housekeeping, which keeps the start of a service light."""
 
 _EVERY_SECONDS = 3600.0
 
 _PENDING_SECONDS = 60.0
-"""Between two looks for logs that wait for their lake: one query, of a table that is empty but after an outage."""
+"""The interval between two looks for pending logs: one query of a table that is empty except after an outage."""
 
 _EVER = datetime.min.replace(tzinfo=timezone.utc)
 
@@ -119,7 +120,7 @@ class Housekeeping:
         self._seen_unused: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set."""
+        """Run until `stop` is set."""
         left = _FIRST_SECONDS
         while not stop.wait(_PENDING_SECONDS):
             _done_if_possible(self.bring_pending)
@@ -131,33 +132,35 @@ class Housekeeping:
                 _done_if_possible(work)
 
     def bring_pending(self) -> list[str]:
-        """Bring to their lakes the logs that these did not take; returns the applications whose logs are there now."""
+        """Move pending logs to their lakes; return the ids of the applications whose logs were moved."""
         brought = list(self._engine.bring_pending())
         if brought:
-            _log.info("logs that waited for their lake are in it: %s", ", ".join(brought))
+            _log.info("pending logs were moved to their lake: %s", ", ".join(brought))
         return brought
 
     def prune(self) -> Pruned:
         pruned = self._engine.prune(self._retention)
         if pruned != Pruned():
-            _log.info("old records were removed: %s", pruned)
+            _log.info("removed old records: %s", pruned)
         return pruned
 
     def sweep_uploads(self) -> list[str]:
-        """Remove the uploads of this engine that no application names; tells their keys. A lake that does not answer is
-        left for the next time."""
+        """Remove the uploads of this engine that no application names; return their keys.
+
+        A lake that does not answer is skipped until the next housekeeping.
+        """
         named = self._engine.mentioned(artifacts.upload_pattern(self._engine.uploads))
         self._engine.copies.sweep(named, at=now(), kept=self._retention.unused)
         swept = []
         # A credential-scoped lake has the same objects as its original.
         for lake in Lakes(self._engine.home).shared():
             store = stores.store_of(self._engine.home, lake)
-            if store is not None and not store.ready():  # none is started for it
+            if store is not None and not store.ready():  # housekeeping starts no lake
                 continue
             try:
                 swept += self._sweep(lake.name, named)
             except PenstockError as error:
-                _log.warning("the uploads in %s, until the next time: %s", lake.name, error)
+                _log.warning("the uploads in %s were not swept, retrying later: %s", lake.name, error)
         return swept
 
     def _sweep(self, lake: str, named: set[str]) -> list[str]:
@@ -165,14 +168,15 @@ class Housekeeping:
         unused = artifacts.unused(store.list(self._engine.uploads), named, at=now(), kept=self._retention.unused)
         if unused:
             store.delete(*unused)
-            _log.info("%d uploads that no application uses were removed from %s", len(unused), lake)
+            _log.info("removed %d unused uploads from %s", len(unused), lake)
         return unused
 
     def sweep_lakes(self) -> list[str]:
-        """Forget lakes that were made from submitted keys, and the keys, once the applications that use them have ended
-        and no queue has them as its home; returns their names. Their objects stay, open to the original lake's keys.
+        """Forget unused credential-scoped lakes with their keys; return their names. Their objects stay in the original
+        lake.
 
-        Only those unused already at the last look: somebody may be about to submit with these keys.
+        A lake is unused when its applications have ended and it is no queue's home. It is forgotten at the second look
+        that finds it unused, since a client may be about to submit with its keys.
         """
         used = self._engine.lakes_in_use(now())
         homes = json.dumps([dict(attributes) for attributes in self._engine.attributes()])
@@ -181,10 +185,10 @@ class Housekeeping:
         swept = []
         for name in sorted(unused & self._seen_unused):
             if name in self._engine.lakes_in_use(now()):
-                continue  # since the first look just now
+                continue  # used since the first look above
             lakes.remove(name)
             swept.append(name)
-            _log.info("the lake %s and its keys were forgotten: nobody used it", name)
+            _log.info("forgot the unused lake %s and its keys", name)
         self._seen_unused = unused
         lakes.forget_originals(but=self._engine.lakes_in_use(_EVER))
         return swept
@@ -194,6 +198,6 @@ def _done_if_possible(work: Callable[[], object]) -> None:
     try:
         work()
     except (*CONNECTION_LOST, PenstockError, OSError) as error:
-        _log.warning("housekeeping, until the next time: %s", error)
+        _log.warning("housekeeping failed, retrying later: %s", error)
     except Exception:
-        _log.exception("housekeeping, until the next time")  # a defect; the rest is still to be done
+        _log.exception("housekeeping failed, retrying later")  # a defect, which must not stop the other tasks

@@ -1,4 +1,4 @@
-"""The engine's face: submit an application, look after it, look at it, stop it. Clients need nothing else."""
+"""The engine's facade: submit, supervise, observe and stop applications. Clients need nothing else."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ from penstock.runtime import jvm
 
 NO_SUPERVISOR_LIVES = Reason(
     recovery.SUPERVISOR_LOST,
-    "each process that looked after it ended before it did",
+    "each of its supervising processes ended before it did",
     "see why in supervisors.log in the state directory, and report it; then submit the application again",
 )
 
 
 class Engine(Outputs):
-    """One engine over one home. Its records, and so its applications, are shared with every other process of the home.
+    """The engine of one home. All processes of the home share its records, and so its applications.
 
-    Making one is free; the embedded database and lake are started when first needed. Every method may be called by
-    several threads at once.
+    An instance costs nothing; the embedded database and lake are started when first needed. Thread-safe.
     """
 
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
@@ -52,33 +51,33 @@ class Engine(Outputs):
         self._preparations: dict[str, Preparation] = {}
 
     def submit(self, spec: ApplicationSpec) -> Application:
-        """Record an application, to be looked after by `supervise` or `detach`.
+        """Record an application that `supervise` or `detach` then runs.
 
-        What can be known to be wrong is refused here, before anything is recorded: `InvalidInput`, `NotFound`,
-        `MissingRequirement`, `ClusterError` (a cluster larger than there will ever be), `QuotaExceeded` (a full queue).
-        Submitting an idempotency key of the instance again returns the application it belongs to; `Conflict` where it
-        is another one that is asked for.
+        An application that cannot run is refused before it is recorded. Raises `InvalidInput`, `NotFound`,
+        `MissingRequirement`, `ClusterError` (a cluster larger than the declared maximum) and `QuotaExceeded` (a full
+        queue). A repeated idempotency key of the instance returns the application that it belongs to; it raises
+        `Conflict` where the specifications differ.
         """
         return self._add(spec, dispatched=False)
 
     def enqueue(self, spec: ApplicationSpec) -> Application:
-        """Record an application, to be started by a `Dispatcher` when it is its turn. Raises what `submit` does.
+        """Record an application that a `Dispatcher` starts when its turn comes. Raises the errors of `submit`.
 
-        It prepares nothing: however many are submitted at once, they cost no more than their records.
+        It prepares nothing, so a submission costs no more than its record.
         """
         return self._add(spec, dispatched=True)
 
-    def _add(self, asked: ApplicationSpec, *, dispatched: bool) -> Application:
+    def _add(self, submitted: ApplicationSpec, *, dispatched: bool) -> Application:
         fingerprint = None
-        if key := asked.idempotency_key:
-            fingerprint = asked.fingerprint()
-            # Before anything is looked at: a file that is gone by now does not make a submission another one.
-            if first := self._records.with_key(asked.instance, key, fingerprint=fingerprint):
+        if key := submitted.idempotency_key:
+            fingerprint = submitted.fingerprint()
+            # Before any check: a repeated submission stays the same even if its files are gone by now.
+            if first := self._records.with_key(submitted.instance, key, fingerprint=fingerprint):
                 return first
-        Lakes(self.home).require_usable(asked.lake, lambda queue: queue == asked.instance)
-        spec = self.checked(asked)
+        Lakes(self.home).require_usable(submitted.lake, lambda queue: queue == submitted.instance)
+        spec = self.checked(submitted)
         preparation = None if dispatched else Preparation(self.home, self._database, spec.lake)
-        # The default lake may be another one when the application is run again, or looked at.
+        # The default lake may have changed when the application is rerun or read.
         spec = replace(spec, lake=preparation.lake.name if preparation else lake_name(self.home, spec.lake))
         at = now()
         fresh = Application(new_id(at), spec, State.ACCEPTED, submitted_at=at, dispatched=dispatched)
@@ -88,7 +87,7 @@ class Engine(Outputs):
         return added
 
     def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
-        """The same with what follows filled in; raises what `submit` would, and starts and records nothing."""
+        """Return the specification with derived values filled in, and record nothing; raises the errors of `submit`."""
         spec = validation.checked(spec)
         refuse(self._problems(spec))
         spec = admission.with_all_memory(spec, self._backend.overhead_factor(spec))
@@ -99,12 +98,12 @@ class Engine(Outputs):
         return spec
 
     def warnings(self, spec: ApplicationSpec) -> Sequence[str]:
-        """Returns the settings that likely do not do what was meant, and what is unsafe, though it can run."""
+        """Warnings about settings that likely miss their purpose or are unsafe, although the application can run."""
         found = [str(problem) for problem in self._problems(spec) if problem.severity is Severity.WARNING]
-        # What follows an accepted submission must not fail it.
+        # A warning must not fail a submission that was accepted.
         with contextlib.suppress(PenstockError):
             if waits := admission.waits_for(spec.size, self._backend.capacity()):
-                found.append(f"the cluster is larger than what there is today: {waits.message}")
+                found.append(f"the cluster exceeds today's capacity: {waits.message}")
         return [*found, SHARED_LOGIN] if self._database.shares_its_login else found
 
     def supervise(
@@ -114,16 +113,16 @@ class Engine(Outputs):
         *,
         cores_per_core: float = CORES_PER_CORE,
     ) -> Application:
-        """Drive the application to its end in this process; returns it as it ended. See `Supervisor.run`."""
+        """Drive the application to its end in this process and return it as it ended. See `Supervisor.run`."""
         return self.supervisor(application_id, cores_per_core=cores_per_core).run(application_id, on_change)
 
     def supervisor(self, application_id: str, *, cores_per_core: float = CORES_PER_CORE) -> Supervisor:
-        """For a client that wants to stop or insist while `run` goes on. `cores_per_core`: see `admission.room`."""
+        """A supervisor that the client may `stop` or `insist` during `run`. `cores_per_core`: see `admission.room`."""
         preparation = self._preparations.pop(application_id, None)
 
         def prepare(application: Application) -> Launch:
             nonlocal preparation
-            # Used once: what was out of reach for one attempt may be there for the next.
+            # Used once: a server that was down for one attempt may be up for the next.
             ready, preparation = preparation or Preparation(self.home, self._database, application.spec.lake), None
             spec = application.spec
             if self.shares_files:
@@ -147,26 +146,26 @@ class Engine(Outputs):
         )
 
     def usual_size(self) -> ClusterSize:
-        """Of an application of which nobody says how large it is."""
+        """The cluster size of an application that specifies none."""
         return admission.usual_size(self.capacity())
 
     def detach(self, application_id: str) -> None:
-        """Have a process of its own look after the application; it outlives this one."""
+        """Start a process that supervises the application and outlives this one."""
         self.attendants.start(application_id)
 
     def stop(self, application_id: str) -> Application:
-        """End the application and return when it has ended; one that has already is returned as it is."""
+        """End the application and return it once it has ended; an ended application is returned unchanged."""
         return self.wait(self.request_stop(application_id).id)
 
     def rerun(self, application_id: str) -> Application:
-        """Submit the same application again, as a new one."""
+        """Submit the same specification again, as a new application."""
         return self.submit(replace(self.get(application_id).spec, idempotency_key=None))
 
     def wait(self, application_id: str, *, timeout_seconds: float | None = None) -> Application:
-        """Until the application has ended and its cluster is gone, looking after it where nobody does.
+        """Wait until the application has ended and its cluster is released; start a supervisor if there is none.
 
-        Raises `StateError` where that takes longer than `timeout_seconds`, and `InternalError` where no supervisor
-        stays alive, not even to end the application.
+        Raises `StateError` after `timeout_seconds`, and `InternalError` where no supervisor stays alive, not even to
+        end the application.
         """
         restarts, ended = recovery.Restarts(), False
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
@@ -188,10 +187,10 @@ class Engine(Outputs):
         return application
 
     def reconcile(self) -> Iterable[str]:
-        """Have somebody look after every application that nobody does; returns their ids.
+        """Start a supervisor for every application without one; return their ids.
 
-        What a killed engine left behind comes to its end this way: running applications are adopted, finished ones get
-        their artefacts kept, and nothing of a cluster stays.
+        This finishes the work of a killed engine: running applications are adopted, the artifacts of finished ones are
+        stored, and no part of a cluster remains.
         """
         orphans = self.unsupervised()
         for application_id in orphans:
@@ -199,22 +198,24 @@ class Engine(Outputs):
         return orphans
 
     def web_interface(self, application: Application) -> WebInterface | None:
-        """Where its Spark UI listens. Asking opens it; None until then. See `ClusterBackend.web_interface`."""
+        """The address of its Spark UI, which the call opens; None until then. See `ClusterBackend.web_interface`."""
         if not application.can_be_watched or application.cluster is None:
             return None
         return self._backend.web_interface(application.cluster)
 
     def private_file(self, application: Application, name: str) -> str | None:
-        """See `ClusterBackend.private_file`; never to be shown but to whom it belongs."""
+        """See `ClusterBackend.private_file`. The content may only be shown to the application's owner."""
         return self._backend.private_file(application.cluster or self._backend.handle(application.id), name)
 
     def reached(self, application: Application, port: int) -> int | None:
-        """The port of this machine's loopback that leads to that one of its driver's; None where none does (yet)."""
+        """The port of this machine's loopback that forwards to the driver's `port`; None where none does (yet)."""
         return port if self.shares_files else sessions.port_here(self.home, application.id)
 
     def observe(self, application: Application) -> Observation | None:
-        """What its cluster looks like now; None where it has none, none that was started, or one that cannot be seen
-        now, as the application's reason then says."""
+        """The present state of its cluster; None where it has no started cluster or the cluster cannot be observed.
+
+        In the latter case the application's reason explains why.
+        """
         if application.state not in (State.STARTING, State.RUNNING, State.STOPPING):
             return None
         try:
@@ -234,7 +235,7 @@ class Engine(Outputs):
     def _problems(self, spec: ApplicationSpec) -> Sequence[Problem]:
         from penstock.profiles.workloads import layers_of
 
-        layers = layers_of(spec.profile)  # also where the user set nothing: the profile must exist
+        layers = layers_of(spec.profile)  # the profile must exist even if the user set nothing
         if not spec.settings:
             return []
         from penstock.profiles.known import bundled

@@ -1,4 +1,4 @@
-"""A home on this machine besides its applications: lake, catalog and class-data archives, and its page-cache tools."""
+"""The parts of a home besides its applications: lake, catalog, class-data archives, and the page-cache tools."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class Installation:
         self._preparation: Preparation | None = None
 
     def lake_up(self) -> Lake:
-        """The default lake, started where it is the embedded one."""
+        """The default lake; the embedded one is started."""
         return self._prepared().lake
 
     def catalog_up(self) -> str:
-        """The database with both schemas; returns its address, without the password."""
+        """Start the database and create both schemas; return its address, without the password."""
         self._prepared().hive_site()
         self._engine.list(limit=1)
         return self._database.status().address
 
     def archives_made(self) -> bool:
-        """Make the class-data archives of this Java and these jars; False where they were there."""
+        """Build the class-data archives for this Java and these jars; return False where they exist already."""
         if cds.made(self._home):
             return False
         lake = self.lake_up()
@@ -72,7 +72,7 @@ class Installation:
         return True
 
     def down(self) -> Iterator[str]:
-        """Stop everything, applications first; tells what was stopped."""
+        """Stop everything, applications first; yield a line for each part that was stopped."""
         if self._home.applications.exists() and any(self._home.applications.iterdir()):
             for application in self._engine.list(states=_UNFINISHED):
                 self._engine.stop(application.id)
@@ -88,11 +88,15 @@ class Installation:
             yield "embedded database stopped"
 
     def status(self) -> list[tuple[str, str]]:
-        """Label and finding, without starting anything."""
+        """Rows of label and status; nothing is started."""
         database = self._database.status()
         rows = [
             ("state directory", str(self._home.root)),
-            *((f"{kind} lake", told) for kind, store in stores.stores(self._home).items() if (told := store.summary())),
+            *(
+                (f"{kind} lake", summary)
+                for kind, store in stores.stores(self._home).items()
+                if (summary := store.summary())
+            ),
             ("default lake", Lakes(self._home).default() or "none yet"),
             ("history server", ", ".join(History(self._engine).running()) or "not running"),
             ("database", " ".join(filter(None, [database.state, database.address]))),
@@ -111,7 +115,7 @@ class Installation:
         return rows
 
     def wipe(self) -> None:
-        """Remove all of the home, and what it has elsewhere: the page cache in memory, stores' data on other disks."""
+        """Remove the home with its data elsewhere: the page cache in memory, and stores' data on other disks."""
         for store in stores.stores(self._home).values():
             store.wipe()
         self._database.wipe()
@@ -151,11 +155,11 @@ _LAST_LINES = 5
 def warm(
     home: Home, targets: Sequence[str], *, lake: str | None = None, threads: int = 8
 ) -> Iterator[Mapping[str, Any]]:
-    """Read what `targets` name, addresses (`s3a://…`) or tables, and yield the progress; the last has `done`.
+    """Read `targets`, addresses (`s3a://…`) or tables, into the page cache and yield progress, `done` at last.
 
-    Each has `objects` and `bytes` read so far, `of_objects` and `of_bytes` in all, and `lake`, what the file system has
-    counted (docs/reference/files.md). Raises `NotFound` for a table that is none, `LakeError` for what cannot be read,
-    `InvalidInput` for an address of another kind.
+    Each item has `objects` and `bytes` read so far, the totals `of_objects` and `of_bytes`, and `lake`, the counters of
+    the file system (docs/reference/files.md). Raises `NotFound` for a missing table, `LakeError` for an unreadable
+    object, and `InvalidInput` for any other kind of address.
     """
     found = lake_of(home, lake)
     require_s3(found, "The page cache")
@@ -176,14 +180,14 @@ def warm(
         environment = {key: value.replace("{private}", name) for key, value in lake_settings.environment(found).items()}
         arguments = [str(properties), str(threads), *places]
         trusting = jvm.options(jvm.find_java(), found.authorities, cache=home.cache)
-        for told in _run("io.penstock.fs.tools.Warm", arguments, environment, private, options=trusting):
-            if "error" in told:
-                raise LakeError(f"{told['path']} cannot be read", why=told["error"], fix="penstock lake check")
-            yield told
+        for progress in _run("io.penstock.fs.tools.Warm", arguments, environment, private, options=trusting):
+            if "error" in progress:
+                raise LakeError(f"{progress['path']} cannot be read", why=progress["error"], fix="penstock lake check")
+            yield progress
 
 
 def recent_use(home: Home, *, limit: int = 5) -> list[tuple[Application, LakeUse]]:
-    """The last applications that read through the cache, the newest first; none while the records' database is down."""
+    """The last applications that read through the cache, newest first; none while the database is down."""
     if Database(home).status().state != "up":
         return []
     uses = ((application, LakeUse.of(application.summary or {})) for application in Engine(home).list(limit=50))
@@ -191,7 +195,7 @@ def recent_use(home: Home, *, limit: int = 5) -> list[tuple[Application, LakeUse
 
 
 def status(home: Home) -> dict[str, Any]:
-    """Both tiers, how full they are, and how much of their reading the last applications had from them."""
+    """The page-cache tiers with their fill, and the hit rates of the last applications."""
     return {
         "tiers": [
             {
@@ -212,7 +216,7 @@ def status(home: Home) -> dict[str, Any]:
 
 
 def verify(home: Home) -> Iterator[Mapping[str, Any]]:
-    """Read every page there is, drop those that are damaged; yields each file dropped, and what each tier has in all.
+    """Read every page and drop the damaged ones; yield each dropped file and the totals of each tier.
 
     The fields are those of `io.penstock.fs.cache.CacheTool`.
     """
@@ -220,8 +224,10 @@ def verify(home: Home) -> Iterator[Mapping[str, Any]]:
 
 
 def drop(home: Home, prefix: str) -> Iterator[Mapping[str, Any]]:
-    """Drop the pages of the objects below an address; yields what was dropped of each tier. For all of it, see
-    `pagecache.drop`."""
+    """Drop the pages of the objects below an address; yield the counts of each tier.
+
+    For the whole page cache, see `pagecache.drop`.
+    """
     _require_address(prefix)
     return _cache_tool(home, "drop", prefix)
 
@@ -236,13 +242,13 @@ def _places(home: Home, target: str) -> list[str]:
 def _require_address(text: str) -> None:
     if not text.startswith("s3a://") or text == "s3a://":
         raise InvalidInput(
-            f"{text} is no address of a lake", why="those begin with s3a://bucket", fix="s3a://bucket/prefix"
+            f"{text} is not an address in a lake", why="it must begin with s3a://bucket", fix="s3a://bucket/prefix"
         )
 
 
 def _cache_tool(home: Home, *arguments: str) -> Iterator[Mapping[str, Any]]:
-    told = machine.tier_settings(machine.page_cache(home))
-    options = [word for key, value in told.items() for word in ("-D", f"{key.removeprefix(HADOOP_PREFIX)}={value}")]
+    settings = machine.tier_settings(machine.page_cache(home))
+    options = [word for key, value in settings.items() for word in ("-D", f"{key.removeprefix(HADOOP_PREFIX)}={value}")]
     with tempfile.TemporaryDirectory(prefix="penstock-cache-") as name:
         yield from _run("io.penstock.fs.cache.CacheTool", [*arguments, *options], {}, Path(name))
 
@@ -255,10 +261,10 @@ def _run(
     *,
     options: Sequence[str] = (),
 ) -> Iterator[Mapping[str, Any]]:
-    """The JSON lines a JVM writes.
+    """Run a program in a JVM and yield the JSON lines that it writes.
 
-    Raises `MissingRequirement` where it fails without having said why in a line (`error`, or a tier that is
-    `unreadable`), however much it wrote before: killed for want of memory, for one.
+    Raises `MissingRequirement` where it fails without a line that says why (`error`, or a tier that is `unreadable`),
+    however much it wrote before: for example when it was killed for lack of memory.
     """
     java = jvm.find_java()
     command = [
@@ -286,20 +292,20 @@ def _run(
         try:
             for line in process.stdout or ():
                 try:
-                    told = json.loads(line)
+                    item = json.loads(line)
                 except ValueError:
                     cut = True
                     continue
-                explained = explained or "error" in told or told.get("state") == "unreadable"
-                yield told
+                explained = explained or "error" in item or item.get("state") == "unreadable"
+                yield item
             process.wait()
         finally:
-            # Whoever asked has enough, or was interrupted.
+            # The consumer has stopped reading, or was interrupted.
             process.terminate()
     if cut or (process.returncode and not explained):
         last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
         raise MissingRequirement(
-            "The page cache's tool did not work",
+            "The page-cache tool failed",
             why="\n".join([*last, f"Java ended with {_ending(process.returncode)}"]),
             fix="run it again; penstock status shows what runs here",
         )

@@ -1,7 +1,7 @@
 """The preparation of a launch: lake up, catalog made, final settings resolved, temporary credentials leased.
 
-Secrets stay apart from settings. The credentials that were issued, and their end, stand in the cluster's private file
-alone: the next supervisor of the application reads them there and goes on renewing.
+Secrets stay apart from settings. Issued credentials and their expiry are stored in the cluster's private file alone;
+the application's next supervisor reads them there and continues the renewal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HIVE_SITE = "hive-site.xml"
 
 
 def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
-    """Every setting with where it came from: base < store < skipping < workload < lake < catalog < variants < user."""
+    """All settings with their origin: base < store < skipping < workload < lake < catalog < variants < user."""
     workload, variants = parted(spec.profile)
     layers = (
         *(workload if lake.is_s3 else without_s3(workload)),
@@ -52,8 +52,10 @@ def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
 def launch(
     application_id: str, spec: ApplicationSpec, lake: Lake, *, credentials: Credentials | Lease | None, hive_site: str
 ) -> Launch:
-    """All the backend needs. Secrets are in `private_files` only. Raises `InvalidInput` where the lake's `ca_file` is
-    none."""
+    """The launch plan for the backend, with secrets in `private_files` only.
+
+    Raises `InvalidInput` where the lake's `ca_file` holds no certificates.
+    """
     return Launch(
         application_id=application_id,
         spec=spec,
@@ -82,13 +84,13 @@ _log = logging.getLogger(__name__)
 GiveUp = Callable[[PenstockError], None]
 
 _LONGEST_SLEEP_SECONDS = 30.0
-"""The clock may be set, and a machine may sleep."""
+"""The longest sleep between two looks at the clock, which may be set, as a machine may be suspended."""
 
 
 def credentials_for(lake: Lake, own: Credentials, application_id: str) -> Credentials | Lease:
-    """What the application is given: credentials of its own where the lake's record says so, else the lake's.
+    """The application's credentials: temporary ones where the lake's record configures an STS, else the lake's own.
 
-    Raises `LakeError` where the store should issue some and does not: never the lake's own instead.
+    Raises `LakeError` where the store fails to issue temporary ones; the lake's own never replace them.
     """
     if lake.sts is None:
         return own
@@ -99,7 +101,7 @@ def credentials_for(lake: Lake, own: Credentials, application_id: str) -> Creden
 
 
 class Leasing:
-    """The renewal of one application's credentials, in a thread of its own until `close`."""
+    """The renewal of one application's credentials, in its own thread until `close`."""
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class Leasing:
         clock: Callable[[], float] = time.time,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
-        """`clock` and `wait` are replaced by tests: `wait(closed, seconds)` returns after so long, or once `closed`."""
+        """Tests replace `clock` and `wait`; `wait(closed, seconds)` returns after `seconds` or once `closed` is set."""
         self._id = application_id
         self._held = held
         self._issue = issue
@@ -125,7 +127,7 @@ class Leasing:
         threading.Thread(target=self._run, name=f"leasing-{application_id}", daemon=True).start()
 
     def close(self) -> None:
-        """Write nothing from now on; a request under way is left to itself."""
+        """Write nothing from now on; a request in flight is abandoned."""
         with self._writing:
             self._closed.set()
 
@@ -141,7 +143,7 @@ class Leasing:
             elif isinstance(given, Lease):
                 held, failures = given, 0
             else:
-                return  # The lake's own, which do not end: it was changed meanwhile.
+                return  # The lake was reconfigured and now gives its own credentials, which do not expire.
 
     def _ask(self) -> Credentials | Lease | PenstockError:
         try:
@@ -151,12 +153,12 @@ class Leasing:
                     self._write(private_credentials_file(given))
         except Exception as error:
             if kind_of(error) is Kind.DEFECT:
-                _log.exception("%s: its lake credentials are asked for again", self._id)
+                _log.exception("%s: the renewal of its lake credentials is retried", self._id)
             return as_problem(error, "renew the lake's credentials")
         return given
 
     def _sleep_until(self, at: float) -> bool:
-        """False where there is nothing more to do then."""
+        """Return False once the renewal is closed."""
         while (left := at - self._clock()) > 0 and not self._closed.is_set():
             self._wait(self._closed, min(left, _LONGEST_SLEEP_SECONDS))
         return not self._closed.is_set()
@@ -165,7 +167,7 @@ class Leasing:
 def leasing(
     home: Home, backend: ClusterBackend
 ) -> Callable[[Application, GiveUp], contextlib.AbstractContextManager[None]]:
-    """For a supervisor: what goes on beside a cluster as long as it lives."""
+    """A context manager that renews the credentials of a supervised cluster for as long as it lives."""
 
     @contextlib.contextmanager
     def beside(application: Application, give_up: GiveUp) -> Iterator[None]:
@@ -197,7 +199,7 @@ def _lost(application_id: str, error: PenstockError) -> LakeError:
 
 
 def lake_of(home: Home, name: str | None) -> Lake:
-    """The named lake, or the default one, started where this machine runs it; the embedded one where there is none."""
+    """The named or default lake, started if this machine runs it; the embedded one where no lake is registered."""
     lakes = Lakes(home)
     try:
         lake = lakes.get(name)
@@ -209,7 +211,7 @@ def lake_of(home: Home, name: str | None) -> Lake:
 
 
 def lake_name(home: Home, name: str | None) -> str:
-    """The name of what `lake_of` returns; nothing is started. Raises `NotFound` where there is none of that name."""
+    """The name of the lake that `lake_of` returns, without starting it. Raises `NotFound` for an unknown name."""
     try:
         return Lakes(home).get(name).name
     except NotFound:
@@ -219,10 +221,10 @@ def lake_name(home: Home, name: str | None) -> str:
 
 
 def check_reachable(home: Home, name: str | None) -> None:
-    """Raise `LakeError` where no gateway of an external lake answers, or it refuses the credentials, or has no such
-    bucket.
+    """Raise `LakeError` where no gateway of an external lake answers, the credentials are refused, or the bucket is
+    missing.
 
-    Those of this machine were just started, or seen running, by `lake_of`.
+    Lakes of this machine are skipped, since `lake_of` has just started them or seen them running.
     """
     lakes = Lakes(home)
     lake = lakes.get(name)
@@ -233,7 +235,7 @@ def check_reachable(home: Home, name: str | None) -> None:
 
 
 class Preparation:
-    """Lake and catalog side by side, begun when it is made and waited for when it is needed."""
+    """Lake and catalog, opened concurrently from the constructor on and awaited when needed."""
 
     def __init__(self, home: Home, database: Database, lake: str | None) -> None:
         self._home = home
@@ -250,7 +252,7 @@ class Preparation:
         return self._hive_site.result()
 
     def launch(self, application_id: str, spec: ApplicationSpec) -> Launch:
-        """Raises what stood in the way: `LakeError`, `CatalogError`, `MissingRequirement`, `NotFound`."""
+        """The launch plan. Raises `LakeError`, `CatalogError`, `MissingRequirement` or `NotFound`."""
         lake, own = self._lake.result()
         return launch(
             application_id,

@@ -1,4 +1,4 @@
-"""What the records tell and what is administered in them. Nothing here starts anything but the database."""
+"""The facade's part that reads and administers the repository. It starts nothing but the database."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _MOST_AUDIT = 1000
 
 
 @dataclass(frozen=True)
-class Opened:
-    """The parts of the records, over one pool of connections."""
+class Repositories:
+    """The repositories, over one connection pool."""
 
     database: sa.Engine
     records: Records
@@ -54,8 +54,8 @@ class Opened:
     pending: PendingArtefacts
 
     @staticmethod
-    def over(engine: sa.Engine, owner: str) -> Opened:
-        return Opened(
+    def over(engine: sa.Engine, owner: str) -> Repositories:
+        return Repositories(
             engine,
             Records(engine, owner),
             Listing(engine, owner),
@@ -67,7 +67,7 @@ class Opened:
 
 
 class Ledger:
-    """Every method may be called by several threads at once. Ids may be the beginning of one, or `last`."""
+    """The repository of one home. Thread-safe. An id may be abbreviated to a unique prefix, or be `last`."""
 
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         self.home = home
@@ -75,14 +75,14 @@ class Ledger:
         self._backend = backend or backend_of(home)
         self._pricing = Pricing(home)
         self._opening = threading.Lock()
-        self._opened_records: Opened | None = None
+        self._repositories_or_none: Repositories | None = None
 
     @property
-    def _opened(self) -> Opened:
+    def _opened(self) -> Repositories:
         with self._opening:
-            if self._opened_records is None:
-                self._opened_records = Opened.over(self._database.engine("penstock"), self._owner)
-            return self._opened_records
+            if self._repositories_or_none is None:
+                self._repositories_or_none = Repositories.over(self._database.engine("penstock"), self._owner)
+            return self._repositories_or_none
 
     @property
     def _owner(self) -> str:
@@ -90,7 +90,7 @@ class Ledger:
 
     @property
     def uploads(self) -> str:
-        """Where in its lakes this engine keeps what was brought for applications."""
+        """The prefix of this engine's uploads in its lakes."""
         return artifacts.uploads_of(self._owner)
 
     @property
@@ -98,7 +98,7 @@ class Ledger:
         return self._opened.records
 
     def get(self, application_id: str) -> Application:
-        """Raises `NotFound`, and `InvalidInput` where several ids begin so."""
+        """Raises `NotFound`, and `InvalidInput` where the prefix is ambiguous."""
         return self._records.find(application_id)
 
     def list(
@@ -109,47 +109,48 @@ class Ledger:
         instances: Iterable[str] | None = None,
         limit: int | None = None,
     ) -> builtins.list[Application]:
-        """Newest first. Of every instance where none is named."""
+        """Applications, newest first, of all instances unless some are named."""
         return self._opened.listing.search(states=states, tags=tags, instances=instances, limit=limit)
 
     def page(self, query: Query) -> Page:
-        """Raises `InvalidInput` where the query, or the page it names, cannot be."""
+        """Raises `InvalidInput` where the query, or the page that it names, is invalid."""
         return self._opened.listing.page(query)
 
     def counts(self) -> Mapping[str, Mapping[State, int]]:
-        """How many applications each instance has in each state it has any in."""
+        """Numbers of applications by instance and state; zeros are left out."""
         return self._opened.listing.counts()
 
     def events(self, application_id: str) -> Iterable[Mapping[str, Any]]:
         return self._records.events(application_id)
 
     def deliveries(self, application_id: str) -> Iterable[Mapping[str, Any]]:
-        """What its webhooks were told, and what they are still to be told."""
+        """The application's webhook deliveries, finished and due."""
         return self._opened.outbox.of(application_id)
 
     def request_stop(self, application_id: str, reason: Reason = BY_USER) -> Application:
-        """Have the application ended, and return at once; one that waits has ended then, one that had stays as it is.
+        """Request the application's end and return at once; a waiting application has ended by then.
 
-        Asked twice it is the same as once.
+        The call is idempotent and does not change an application that has ended.
         """
         return self._records.request_end(self.get(application_id).id, reason)
 
     def changes(self) -> AbstractContextManager[Changes]:
-        """Hear of every application that changes, within; one connection, for any number of those who want to know."""
+        """Receive the ids of changing applications within the block; one connection serves any number of readers."""
         return self._records.changes()
 
     def dispatching(self) -> AbstractContextManager[Changes]:
-        """As `changes`, and within every process of the database counts on this one to start what waits."""
+        """As `changes`; within the block, other processes also rely on this one to start waiting applications."""
         return self._records.changes(dispatching=True)
 
     def dispatched(self) -> bool:
-        """Whether some process starts what waits."""
+        """Return whether a process starts waiting applications."""
         return self._records.dispatched()
 
     def admit_next(self) -> Application | None:
-        """Promise a cluster to the application whose turn it is, where a dispatcher has to start it and there is room.
+        """Promise a cluster to the application whose turn it is, if a dispatcher has to start it and there is room.
 
-        Returns it, to be looked after at once, or ended where it can never run; None where there is nobody to start.
+        Returns the application, which needs a supervisor at once, or has ended because it can never run; None where
+        there is none to start.
         """
         return self._records.admit_next(
             lambda application_id: lifecycle.Admitted(now(), self._backend.handle(application_id)),
@@ -158,34 +159,34 @@ class Ledger:
         )
 
     def revive_database(self) -> bool:
-        """Start the embedded database again where it died; True where it had. Raises `CatalogError`."""
+        """Restart the embedded database if it died; return whether it had. Raises `CatalogError`."""
         return self._database.revive()
 
     def unsupervised(self) -> Iterable[str]:
-        """Those who are not over, or not cleaned up after, and have nobody who looks after them, oldest first."""
+        """Ids of the applications without a supervisor that have not ended or still hold a cluster, oldest first."""
         return self._records.unsupervised()
 
     def cost(self, application: Application) -> Cost | None:
-        """What its clusters cost until now; None where it had none."""
+        """The cost of its clusters so far; None where it had none."""
         return self._pricing.so_far(application, now())
 
     def webhooks(self) -> Webhooks:
-        """To be run by a service. Raises `InvalidInput` where `$PENSTOCK_WEBHOOK_NETWORKS` is not understood."""
+        """The deliveries, for a service to run. Raises `InvalidInput` where `$PENSTOCK_WEBHOOK_NETWORKS` is invalid."""
         from penstock.engine.webhooks import Webhooks
 
         return Webhooks(self._opened.outbox, self.home, Reach.parse(os.environ.get(NETWORKS_VARIABLE, "")))
 
     def capacity(self) -> Capacity:
-        """What may be promised to applications in all."""
+        """The total that may be promised to applications."""
         return self._backend.capacity()
 
     @property
     def shares_files(self) -> bool:
-        """Whether its clusters find this machine's files under their own paths."""
+        """True if clusters see this machine's files under the same paths."""
         return self._backend.shares_files
 
     def instances(self) -> builtins.list[Instance]:
-        """By name; the default one always."""
+        """All instances by name, always including the default one."""
         return self._records.sharing.instances()
 
     def instance(self, name: str) -> Instance:
@@ -193,73 +194,73 @@ class Ledger:
         return self._records.sharing.instance(name)
 
     def put_instance(self, instance: Instance) -> Instance:
-        """Make it, or change its weight and quota to these; the attributes it has stay (`change_instance`).
+        """Create the instance, or set its weight and quota; its attributes stay (see `change_instance`).
 
-        What runs goes on under a smaller quota too. Raises `InvalidInput`.
+        Running applications keep running under a smaller quota. Raises `InvalidInput`.
         """
         return self._records.sharing.put(fairness.checked(instance))
 
     def change_instance(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
-        """What `change` makes of the instance as it is now; of two changes at once none is lost.
+        """Apply `change` to the instance as it is now; concurrent changes are serialized and none is lost.
 
-        Raises `NotFound`, and `InvalidInput` where it cannot be so.
+        Raises `NotFound`, and `InvalidInput` where the result is invalid.
         """
         return self._records.sharing.change(name, lambda found: fairness.checked(change(found)))
 
     def delete_instance(self, name: str) -> None:
-        """Raises `NotFound`, and `Conflict` for the default one and while an application of it has not ended."""
+        """Raises `NotFound`, and `Conflict` for the default instance or while an application of it has not ended."""
         self._records.sharing.delete(name)
 
     def use(self, instance: str) -> Use:
-        """What the instance has now."""
+        """The instance's present use."""
         return self._records.sharing.use().get(instance, Use())
 
     def uses(self) -> Mapping[str, Use]:
-        """What each instance has now, in one look; those that have nothing are left out."""
+        """The present use of all instances, from one query; instances without any are left out."""
         return self._records.sharing.use()
 
     def queue(self, instance: str | None = None) -> builtins.list[Place]:
-        """Who waits, in the order in which they would start if nothing changed, and why each waits.
+        """Waiting applications in the order in which they would start if nothing changed, with the reason of each.
 
-        Positions are those in the whole queue, also where only one instance is asked for.
+        Positions refer to the whole queue, even if `instance` selects a part of it.
         """
         places = self._records.sharing.plan(at=now(), capacity=self.capacity()).places
         return [place for place in places if instance in (None, place.instance)]
 
     def audit(self, entries: Iterable[Audit]) -> None:
-        """Record for good that somebody did, or tried to do, something."""
+        """Append entries to the audit log; they cannot be changed afterwards."""
         self._opened.audit.add(entries)
 
     def audit_page(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
-        """The newest first; `before` is the `next` of the page before."""
+        """A page of the audit log, newest first; `before` is the `next` of the preceding page."""
         if not 1 <= limit <= _MOST_AUDIT:
             raise InvalidInput(f"limit must be from 1 to {_MOST_AUDIT}", fix="limit=100")
         return self._opened.audit.page(limit=limit, before=before)
 
     def prune(self, kept: Retention) -> Pruned:
-        """Remove what of the records is older than it has to be. Raises `InvalidInput`; see `Upkeep.prune`."""
+        """Remove rows past their retention period. Raises `InvalidInput`; see `Upkeep.prune`."""
         return self._opened.upkeep.prune(retention.checked(kept), now())
 
     def mentioned(self, pattern: str) -> set[str]:
-        """What in the specifications of all applications matches a PostgreSQL regular expression."""
+        """All matches of a PostgreSQL regular expression in the specifications of all applications."""
         return self._opened.upkeep.mentioned(pattern)
 
     def lakes_in_use(self, since: datetime) -> set[str]:
-        """The names of those whose applications, of any engine, have not ended, or not before `since`."""
+        """Names of the lakes of applications, of any engine, that have not ended or ended since `since`."""
         return self._opened.upkeep.lakes_in_use(since)
 
     def attributes(self) -> builtins.list[Mapping[str, Any]]:
-        """What faces keep with the instances, of every engine of the database."""
+        """The attributes of all instances of every engine in the database."""
         return self._opened.upkeep.attributes()
 
     def backup(self, path: Path) -> Contents:
-        """Write all records of the database to a file, as they are at one moment. Raises `InvalidInput`."""
+        """Write a consistent snapshot of all records of the database to a file. Raises `InvalidInput`."""
         from penstock.engine.repository import backup
 
         return backup.write(self._opened.database, self._records.owner, path)
 
     def restore(self, path: Path, *, replace: bool = False) -> Restored:
-        """Make the records what they were when the file was written. See `backup.read` for what it raises."""
+        """Restore the records from a backup file. Raises the errors of `backup.read`."""
         from penstock.engine.repository import backup
 
         return backup.read(self._opened.database, self._records.owner, path, replace=replace)

@@ -1,7 +1,7 @@
-"""Forks a process for each application that is named on its input: `python -m penstock.engine.prefork_server HOME`.
+"""A server that forks a supervisor for each application named on its input: `… -m penstock.engine.prefork_server HOME`.
 
-What all of them need is loaded here once, before anybody waits for it: half a second of every start, and most of each
-one's memory. It ends with its input; what it has forked goes on.
+It loads the supervisors' modules once and in advance, which saves half a second of each start and most of each
+process's memory. The server ends with its input; the forked processes go on.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ _LOADED_LATE = (
     "penstock.profiles.known",
     "sqlalchemy.dialects.postgresql.psycopg",
 )
-"""By others when first needed, so that commands that do not need them start sooner."""
+"""The modules that other code imports on first use, so that commands without them start sooner."""
 
 
 def main(home: Home) -> None:
-    # Nothing here may open a connection or start a thread: the forked would have half of it.
+    # No connection may be opened and no thread started here: a forked child would inherit half of it.
     for module in _LOADED_LATE:
         importlib.import_module(module)
-    # What is there now is never freed, so the collector need not touch, and copy, the pages it is in.
+    # These objects are never freed; frozen, the collector does not touch, and so copy, their memory pages.
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended: the records tell
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # exit statuses are not needed: the records have the outcome
     for line in sys.stdin:
-        # Where there is no process to be had, whoever looks for applications nobody looks after finds this one.
+        # Where fork fails, the next patrol finds this application without a supervisor.
         with contextlib.suppress(OSError):
             if os.fork() == 0:
-                _be_attendant(home, line.strip())
+                _run_supervisor(home, line.strip())
 
 
-def _be_attendant(home: Home, application_id: str) -> None:
+def _run_supervisor(home: Home, application_id: str) -> None:
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
-        code = supervisor_main.look_after(home, application_id)
+        code = supervisor_main.supervise(home, application_id)
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # never back into the loop of the one that forked it
+        os._exit(code)  # never return into the server's loop
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Retention periods, and the rows and uploads that pruning may remove by them."""
+"""Retention periods, and the pruning of rows and uploads by them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from penstock.engine.repository import schema
 from penstock.errors import InvalidInput
 
 LEAST_AUDIT = timedelta(days=30)
-"""The database itself removes no younger entry, whoever asks."""
+"""The minimum age that the database itself enforces for the removal of an audit entry."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """Counted from an application's end, for the audit from what it tells of. Of what has not ended all is kept, and of
-    what has, its record, summary and logs."""
+    """Retention periods, counted from an application's end or, for the audit, from the entry's time.
+
+    All rows of a running application are kept, as are the record, summary and logs of an ended one.
+    """
 
     events: timedelta = timedelta(days=180)
     deliveries: timedelta = timedelta(days=30)
-    """What webhooks were told."""
+    """Finished webhook deliveries."""
     audit: timedelta = timedelta(days=400)
     unused: timedelta = timedelta(days=7)
-    """Uploads no application names, and lakes that were made for keys of applications which have all ended."""
+    """Uploads that no application names, and credential-scoped lakes whose applications have all ended."""
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """How many rows were removed."""
+    """Numbers of removed rows."""
 
     events: int = 0
     deliveries: int = 0
@@ -40,24 +42,24 @@ class Pruned:
 
 
 def checked(retention: Retention) -> Retention:
-    """Raises `InvalidInput` where the audit would be kept for less than the database insists on."""
+    """Raises `InvalidInput` where the audit period is below the minimum that the database enforces."""
     if retention.audit < LEAST_AUDIT:
         raise InvalidInput(
-            f"The audit is kept for {LEAST_AUDIT.days} days at least",
-            why="the database refuses to remove younger entries: who has broken in cannot tidy up behind himself",
+            f"The audit is kept for at least {LEAST_AUDIT.days} days",
+            why="the database refuses to remove younger entries, so that an intruder cannot erase the traces",
             fix=f"--keep-audit {LEAST_AUDIT.days}d, or more",
         )
     return retention
 
 
 _AT_ONCE = 5000
-"""Rows of one transaction: nobody waits long for what it holds."""
+"""Rows per transaction, few enough that its locks are short."""
 
 _table, _events, _deliveries, _audit = schema.applications, schema.events, schema.deliveries, schema.audit
 
 
 class Upkeep:
-    """Of one engine; see `Records` for `owner`. Any number of processes may be at it at once."""
+    """The pruning of one engine's rows (see `Records` for `owner`). Any number of processes may prune at once."""
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
@@ -65,18 +67,17 @@ class Upkeep:
         self._owner = owner
 
     def prune(self, retention: Retention, at: datetime) -> Pruned:
-        """Remove what is older than it has to be. Nothing of an application that has not ended is ever removed, nor a
-        notice that is still to be delivered."""
-        told = sa.and_(self._ended(_deliveries, at - retention.deliveries), _deliveries.c.due_at.is_(None))
+        """Remove rows past their retention period, except those of running applications and deliveries still due."""
+        finished = sa.and_(self._ended(_deliveries, at - retention.deliveries), _deliveries.c.due_at.is_(None))
         old = sa.and_(_audit.c.engine == self._owner, _audit.c.at < at - retention.audit)
         return Pruned(
             events=self._remove(_events, self._ended(_events, at - retention.events)),
-            deliveries=self._remove(_deliveries, told),
+            deliveries=self._remove(_deliveries, finished),
             audit=self._remove(_audit, old),
         )
 
     def mentioned(self, pattern: str) -> set[str]:
-        """What in the specifications of all applications matches a PostgreSQL regular expression."""
+        """All matches of a PostgreSQL regular expression in the specifications of all applications."""
         text = sa.cast(_table.c.spec, sa.Text)
         found = sa.select(sa.func.regexp_matches(text, pattern, "g").label("match")).where(
             _table.c.engine == self._owner
@@ -85,15 +86,15 @@ class Upkeep:
             return {match[0] for match in connection.execute(found).scalars()}
 
     def lakes_in_use(self, since: datetime) -> set[str]:
-        """Of applications that have not ended, or not before `since`; of every engine of the database, since they may
-        share lakes."""
+        """Lakes of applications that have not ended or ended since `since`, of every engine in the database, since
+        engines may share lakes."""
         used = sa.or_(_table.c.ended_at.is_(None), _table.c.ended_at >= since, _table.c.cluster.is_not(None))
         query = sa.select(_table.c.spec["lake"].astext).where(used).distinct()
         with self._reading.connect() as connection:
             return {name for name in connection.execute(query).scalars() if name is not None}
 
     def attributes(self) -> list[Mapping[str, Any]]:
-        """What faces keep with the instances of every engine of the database."""
+        """The attributes of the instances of every engine in the database."""
         with self._reading.connect() as connection:
             return list(connection.execute(sa.select(schema.instances.c.attributes)).scalars())
 

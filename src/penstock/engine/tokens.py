@@ -1,6 +1,6 @@
-"""Tokens, scopes and page grants: issued, checked and stored beside the applications, for every service of a database.
+"""Tokens, scopes and page grants: issued, checked and stored with the applications, for all services of a database.
 
-A secret is shown once; only its hash is kept. Commands of the same home find the service's first token in a file.
+A secret is shown once; only its hash is stored. Commands of the same home find the service's first token in a file.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from penstock.errors import Forbidden, InvalidInput, NotFound, Unauthenticated
 from penstock.home import Home
 
 PREFIX = "penstock"
-"""So that people, and scanners for leaked secrets, recognise one."""
+"""The prefix by which people, and scanners for leaked secrets, recognise a token."""
 _LONGEST = 200
 
 
 @dataclass(frozen=True)
 class Token:
-    """`secret_hash` is a plain SHA-256: the secret has 256 random bits, so there is nothing to guess or to salt."""
+    """A client's token. `secret_hash` is a plain SHA-256: a secret of 256 random bits needs no salt."""
 
     id: str
     name: str
@@ -41,7 +41,7 @@ class Token:
     last_used_at: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Without the hash. `scopes` and `instances` say the same as `grants`, for people."""
+        """The token without its hash. `scopes` and `instances` repeat `grants` in a form for people."""
         return {
             "id": self.id,
             "name": self.name,
@@ -63,12 +63,12 @@ def new_secret() -> str:
 
 
 def written(token_id: str, secret: str) -> str:
-    """The token as a client holds it."""
+    """The text form of the token, for its client."""
     return f"{PREFIX}_{token_id}_{secret}"
 
 
 def parsed(text: str) -> tuple[str, str] | None:
-    """Id and secret; None where it is none of ours."""
+    """Id and secret; None where the text is not a Penstock token."""
     if len(text) > _LONGEST:
         return None
     prefix, _, rest = text.partition("_")
@@ -81,9 +81,9 @@ def hashed(secret: str) -> str:
 
 
 def verified(token: Token | None, secret: str, *, at: datetime) -> Caller:
-    """The caller, where the secret is the token's and it has not expired. Raises `Unauthenticated`.
+    """The caller, if the secret is the token's and the token has not expired. Raises `Unauthenticated`.
 
-    That a token has expired is told only to who has its secret.
+    Only a caller with the right secret learns that a token has expired.
     """
     known = token.secret_hash if token is not None else hashed("")
     if not hmac.compare_digest(known, hashed(secret)) or token is None:
@@ -98,14 +98,14 @@ def verified(token: Token | None, secret: str, *, at: datetime) -> Caller:
 
 
 def holds(token: Token, secret_hash: str, *, at: datetime) -> bool:
-    """Whether what was opened with this secret may stay open: the token was neither rotated nor has it expired."""
+    """Return whether the secret is still valid, so that a connection opened with it may stay open."""
     return token.secret_hash == secret_hash and (token.expires_at is None or at < token.expires_at)
 
 
 def not_valid() -> Unauthenticated:
     return Unauthenticated(
         "The token is not valid",
-        why="it was never made here, or was revoked or replaced",
+        why="it was not created here, or it was revoked or replaced",
         fix="penstock token create NAME makes a new one",
     )
 
@@ -114,7 +114,7 @@ EVERY_INSTANCE = "*"
 
 
 class Scope(str, enum.Enum):
-    """Each includes those before it."""
+    """The permission of a token; each scope includes those before it."""
 
     READ = "read"
     SUBMIT = "submit"
@@ -129,14 +129,14 @@ _ORDER = tuple(Scope)
 
 @dataclass(frozen=True)
 class Caller:
-    """One authenticated client. `grants` maps an instance's name, or `*` for all there will ever be, to a scope."""
+    """An authenticated client. `grants` maps an instance's name, or `*` for all present and future ones, to a scope."""
 
     token_id: str
     name: str
     grants: Mapping[str, Scope]
 
     def may(self, scope: Scope, instance: str = EVERY_INSTANCE) -> bool:
-        """On that instance; on all of them where none is named."""
+        """Return whether the caller has the scope on that instance, or on all instances by default."""
         given = (self.grants.get(instance), self.grants.get(EVERY_INSTANCE))
         return any(grant is not None and grant.includes(scope) for grant in given)
 
@@ -148,11 +148,11 @@ class Caller:
 
     @property
     def instances(self) -> frozenset[str] | None:
-        """Those it may read; None for all."""
+        """The instances that the caller may read; None for all."""
         return None if EVERY_INSTANCE in self.grants else frozenset(self.grants)
 
     def require(self, scope: Scope, instance: str = EVERY_INSTANCE) -> None:
-        """Raise `Forbidden` unless it may."""
+        """Raise `Forbidden` unless the caller has the scope."""
         if not self.may(scope, instance):
             where = "all instances" if instance == EVERY_INSTANCE else f"instance “{instance}”"
             raise forbidden(self.name, scope, f" on {where}")
@@ -163,21 +163,21 @@ def widest(scopes: Iterable[Scope]) -> Scope:
 
 
 def grants(scope: Scope, instances: Iterable[str] | None) -> dict[str, Scope]:
-    """That scope on those instances; on all there will ever be for None."""
+    """The scope on those instances, or on all present and future ones for None."""
     return dict.fromkeys([EVERY_INSTANCE] if instances is None else instances, scope)
 
 
 def forbidden(name: str, scope: Scope, where: str) -> Forbidden:
     return Forbidden(
         "Your token does not permit this",
-        why=f"it takes the scope “{scope.value}”{where}, which “{name}” does not have",
+        why=f"this requires the scope “{scope.value}”{where}, which “{name}” does not have",
         fix="ask an administrator of this service for it",
     )
 
 
 @dataclass(frozen=True)
 class PageGrant:
-    """Leave to open a page, or all pages below one, with the rights of the token while it has that secret."""
+    """Permission to open a page, or all pages below it, with the token's rights while the token has that secret."""
 
     root: str
     token_id: str
@@ -186,21 +186,21 @@ class PageGrant:
 
 
 def grant_digest(kind: str, secret: str) -> str:
-    """Key of a pass in the store. The kind is part of it: a pass for a page is no ticket, and a ticket is no cookie."""
+    """The key of a pass in the store, which includes the kind, so that a ticket cannot serve as a cookie."""
     return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()
 
 
 _USE_TOLD_EVERY = timedelta(minutes=1)
 _LONGEST_NAME = 100
 _MOST_PASSES = 1000
-"""Of one token."""
+"""The limit for one token."""
 _table = schema.tokens
 _BY_ID = _table.select().where(_table.c.id == sa.bindparam("id"))
 _passes = schema.passes
 
 
 class TokenStore:
-    """Every method may be called by several threads at once. A revoked token is refused from the next request on."""
+    """The tokens and passes in the database. Thread-safe. A revoked token is refused from the next request on."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -208,7 +208,7 @@ class TokenStore:
         schema.ensure(engine)
 
     def authenticate(self, text: str) -> Caller:
-        """Whose token it is. Raises `Unauthenticated`."""
+        """The caller to whom the token belongs. Raises `Unauthenticated`."""
         found = parsed(text)
         if found is None:
             raise not_valid()
@@ -223,11 +223,11 @@ class TokenStore:
     def create(
         self, name: str, grants: Mapping[str, Scope], *, expires_at: datetime | None = None
     ) -> tuple[Token, str]:
-        """The token, and what its holder needs: the only time that is known. Raises `InvalidInput`."""
+        """A new token and its text form, which is never shown again. Raises `InvalidInput`."""
         if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
             raise InvalidInput(
                 "The token needs a name",
-                why=f"lists and the audit log tell whose it is by it; at most {_LONGEST_NAME} characters in one line",
+                why=f"lists and the audit log show it; at most {_LONGEST_NAME} characters in one line",
                 fix="name it after its user",
             )
         secret = new_secret()
@@ -246,7 +246,7 @@ class TokenStore:
         return token, written(token.id, secret)
 
     def list(self) -> list[Token]:
-        """The newest first, expired ones too."""
+        """All tokens, newest first, including expired ones."""
         with self._reading.connect() as connection:
             return [_token(row) for row in connection.execute(_table.select().order_by(_table.c.created_at.desc()))]
 
@@ -256,7 +256,7 @@ class TokenStore:
         return token
 
     def rotate(self, token_id: str) -> tuple[Token, str]:
-        """A new secret for the same token; the old one is refused from now on."""
+        """Give the token a new secret; the old one is refused from now on."""
         secret = new_secret()
         self._change(token_id, secret_hash=hashed(secret))
         return self.get(token_id), written(token_id, secret)
@@ -268,7 +268,7 @@ class TokenStore:
         return token
 
     def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
-        """Also forgets those that had ended by `at`, and those of the token that would end first where it has many."""
+        """Store a pass; remove the passes that ended by `at` and, beyond the token's limit, those that end first."""
         of_token = sa.select(_passes.c.digest).where(_passes.c.token_id == added.token_id)
         too_many = of_token.order_by(_passes.c.ends_at.desc()).offset(_MOST_PASSES - 1)
         with self._engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""What can be known to be wrong with an application before a cluster is started for it."""
+"""Validation of a submission before a cluster is started for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def checked(spec: ApplicationSpec) -> ApplicationSpec:
-    """The same with what follows filled in (absolute paths, a jar's own main class).
+    """Return the specification with derived values filled in (absolute paths, a jar's own main class).
 
     Raises `InvalidInput` or `NotFound`.
     """
@@ -66,7 +66,7 @@ def _check_size(spec: ApplicationSpec) -> None:
         ("--executors", size.executors),
     ):
         if amount < 1:
-            raise InvalidInput(f"{what} {amount} cannot be", why="a cluster needs at least one", fix=f"{what} 1")
+            raise InvalidInput(f"{what} {amount} is invalid", why="a cluster needs at least one", fix=f"{what} 1")
     for what, memory in (
         ("--driver-memory", size.driver.memory_bytes),
         ("--executor-memory", size.executor.memory_bytes),
@@ -76,41 +76,41 @@ def _check_size(spec: ApplicationSpec) -> None:
                 f"{what} {memory >> 20}m is too little", why="Spark refuses to start below 450 MiB", fix=f"{what} 512m"
             )
     if spec.time_limit_seconds is not None and spec.time_limit_seconds <= 0:
-        raise InvalidInput("--time-limit must be more than nothing", fix="--time-limit 2h")
+        raise InvalidInput("--time-limit must be greater than zero", fix="--time-limit 2h")
 
 
 def _check_environment(spec: ApplicationSpec) -> None:
     for name, value in spec.environment.items():
         if not _VARIABLE.fullmatch(name):
-            raise InvalidInput(f"“{name}” cannot be an environment variable's name", fix="--env NAME=VALUE")
+            raise InvalidInput(f"“{name}” is not a valid name of an environment variable", fix="--env NAME=VALUE")
         if layers.carries_settings(name, value):
             raise InvalidInput(
                 f"The environment variable {name} holds a Spark setting, or names a file of options",
-                why="Java would read it past all checks of settings",
+                why="Java would read it without Penstock's checks of settings",
                 fix="--conf spark.NAME=VALUE",
             )
         if _SECRET_NAME.search(name):
             raise InvalidInput(
                 f"The environment variable {name} looks like a secret",
-                why="an application's environment is kept in the records and shown by penstock show",
-                fix="put it into a file only you can read, and let the application read that file; "
-                "the lake's credentials reach it by themselves",
+                why="an application's environment is recorded and shown by penstock show",
+                fix="put it into a file that only you can read, and let the application read that file; "
+                "Penstock itself passes the lake's credentials",
             )
 
 
 def _check_service(spec: ApplicationSpec) -> None:
-    """What only a queue and a service make use of."""
+    """Check the fields that only a queue and a service use."""
     if not -_MOST_PRIORITY <= spec.priority <= _MOST_PRIORITY:
-        raise InvalidInput(f"priority must be from −{_MOST_PRIORITY} to {_MOST_PRIORITY}", fix="0 is usual")
+        raise InvalidInput(f"priority must be from −{_MOST_PRIORITY} to {_MOST_PRIORITY}", fix="the default is 0")
     if not 0 <= spec.retries <= lifecycle.MOST:
-        raise InvalidInput(f"retries must be from 0 to {lifecycle.MOST}", fix="0 is usual")
+        raise InvalidInput(f"retries must be from 0 to {lifecycle.MOST}", fix="the default is 0")
     if len(spec.webhooks) > _MOST_WEBHOOKS:
-        raise InvalidInput(f"at most {_MOST_WEBHOOKS} webhooks can be told", fix="let one of them tell the others")
+        raise InvalidInput(f"an application has at most {_MOST_WEBHOOKS} webhooks", fix="let one forward to the others")
     for url in spec.webhooks:
         checked_url(url)
     if spec.idempotency_key is not None and not _KEY.fullmatch(spec.idempotency_key):
         raise InvalidInput(
-            "That cannot be an idempotency key", why="it has 1 to 255 printable ASCII characters", fix="use a UUID"
+            "The idempotency key is invalid", why="it must have 1 to 255 printable ASCII characters", fix="use a UUID"
         )
 
 
@@ -121,7 +121,7 @@ def _require_file(path: str, what: str) -> None:
         raise NotFound(
             f"There is no file {path}",
             why=f"{what} names it",
-            fix=f"ls -l '{Path(path).parent}' shows what is there; in the lake, write it as s3a://BUCKET/…",
+            fix=f"ls -l '{Path(path).parent}' lists the directory; for a file in the lake, write s3a://BUCKET/…",
         )
     if not Path(path).is_file() or not os.access(path, os.R_OK):
         raise InvalidInput(f"{path} cannot be read", why=f"{what} needs a readable file", fix=f"ls -l '{path}'")
@@ -133,19 +133,19 @@ def _checked_python(spec: ApplicationSpec) -> ApplicationSpec:
     if not _REMOTE.match(spec.application):
         for module in missing_modules(Path(spec.application), [Path(path) for path in spec.python_files]):
             raise NotFound(
-                f"The Python module “{module}” is not there",
+                f"The Python module “{module}” is missing",
                 why=f"{spec.application} imports it",
-                fix="bring it along with --py-files, or install it beside Penstock: "
+                fix="add it with --py-files, or install it in Penstock's environment: "
                 f"'{sys.executable}' -m pip install {module}",
             )
     return spec
 
 
 def missing_modules(application: Path, python_files: list[Path]) -> Iterator[str]:
-    """Top-level modules that the file imports in any case and that no place it could come from has.
+    """Top-level modules that the file imports unconditionally and that are found nowhere on its path.
 
-    Imports inside functions, conditions and `try` may be meant to fail, and a file that changes `sys.path` knows places
-    of its own: about those nothing is said. Neither is it about a file that does not parse; Python itself says it best.
+    Imports inside functions, conditions and `try` may be meant to fail, and a file that changes `sys.path` may have
+    other places: these are not reported. Nor is a file that does not parse, which Python itself reports best.
     """
     try:
         source = application.read_text(encoding="utf-8")
@@ -186,12 +186,12 @@ def _checked_jar(spec: ApplicationSpec) -> ApplicationSpec:
             declared = _declared_class(jar) if "META-INF/MANIFEST.MF" in entries else None
     except zipfile.BadZipFile as error:
         raise InvalidInput(
-            f"{spec.application} is not a jar", why=str(error), fix="build it again, or name the right file"
+            f"{spec.application} is not a jar", why=str(error), fix="rebuild it, or name the right file"
         ) from error
     main = spec.main_class or declared
     if not main:
         raise _no_class(spec)
-    # Another jar may bring it; where there is none, it must be in this one.
+    # Another jar may contain the class; without other jars, it must be in this one.
     if main.replace(".", "/") + ".class" not in entries and not spec.jars and not main.startswith("io.penstock."):
         raise NotFound(
             f"There is no class {main} in {spec.application}",

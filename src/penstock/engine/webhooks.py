@@ -1,11 +1,11 @@
-"""Webhooks: signed deliveries of state changes, retried with back-off, and never led into the engine's own network.
+"""Webhooks: signed deliveries of state changes, retried with back-off, and kept out of the engine's own network.
 
 A delivery follows the Standard Webhooks specification: headers `webhook-id`, `webhook-timestamp` and
 `webhook-signature` (`v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`). It is delivered when the receiver
 answers 2xx within ten seconds. It may come twice, with the same id; the order of `timestamp` is that of the changes.
 
-A receiver's name is resolved once, every address it has is judged, and the connection goes to the very address that was
-judged: a name that answers something else the second time (DNS rebinding) gains nothing. Redirects are not followed.
+A receiver's name is resolved once, all its addresses are checked, and the connection goes to a checked address, which
+defeats DNS rebinding (a name that resolves differently the second time). Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 NETWORKS_VARIABLE = "PENSTOCK_WEBHOOK_NETWORKS"
-"""Names the networks of one's own that webhooks may reach."""
+"""The variable with the private networks that webhooks may reach."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What may be called: every public address over TLS; what `allowed` holds besides, also without TLS."""
+    """The addresses that may be called: every public one over TLS, and those in `allowed`, also without TLS."""
 
     allowed: tuple[Network, ...] = ()
 
     @staticmethod
     def parse(text: str) -> Reach:
-        """Networks with commas between them: `10.1.0.0/16, 127.0.0.1`. Raises `InvalidInput`."""
+        """Parse networks separated by commas: `10.1.0.0/16, 127.0.0.1`. Raises `InvalidInput`."""
         try:
             return Reach(tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip()))
         except ValueError as error:
             raise InvalidInput(
-                "The networks that webhooks may reach are not understood", why=str(error), fix="10.1.0.0/16,127.0.0.1"
+                "The networks that webhooks may reach are invalid", why=str(error), fix="10.1.0.0/16,127.0.0.1"
             ) from error
 
     def permits(self, address: Address) -> bool:
@@ -73,20 +73,20 @@ class Reach:
 
 
 def checked_url(url: str) -> SplitResult:
-    """The parts of a web address that may be called if what it resolves to may be. Raises `InvalidInput`."""
+    """The parts of a valid web address, whose resolved addresses are still to be checked. Raises `InvalidInput`."""
     fix = "https://host.example/path"
     if len(url) > _MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
-        raise InvalidInput("That is no web address", why="it is too long, or has characters none has", fix=fix)
+        raise InvalidInput("That is not a web address", why="it is too long or has invalid characters", fix=fix)
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise InvalidInput("That is no web address", why=str(error), fix=fix) from error
+        raise InvalidInput("That is not a web address", why=str(error), fix=fix) from error
     if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise InvalidInput("That is no web address", why="it does not begin with https:// and a host", fix=fix)
+        raise InvalidInput("That is not a web address", why="it does not begin with https:// and a host", fix=fix)
     if parts.username is not None or parts.password is not None:
         raise InvalidInput(
-            "A web address must not hold a login", why="it is kept in the records and shown", fix="leave it out"
+            "A web address must not hold a login", why="the address is recorded and shown", fix="leave out the login"
         )
     return parts
 
@@ -102,13 +102,13 @@ def _is_public(address: Address) -> bool:
 
 _SECONDS = 10.0
 _MOST_SECONDS = 20.0
-"""For all of it: who sends a byte now and then does not hold us for ever."""
+"""The time limit of a whole call, so that a receiver that trickles bytes cannot hold it for ever."""
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], reach: Reach) -> int:
-    """The status of the answer to `body`, sent as JSON.
+    """Send `body` as JSON and return the status of the response.
 
-    Raises `InvalidInput` where the address leads to where it may not, `OSError` where nobody answers in time.
+    Raises `InvalidInput` where the address is not permitted, and `OSError` where no response comes in time.
     """
     parts = checked_url(url)
     host = parts.hostname or ""
@@ -127,7 +127,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], reach: Reach) -> int
             )
             return connection.getresponse().status
         except http.client.HTTPException as error:
-            raise OSError(f"its answer is not HTTP ({type(error).__name__})") from error
+            raise OSError(f"its response is not HTTP ({type(error).__name__})") from error
         finally:
             end.cancel()
 
@@ -137,18 +137,18 @@ def _resolved(host: str, port: int, reach: Reach) -> Address:
         ipaddress.ip_address(str(sockaddr[0]).partition("%")[0])
         for *_, sockaddr in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     ]
-    # All of them: which one is taken is not for who answers for the name to choose.
+    # All addresses must be permitted, so that the name's owner cannot choose which of them is called.
     if not found or not all(reach.permits(address) for address in found):
         raise InvalidInput(
             f"{host} may not be called",
-            why="it leads to an address that is not public",
+            why="it resolves to an address that is not public",
             fix=f"an administrator may allow its network: {NETWORKS_VARIABLE}",
         )
     return found[0]
 
 
 class _Pinned(http.client.HTTPConnection):
-    """Connects to `address`, whatever `host` resolves to by now, and expects the certificate of `host`."""
+    """A connection to `address`, whatever `host` resolves to by now, that expects the certificate of `host`."""
 
     def __init__(self, host: str, port: int, address: Address, *, tls: bool) -> None:
         super().__init__(host, port, timeout=_SECONDS)
@@ -156,7 +156,7 @@ class _Pinned(http.client.HTTPConnection):
         self._tls = ssl.create_default_context() if tls else None
 
     def abort(self) -> None:
-        """From another thread: what is under way fails at once."""
+        """Make the call in progress fail at once; for another thread."""
         with contextlib.suppress(OSError, AttributeError):
             self.sock.shutdown(socket.SHUT_RDWR)
 
@@ -167,7 +167,7 @@ class _Pinned(http.client.HTTPConnection):
 
 
 KEY_FILE = "webhooks.key"
-"""In the state directory: `whsec_` and base64. The instances' secrets are derived from it."""
+"""The file in the state directory (`whsec_` and base64) from which the instances' secrets are derived."""
 
 MOST_TRIES = 12
 
@@ -178,13 +178,13 @@ _AT_ONCE_FOR_AN_INSTANCE = 4
 _LOOK_SECONDS = 1.0
 _PREFIX = "whsec_"
 _SHARED_KEY = "webhooks"
-"""The name of its like among the shared secrets."""
+"""The name of the same key among the shared secrets."""
 
 _log = logging.getLogger(__name__)
 
 
 def sign(secret: bytes, delivery_id: str, at: datetime, body: bytes) -> dict[str, str]:
-    """The headers by which a receiver knows who sent `body`, and when. Pure."""
+    """The headers that prove the sender and the time of `body` to a receiver. Pure."""
     timestamp = str(int(at.timestamp()))
     signed = b".".join((delivery_id.encode(), timestamp.encode(), body))
     signature = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
@@ -192,24 +192,24 @@ def sign(secret: bytes, delivery_id: str, at: datetime, body: bytes) -> dict[str
 
 
 def next_try(tries: int, at: datetime) -> datetime | None:
-    """When to try again after that many failures: 5 s later, doubled each time to an hour; None: not any more."""
+    """The time of the next try after that many failures: 5 s later, doubled up to an hour; None for no further try."""
     if tries >= MOST_TRIES:
         return None
     return at + min(_FIRST * (1 << (tries - 1)), _LONGEST)
 
 
 def signing_secret(home: Home, instance: str) -> bytes:
-    """The instance's own: a receiver that knows it can forge nothing for another instance.
+    """The instance's signing secret: a receiver that knows it can forge nothing for another instance.
 
-    Derived from one secret, which is made when first needed: that of the services that share secrets, where they do,
-    else that of the state directory. Raises `StateError` where that is damaged, `CatalogError` where the database that
-    has it does not answer.
+    It is derived from one key, created on first use: the one that services share in the database, if they share
+    secrets, else the one in the state directory. Raises `StateError` where that file is damaged, and `CatalogError`
+    where the database does not answer.
     """
     return hmac.new(_master_secret(home), b"webhooks of " + instance.encode(), hashlib.sha256).digest()
 
 
 def shown_secret(home: Home, instance: str) -> str:
-    """The same in the form that libraries for receivers take: `whsec_` and base64."""
+    """The signing secret in the form that receivers' libraries take: `whsec_` and base64."""
     return _PREFIX + _encoded(signing_secret(home, instance))
 
 
@@ -223,7 +223,7 @@ def _master_secret(home: Home) -> bytes:
     shared = store.get(_SHARED_KEY)
     content = shared.content if shared else None
     if not content:
-        # From before secrets were shared receivers know the file's.
+        # Receivers from before secrets were shared know the file's key.
         key = _in_file(file) if file.exists() else secrets.token_bytes(32)
         content = store.put_first(_SHARED_KEY, {"key": _encoded(key)})
     return base64.b64decode(content["key"])
@@ -243,10 +243,10 @@ def _in_file(file: Path) -> bytes:
 
 
 class Webhooks:
-    """Delivers what the outbox holds. Any number of processes may do so at once: each takes its own.
+    """The delivery of the outbox. Any number of processes may deliver at once, each its own share.
 
-    No delivery waits for another to be answered, and an instance whose receivers are slow has a few under way at most,
-    so that the others' go on.
+    Deliveries run concurrently, and an instance with slow receivers has at most a few in flight, so that those of other
+    instances proceed.
     """
 
     def __init__(self, outbox: Outbox, home: Home, reach: Reach) -> None:
@@ -255,7 +255,7 @@ class Webhooks:
         self._reach = reach
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set, and what is under way has been answered."""
+        """Run until `stop` is set and the deliveries in flight have finished."""
         under_way: dict[Future[None], str] = {}
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="webhook") as pool:
             keep_going(
@@ -272,13 +272,13 @@ class Webhooks:
                 del under_way[done]
             begun = self._begin_due(pool, under_way)
             if not begun and under_way:
-                # What was answered makes room; what has come since is looked for in any case.
+                # A finished delivery frees a slot; new deliveries are looked for in any case.
                 wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
             elif not begun:
                 stop.wait(_LOOK_SECONDS)
 
     def _begin_due(self, pool: ThreadPoolExecutor, under_way: dict[Future[None], str]) -> bool:
-        """Whether there was anything to do."""
+        """Begin due deliveries; return whether there were any."""
         begun = Counter(under_way.values())
         full = [instance for instance, number in begun.items() if number >= _AT_ONCE_FOR_AN_INSTANCE]
         if (room := _AT_ONCE - len(under_way)) <= 0:
@@ -292,12 +292,12 @@ class Webhooks:
         try:
             self.deliver(delivery)
         except (*CONNECTION_LOST, PenstockError) as error:
-            _log.warning("a webhook is delivered again later: %s", error)
+            _log.warning("the delivery of a webhook failed, retrying later: %s", error)
         except Exception:
-            _log.exception("a webhook is delivered again later")
+            _log.exception("the delivery of a webhook failed, retrying later")
 
     def deliver(self, delivery: Delivery) -> None:
-        """Try once, and record how it went."""
+        """Try the delivery once and record the result."""
         body = json.dumps(delivery.body, separators=(",", ":")).encode()
         at = now()
         headers = sign(signing_secret(self._home, delivery.instance), f"penstock-{delivery.id}", at, body)

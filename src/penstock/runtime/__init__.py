@@ -1,3 +1,3 @@
-"""Java on this machine: `jvm` (commands and trust store of every JVM), `cds` (class-data archives, which halve the
-start of one) and `cds_training` (the application that an archive is recorded from).
+"""Java on this machine: `jvm` (commands and trust store of every JVM), `cds` (class-data archives, which halve a JVM's
+start-up time) and `cds_training` (the application from which the archives are recorded).
 """

@@ -1,6 +1,6 @@
-"""Class-data archives: made once per installation, they halve the time and the CPU every later JVM needs to start.
+"""Class-data archives: built once per installation, they halve the start-up time and CPU of every later JVM.
 
-An archive is a saving and nothing more: without one, or with one that does not fit, Java starts as always.
+An archive is only an optimization: without one, or with one that does not fit, Java starts as usual.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from penstock.runtime import cds_training, jvm
 _ROLES = ("driver", "executor")
 _SIZE = ProcessSize(cores=2, memory_bytes=1 << 30)
 _IDLE_SECONDS, _LEAST_CORE_SECONDS = 120.0, 3.0
-"""Given up when both JVMs together got less done than this; one that waits in vain takes a hundredth of a core."""
+"""The training fails when both JVMs together use less processor time; a JVM that waits in vain uses 1 % of a core."""
 _MOST_CORE_SECONDS = 1200.0
-"""Training takes about 100 of them; the rest is for slower machines. A busy one takes longer, but no more of them."""
+"""Training takes about 100 s of processor time; the rest is for slower machines. A busy machine needs no more."""
 _POLL_SECONDS = 0.05
 
 
 def made(home: Home) -> bool:
-    """Whether this Java and these jars have their archives."""
+    """Return whether the archives for this Java and these jars exist."""
     return all(target.exists() for target in _targets(home).values())
 
 
@@ -44,14 +44,14 @@ def make(
     environment: Mapping[str, str] | None = None,
     private_files: Mapping[str, str] | None = None,
 ) -> None:
-    """Run the training application on a driver and one executor (some 30 s on two idle cores), unless made already.
+    """Run the training application on a driver and one executor (some 30 s on two idle cores), unless archives exist.
 
-    `location` is where it may write for a moment; one in the lake, with the lake's `settings`, `environment` and
-    `private_files` (as in `clusters.backend.Launch`), trains the S3 client and the catalog too. Raises `ClusterError`
-    when it fails, or gets nothing done for two minutes, with what it waited for, and `StateError` when another process
-    is at it; nothing is half-made then.
+    `location` is for temporary files; one in the lake, with the lake's `settings`, `environment` and `private_files`
+    (as in `clusters.backend.Launch`), trains the S3 client and the catalog too. Raises `ClusterError` when the training
+    fails or makes no progress for two minutes, and `StateError` when another process builds them; no partial archive
+    remains then.
     """
-    with home.lock("class-archives", busy="The class-data archives are being made by another command"):
+    with home.lock("class-archives", busy="Another command is building the class-data archives"):
         if made(home):
             return
         with tempfile.TemporaryDirectory(prefix="training-", dir=home.cache) as directory:
@@ -107,7 +107,7 @@ def _train(
 
 
 def _forget_others(current: Path) -> None:
-    """Archives of jars or a Java that were replaced since are 300 MB that fit nothing any more."""
+    """Remove the archives of replaced jars or Java versions, 300 MB that no JVM can use."""
     for other in current.parent.iterdir():
         if other != current:
             shutil.rmtree(other, ignore_errors=True)
@@ -149,18 +149,18 @@ def _run(commands: Mapping[str, list[str]], directory: Path, environment: Mappin
                 process.wait()
     left_none = [role for role in commands if not (directory / f"{role}.jsa").exists()]
     if problem is None and left_none:
-        problem = f"the training {' and '.join(left_none)} ended in order and left no archive"
+        problem = f"the training {' and '.join(left_none)} ended without an error and left no archive"
     if problem is not None:
         last = log.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
         raise ClusterError(
-            "The class-data archives could not be made; clusters work without them and start some seconds later",
+            "The class-data archives could not be built; clusters work without them and start some seconds later",
             why=f"{problem}; the output ends with:\n{last}" if last else f"{problem}, without any output",
-            fix="penstock up tries again, and penstock up --no-archives leaves them out",
+            fix="retry with penstock up, or skip them with penstock up --no-archives",
         )
 
 
 def _await_end(processes: Mapping[str, subprocess.Popen[bytes]]) -> str | None:
-    """Wait until all have ended well; returns what is wrong where one fails, or they get next to nothing done."""
+    """Wait until all have ended; return the problem where one fails or they make no progress."""
 
     def core_seconds() -> float:
         return sum(core_seconds_of(process.pid) for process in processes.values())
@@ -175,7 +175,7 @@ def _await_end(processes: Mapping[str, subprocess.Popen[bytes]]) -> str | None:
             return None
         waited_for = f"waited for the training {' and '.join(running)}"
         if idle.over():
-            return f"{waited_for}, which did next to nothing for {_IDLE_SECONDS:.0f} s"
+            return f"{waited_for}, which made no progress for {_IDLE_SECONDS:.0f} s"
         if core_seconds() > _MOST_CORE_SECONDS:
             return f"{waited_for}, which did not end after {_MOST_CORE_SECONDS:.0f} s of processor time"
         time.sleep(_POLL_SECONDS)

@@ -1,9 +1,9 @@
-"""The Spark application whose run fills the class-data archives: a little of all that applications commonly do.
+"""The Spark application whose run fills the class-data archives: a sample of the common work of applications.
 
-Run once per installation with `archives.make`; what it touches loads fast in every later driver and executor.
+`cds.make` runs it once per installation; the classes that it loads then load fast in every later driver and executor.
 Argument: a location for its temporary tables, local (`file:…`) or in the lake (`s3a://…`, which trains the S3 client).
 With `spark.sql.catalogImplementation=hive` it trains the table catalog too, and with Penstock's `spark.sql.extensions`
-an index and what skips files by it.
+an index and file skipping.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(location: str) -> None:
         spark.read.parquet(f"{location}/{table}").createOrReplaceTempView(table)
     if "SkippingExtension" in (spark.conf.get("spark.sql.extensions", "") or ""):
         spark.sql(f"build skipping index on parquet.`{location}/facts`")
-        # By the keys of a side that is broadcast, and of one that is run a second time for them.
+        # Skipping by the keys of a broadcast side, and of a side that runs a second time for its keys.
         for hint in ("broadcast", "merge"):
             keys = spark.table("names").where("label = 'n3'").selectExpr("k as id").hint(hint)
             spark.table("facts").join(keys, "id").count()

@@ -1,8 +1,8 @@
 """The start of a JVM: which Java, class path, flags, class-data archive and trust store.
 
-Everything here is about the time to the first task; docs/design/clusters.md has the measurement behind each choice.
+The choices here minimize the time to the first task; docs/design/clusters.md has the measurement behind each.
 No argument ever carries a secret: the commands name the private files that do. A JVM reads a single trust store, so
-Java's own and a lake's authorities are merged by the JDK's keytool; the result is kept until either changes.
+the JDK's keytool merges Java's own authorities and a lake's; the result is cached until either changes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ OLDEST_JAVA = 17
 
 _INSTALL_JAVA = "sudo apt-get install --yes openjdk-17-jdk-headless, or name another with PENSTOCK_JAVA_HOME=/path"
 
-# What Spark 4.1.2 itself opens (org.apache.spark.launcher.JavaModuleOptions), without the incubating vector module:
-# only MLlib's linear algebra uses it, and it prints a warning on the application's own stderr.
+# The modules that Spark 4.1.2 itself opens (org.apache.spark.launcher.JavaModuleOptions), without the incubating vector
+# module: only MLlib's linear algebra uses it, and it prints a warning on the application's own stderr.
 _MODULE_FLAGS = (
     *(
         f"--add-opens={package}=ALL-UNNAMED"
@@ -56,11 +56,11 @@ _MODULE_FLAGS = (
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
 )
 
-# Nobody runs jstat against a throw-away JVM; the file it would read costs a page-cache flush now and then. The flags a
-# user may want to choose otherwise (collector, compiler, code cache) are settings, and in the profiles.
+# jstat is never used on a throw-away JVM, and its data file costs an occasional page-cache flush. The flags that a user
+# may want to change (collector, compiler, code cache) are settings, and in the profiles.
 _SPEED_FLAGS = ("-XX:-UsePerfData",)
 
-# Most-used first: a class that is not in the archive is looked up jar by jar.
+# Most-used first, since a class that is not in the archive is looked up jar by jar.
 _FIRST_JARS = (
     "penstock-",
     "spark-core_",
@@ -79,7 +79,7 @@ _FIRST_JARS = (
     "jackson-",
 )
 
-# Other schedulers, other operating systems, command-line shells: never used by a cluster of this machine, or of pods.
+# Jars for other schedulers, operating systems and shells, which no cluster of this machine, or of pods, uses.
 _UNUSED_JARS = re.compile(
     r"^(kubernetes-|vertx-|zjsonpatch-|spark-kubernetes_|spark-yarn_|.*-(osx|windows)-|.*-(osx|windows)\.jar$)"
 )
@@ -90,7 +90,7 @@ UNUSED_IN_PODS = re.compile(r"^(spark-yarn_|.*-(osx|windows)-|.*-(osx|windows)\.
 class Java:
     home: Path
     version: str
-    """As it names itself, e.g. `17.0.15+6-Debian-1deb12u1`: class-data archives hold for exactly one."""
+    """Java's own version string, e.g. `17.0.15+6-Debian-1deb12u1`; a class-data archive fits exactly one."""
 
     @property
     def executable(self) -> Path:
@@ -102,7 +102,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """`$PENSTOCK_JAVA_HOME`, else `$JAVA_HOME`, else `java` of the path.
+    """Find Java: `$PENSTOCK_JAVA_HOME`, else `$JAVA_HOME`, else `java` in the path.
 
     Raises `MissingRequirement` where there is none, it does not start, or it is older than 17.
     """
@@ -116,7 +116,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
 
 
 def _checked(home: Path, *, named_by: str) -> Java:
-    # Each JDK and JRE describes itself in a file of fixed name; starting it just to ask would cost every command 50 ms.
+    # Each JDK and JRE has a `release` file with its version; starting Java for it would cost every command 50 ms.
     try:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -126,7 +126,7 @@ def _checked(home: Path, *, named_by: str) -> Java:
     java = Java(home, version)
     if not os.access(java.executable, os.X_OK):
         raise MissingRequirement(
-            f"{home} holds no Java", why=f"{named_by} names it, but bin/java is not there", fix=_INSTALL_JAVA
+            f"{home} contains no Java", why=f"{named_by} names it, but bin/java is missing", fix=_INSTALL_JAVA
         )
     if java.major < OLDEST_JAVA:
         raise MissingRequirement(
@@ -158,17 +158,17 @@ def spark_jars() -> Path:
     """The directory of Spark's own jars, in the installed pyspark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise MissingRequirement("pyspark is not installed", why="it brings Spark", fix="pip install penstock")
+        raise MissingRequirement("pyspark is not installed", why="it contains Spark", fix="pip install penstock")
     return Path(spec.origin).parent / "jars"
 
 
 def penstock_jars() -> Path:
-    """The directory the build fills: Penstock's jars, the S3A client, the PostgreSQL driver."""
+    """The directory that the build fills: Penstock's jars, the S3A client, the PostgreSQL driver."""
     return Path(__file__).parent.parent / "jars"
 
 
 def penstock_jar(module: str, missing: str) -> Path:
-    """The jar of one of Penstock's own modules; `MissingRequirement`, which says what is missing, without it."""
+    """The jar of one of Penstock's own modules. Raises `MissingRequirement(missing)` without it."""
     found = sorted(penstock_jars().glob(f"penstock-{module}*.jar"))
     if not found:
         raise MissingRequirement(missing, why=f"no penstock-{module} jar in {penstock_jars()}", fix="make setup")
@@ -176,9 +176,9 @@ def penstock_jar(module: str, missing: str) -> Path:
 
 
 def class_path(directories: Sequence[Path] = (), *, unused: re.Pattern[str] = _UNUSED_JARS) -> tuple[Path, ...]:
-    """Spark's and Penstock's jars in the one order every JVM uses; driver and executors must be given the same.
+    """Spark's and Penstock's jars in the fixed order of every JVM; driver and executors must get the same.
 
-    A class-data archive holds for one order, so it never depends on the file system's. Raises `MissingRequirement`
+    A class-data archive fits one order, so the order never depends on the file system's. Raises `MissingRequirement`
     where Penstock's own jars were not built.
     """
     own = penstock_jars()
@@ -194,10 +194,10 @@ def class_path(directories: Sequence[Path] = (), *, unused: re.Pattern[str] = _U
 
 
 def ordered(jars: Iterable[Path], *, unused: re.Pattern[str] = _UNUSED_JARS) -> tuple[Path, ...]:
-    """Without those that match `unused`, most-used jars first, then by name; of two with one name, the first given.
+    """Sort jars, most-used first, then by name, without those that match `unused` and without duplicate names.
 
-    So a jar of Penstock's replaces Spark's: the build takes the signatures off janino, since signed classes cannot be
-    archived.
+    The first of two jars with one name wins, so a jar of Penstock's replaces Spark's: the build strips the signatures
+    from janino, since signed classes cannot be archived.
     """
     chosen: dict[str, Path] = {}
     for jar in jars:
@@ -211,9 +211,9 @@ def ordered(jars: Iterable[Path], *, unused: re.Pattern[str] = _UNUSED_JARS) -> 
 
 
 def archive(directory: Path, java: Java, jars: Sequence[Path], role: str) -> Path:
-    """Where the class-data archive of one role (`driver`, `executor`) is, made or not, for this Java and these jars.
+    """The path of the class-data archive of one role (`driver`, `executor`) for this Java and these jars.
 
-    A jar that was replaced, even under its old name, has another archive: the JVM would refuse the old one.
+    A replaced jar, even under its old name, changes the path, since the JVM would refuse the old archive.
     """
     identity = hashlib.sha256(java.version.encode())
     for jar in jars:
@@ -224,9 +224,9 @@ def archive(directory: Path, java: Java, jars: Sequence[Path], role: str) -> Pat
 
 @dataclass(frozen=True)
 class Jvm:
-    """What driver and executors of one cluster have in common.
+    """The common parameters of driver and executors of one cluster.
 
-    `private` is the directory of private files; being last on the class path it makes a `hive-site.xml` in it found.
+    `private` is the directory of private files; it is last on the class path, so that a `hive-site.xml` in it is found.
     `archives` is the state directory for class-data archives; None starts without. `options` are given to every JVM.
     """
 
@@ -246,9 +246,9 @@ def driver_command(
     properties: Path,
     application: Sequence[str],
 ) -> list[str]:
-    """The driver: SparkSubmit with the properties file and `application` (its options, the file, the arguments).
+    """The driver's command: SparkSubmit with the properties file and `application` (options, file, arguments).
 
-    Spark's log goes to `log`; stdout and stderr are the application's own. `spark.authenticate.secret` belongs into the
+    Spark's log goes to `log`; stdout and stderr are the application's own. `spark.authenticate.secret` belongs in the
     properties file.
     """
     return [
@@ -269,11 +269,11 @@ def executor_command(
     executor_id: int,
     properties: Path,
 ) -> list[str]:
-    """One executor, to be started at the same moment as the driver: it waits for `cluster/endpoint`.
+    """The command of one executor, which starts together with the driver and waits for `cluster/endpoint`.
 
     `properties` is the driver's own properties file: an executor needs its network settings and secret before it can
-    ask the driver for the rest. It logs to stderr, where user code's own output goes too. Ends with exit code 3 when no
-    driver comes.
+    fetch the rest from the driver. The executor logs to stderr, as does user code, and ends with exit code 3 when no
+    driver appears.
     """
     return [
         *_java(jvm, size, role="executor"),
@@ -290,14 +290,14 @@ def executor_command(
 
 
 def program_command(jvm: Jvm, *, size: ProcessSize, main_class: str, arguments: Sequence[str]) -> list[str]:
-    """A program without Spark, in a JVM made as an executor's is: what it costs, it would cost there."""
+    """The command of a program without Spark, in a JVM like an executor's, so that its cost is comparable."""
     return [*_java(jvm, size, role="executor"), main_class, *arguments]
 
 
 def training(command: Sequence[str], target: Path) -> list[str]:
-    """`command` (a driver's or an executor's, made without archives), writing a class-data archive when it exits.
+    """Extend `command` (of a driver or executor without archives) to write a class-data archive on exit.
 
-    That takes some 10 s after the application's end. Classes that cannot be archived are named on stdout unless hushed.
+    That takes some 10 s after the application's end. The flags suppress the list of unarchivable classes on stdout.
     """
     return [command[0], f"-XX:ArchiveClassesAtExit={target}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", *command[1:]]
 
@@ -305,7 +305,7 @@ def training(command: Sequence[str], target: Path) -> list[str]:
 def _java(jvm: Jvm, size: ProcessSize, *, role: str) -> list[str]:
     chosen = [
         f"-Xmx{size.memory_bytes // 1024}k",
-        # The cluster has been promised its cores; without this a JVM sizes its pools for the whole machine.
+        # The cluster was promised these cores only; without the flag a JVM sizes its pools for the whole machine.
         f"-XX:ActiveProcessorCount={size.cores}",
         *_SPEED_FLAGS,
         *_MODULE_FLAGS,
@@ -321,15 +321,15 @@ def _java(jvm: Jvm, size: ProcessSize, *, role: str) -> list[str]:
     return [str(jvm.java.executable), *chosen, "-cp", path]
 
 
-# The JDK's own for the one it comes with; it keeps no secret: certificates are public.
+# The password of the JDK's own trust store; it protects no secret, since certificates are public.
 _PASSWORD = "changeit"  # noqa: S105
 
 
 def options(java: Java, authorities: Path | None, *, cache: Path) -> list[str]:
-    """Options of a JVM that trusts the certificates of that file, too; none where there is no file.
+    """The options of a JVM that also trusts the certificates in that file; none without a file.
 
-    The trust store is made in `cache` unless it is there: a second or two. Raises `InvalidInput` for a file without
-    certificates, `MissingRequirement` where keytool fails.
+    The trust store is created in `cache` on first use, in a second or two. Raises `InvalidInput` for a file without
+    certificates, and `MissingRequirement` where keytool fails.
     """
     if authorities is None:
         return []
@@ -346,10 +346,10 @@ def _store(java: Java, trusted: list[str], cache: Path) -> Path:
     content = "".join([str(public), str(known.st_mtime_ns), str(known.st_size), *trusted])
     target = cache / f"trust-{hashlib.sha256(content.encode()).hexdigest()[:16]}.jks"
     if not target.exists():
-        # Two at once make the same, and the later takes the earlier's place.
+        # Concurrent processes build the same store, and the later one replaces the earlier.
         with tempfile.TemporaryDirectory(prefix=".trust-", dir=cache) as name:
             made = Path(name) / "store"
-            # A store without a password on its certificates, whatever the form of the JDK's own.
+            # JKS leaves certificates readable without a password, whatever the format of the JDK's own store.
             _keytool(
                 java,
                 *("-importkeystore", "-srckeystore", str(public), "-srcstorepass", _PASSWORD),
@@ -383,7 +383,7 @@ def _keytool(java: Java, *arguments: str) -> None:
 
 def _failed(java: Java, why: str) -> MissingRequirement:
     return MissingRequirement(
-        "Java cannot be made to trust the lake's authority",
+        "The trust store with the lake's authority cannot be built",
         why=why,
         fix=f"repair {java.home}, or use another Java: PENSTOCK_JAVA_HOME=/path",
     )

@@ -61,7 +61,7 @@ def test_a_machine_on_which_training_takes_a_quarter_of_an_hour_is_waited_for(tr
 
 def test_a_driver_that_waits_in_vain_is_given_up_and_named(train: Train) -> None:
     problem = train(driver={"work": 500, "share": 0.01}, executor={"work": 3, "share": 0.5})
-    assert problem == "waited for the training driver, which did next to nothing for 120 s"
+    assert problem == "waited for the training driver, which made no progress for 120 s"
 
 
 def test_one_that_never_comes_to_an_end_is_given_up_by_the_work_it_took(train: Train) -> None:
@@ -82,7 +82,7 @@ def test_the_failure_of_one_is_told_at_once_and_not_when_the_other_gives_up(trai
             "echo no such class; exit 1",
             "the training driver ended with exit code 1; the output ends with:\nno such class",
         ),
-        ("exit 0", "the training driver ended in order and left no archive, without any output"),
+        ("exit 0", "the training driver ended without an error and left no archive, without any output"),
     ],
 )
 def test_a_failure_has_a_cause_also_where_java_says_nothing(tmp_path: Path, script: str, why: str) -> None:

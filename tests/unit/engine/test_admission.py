@@ -90,7 +90,7 @@ def test_where_a_bound_leaves_no_room_for_the_least_its_own_way_out_is_told() ->
     refused = admission.refuse(size(), machine)
     assert refused is not None
     assert (refused.code, refused.fix) == ("too_large", "have it raised")
-    assert refused.message == "the cluster needs 2 of the team's pods, 1 are all"
+    assert refused.message == "the cluster needs 2 of the team's pods; the limit is 1"
 
 
 def test_an_overhead_that_fits_no_machine_is_named_where_no_heap_would_be_small_enough() -> None:

@@ -44,12 +44,12 @@ def encoded(value: object) -> str:
     ],
 )
 def test_what_no_listing_gave_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="not understood"):
+    with pytest.raises(InvalidInput, match="page is invalid"):
         Cursor.parse(text, sort="name")
 
 
 def test_a_page_of_one_order_is_none_of_another() -> None:
-    with pytest.raises(InvalidInput, match="another order"):
+    with pytest.raises(InvalidInput, match="another sort order"):
         Cursor.parse(Cursor("name", "a", "b").text(), sort="-name")
 
 

@@ -70,9 +70,9 @@ media:
         ("compute: 4", 1, "compute is not a mapping"),
         ("- 1", 1, "the file is not a mapping"),
         ("media:\n  tape:\n    price_per_tb: 4", 1, "the file lacks media.tape.tb_per_drive"),
-        ("power:\n  pue: 1.2\n  pue: 1.3", 3, "power.pue was given on line 2 already"),
+        ("power:\n  pue: 1.2\n  pue: 1.3", 3, "power.pue is already on line 2"),
         ("power: [", 1, "this is not YAML"),
-        ("date: 2026-13-45", 1, "date is no value"),
+        ("date: 2026-13-45", 1, "date is not a valid value"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_key(tmp_path: Path, text: str, line: int, says: str) -> None:

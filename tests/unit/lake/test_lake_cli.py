@@ -146,7 +146,7 @@ def test_a_role_is_asked_for_at_the_first_endpoint_unless_another_is_named(home:
         (["--role-arn", ROLE, "--session-seconds", "5"], "cannot be valid for 5 s"),
         (["--role-arn", ROLE, "--session-seconds", "100000"], "cannot be valid for 100000 s"),
         (["--role-arn", ROLE, "--sts-endpoint", "ftp://x"], "ftp://x"),
-        (["--ca-file", "/nowhere/ca.pem"], "gives no certificates"),
+        (["--ca-file", "/nowhere/ca.pem"], "contains no valid certificates"),
     ],
 )
 def test_what_cannot_be_a_role_a_time_or_an_authority_is_refused(home: Home, options: list[str], problem: str) -> None:

@@ -1,8 +1,8 @@
-"""The driver of an interactive session: a Spark Connect server that ends itself when nobody has used it for a while.
+"""The driver of an interactive session: a Spark Connect server that ends itself after an idle time.
 
-Runs on a cluster of its own with pyspark and the standard library alone: `connect_server.py --idle-seconds N`. Where it
-listens, and the token it asks for, go into the file `$PENSTOCK_SESSION_FILE` names, among the cluster's private ones.
-The token is made here, so that no argument, setting of the records, or log ever had it.
+It runs on its own cluster, with pyspark and the standard library alone: `connect_server.py --idle-seconds N`. It writes
+its port and the required token into `$PENSTOCK_SESSION_FILE`, one of the cluster's private files. The token is
+generated here, so that it never appears in an argument, a recorded setting or a log.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _LOOK_SECONDS = 1.0
 
 @dataclass
 class Idleness:
-    """For how long nobody wanted anything. Times are seconds of one clock."""
+    """The idle time of a session. Times are seconds of one clock."""
 
     last_used: float
 
     def seconds(self, now: float, *, busy: bool, last_request: float | None) -> float:
-        """`busy`: work is under way, so this very moment counts as used. `last_request`: None where there was none."""
+        """The idle time at `now`. `busy` counts this moment as used; `last_request` is None where there was none."""
         self.last_used = max(self.last_used, now if busy else 0.0, last_request or 0.0)
         return now - self.last_used
 
 
 class Server:
-    """Spark's own Connect service in this driver, with what it knows of its use."""
+    """Spark's own Connect service in this driver, with its record of use."""
 
     def __init__(self, token: str, idle_seconds: float) -> None:
         from pyspark import SparkConf
@@ -46,9 +46,9 @@ class Server:
             SparkConf()
             .set("spark.connect.grpc.binding.address", "127.0.0.1")
             .set("spark.connect.grpc.binding.port", "0")
-            # Spark redacts it wherever it shows settings.
+            # Spark redacts this key wherever it shows settings.
             .set("spark.connect.authenticate.token", token)
-            # Temporary views of a client that pauses last as long as the cluster does.
+            # The temporary views of a pausing client last as long as the cluster.
             .set("spark.connect.session.manager.defaultSessionTimeout", f"{math.ceil(idle_seconds) + 3600}s")
         )
         self._spark = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -63,9 +63,10 @@ class Server:
         return int(self._service.localPort())
 
     def busy(self) -> bool:
-        """Jobs run, or a client waits for an answer.
+        """Return whether jobs run, or a client waits for a response.
 
-        Spark lists executions as active for minutes after their client has gone, and streams have none, only jobs.
+        Both are checked, since Spark lists executions as active for minutes after their client has left, and streams
+        have only jobs.
         """
         if len(self._context.statusTracker().getActiveJobIds()):
             return True
@@ -80,7 +81,7 @@ class Server:
         return max(times) / 1000 if times else None
 
     def stop(self) -> None:
-        # Before the context: what it keeps running would keep the driver's JVM from ending.
+        # Before the context, since the service's threads would keep the driver's JVM from ending.
         none = self._spark.sparkContext._jvm.scala.Option.empty()  # type: ignore[union-attr]
         self._service.stop(none, none)
         self._spark.stop()
@@ -91,7 +92,7 @@ def _items(sequence: Any) -> Iterator[Any]:
 
 
 def publish(file: Path, *, port: int, token: str) -> None:
-    """Whole or not at all: whoever finds the file can connect."""
+    """Write the session file atomically, so that a client that finds it can connect."""
     temporary = file.with_name(f".{file.name}")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
         json.dump({"port": port, "token": token}, out)
@@ -108,7 +109,7 @@ def main() -> None:
     idleness = Idleness(time.time())
     while idleness.seconds(time.time(), busy=server.busy(), last_request=server.last_request()) < limit:
         time.sleep(min(_LOOK_SECONDS, limit))
-    print(f"nobody used this session for {limit:g} s")
+    print(f"the session ends after {limit:g} s without use")
     server.stop()
 
 

@@ -1,7 +1,7 @@
-"""Spark's own history server over the event logs in a lake: started when somebody looks, ended when nobody does.
+"""Spark's own history server over the event logs in a lake: started on the first request, ended when idle.
 
-One for each lake of a home, whoever asks for it and however often. It is a JVM of its own beside the clusters, outside
-of what admission promises; what it has parsed stays in the home, so that the next start reads only newer logs.
+Each lake of a home has at most one. The server is a separate JVM beside the clusters, outside the promises of
+admission; its parsed event logs stay in the home, so that the next start reads only newer ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _PRIVATE = ["spark.conf", lake_settings.CREDENTIALS_FILE, PLAN]
 
 @dataclass(frozen=True)
 class Status:
-    """`address` is None while its pages are not there yet. Times are UTC; those of the last run where none is on."""
+    """The status of one history server. `address` is None until its pages are ready. Times are UTC, those of the last
+    run if it does not run now."""
 
     lake: str
     running: bool
@@ -49,22 +50,22 @@ class Status:
     idle_ends_at: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
-        def shown(at: datetime | None) -> str | None:
+        def iso(at: datetime | None) -> str | None:
             return at.isoformat() if at else None
 
         return {
             "lake": self.lake,
             "running": self.running,
             "ready": self.address is not None,
-            "started_at": shown(self.started_at),
-            "ended_at": shown(self.ended_at),
-            "idle_ends_at": shown(self.idle_ends_at),
+            "started_at": iso(self.started_at),
+            "ended_at": iso(self.ended_at),
+            "idle_ends_at": iso(self.idle_ends_at),
             "size": {"cores": SIZE.cores, "memory_bytes": SIZE.memory_bytes},
         }
 
 
 class Engine(Protocol):
-    """What it needs of one."""
+    """The part of the engine that history servers use."""
 
     home: Home
 
@@ -73,14 +74,14 @@ class Engine(Protocol):
 
 
 class History:
-    """May be used by several threads and processes at once."""
+    """The history servers of a home. Several threads and processes may use them at once."""
 
     def __init__(self, engine: Engine, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self._engine = engine
         self._idle_seconds = idle_seconds
 
     def start(self, lake: str | None = None) -> Status:
-        """Have it run, and return at once; starting again counts as a look at it.
+        """Start the server unless it runs, and return at once; the call counts as use.
 
         Raises `NotFound` (no such lake), `LakeError`, `MissingRequirement`, `ClusterError`.
         """
@@ -93,17 +94,17 @@ class History:
             if self._status(found.name).running:
                 if (directory / "spark.conf").read_text(encoding="ascii") == settings:
                     return self._status(found.name)
-                self._end(directory)  # the embedded lake, started anew, is at another address
+                self._end(directory)  # the restarted embedded lake has another address
             self._prepare(directory, found, settings)
-            self._start_keeper(directory)
+            self._start_watchdog(directory)
         return self._status(found.name)
 
     def status(self, lake: str | None = None) -> Status:
-        """Without starting anything, the embedded lake neither. `NotFound` where there is no such lake."""
+        """The server's status, without starting anything, even the embedded lake. Raises `NotFound` (no such lake)."""
         return self._status(Lakes(self._engine.home).get(lake).name)
 
     def look(self, lake: str, *, timeout_seconds: float = _READY_SECONDS) -> tuple[str, int]:
-        """Where it listens, started and waited for where it did not; keeps it from ending for another while."""
+        """The address of the ready server, which is started if necessary; the call restarts its idle time."""
         deadline = time.monotonic() + timeout_seconds
         used = self._directory(lake) / USED
         status = self._status(lake)
@@ -120,24 +121,24 @@ class History:
             if time.monotonic() >= deadline:
                 raise StateError("The history server does not listen yet", fix="try again in a moment")
             time.sleep(_LOOK_SECONDS)
-            used.touch()  # whoever waits for it wants it
+            used.touch()  # waiting counts as use
             status = self._status(lake)
         return status.address
 
     def stop(self, lake: str | None = None) -> Status:
-        """End it; nothing happens where it does not run."""
+        """End the server if it runs."""
         name = Lakes(self._engine.home).get(lake).name
         self._end(self._directory(name))
         return self._status(name)
 
     def stop_all(self) -> Iterator[str]:
-        """Every one of the home; tells the lakes of those that ran."""
+        """End all history servers of the home; yield the names of their lakes."""
         for lake in self.running():
             self._end(self._directory(lake))
             yield lake
 
     def running(self) -> list[str]:
-        """The lakes whose server runs."""
+        """The names of the lakes whose server runs."""
         places = sorted((self._engine.home.root / "history").glob("*"))
         return [place.name for place in places if self._status(place.name).running]
 
@@ -195,7 +196,7 @@ class History:
             "HOME": str(directory),
             "LC_ALL": "C.UTF-8",
             "JAVA_HOME": str(java.home),
-            # Spark's web servers listen where this says, and everywhere without it.
+            # Spark's web servers bind to this address, and to all addresses without it.
             "SPARK_LOCAL_IP": "127.0.0.1",
             **variables,
         }
@@ -209,16 +210,16 @@ class History:
             },
         )
 
-    def _start_keeper(self, directory: Path) -> None:
+    def _start_watchdog(self, directory: Path) -> None:
         (directory / STATE).unlink(missing_ok=True)
-        keeper = start_daemon(
+        watchdog = start_daemon(
             [sys.executable, "-m", "penstock.engine.interactive.history_watchdog", str(directory)],
             log=directory / "server.log",
             directory=directory,
         )
         deadline = time.monotonic() + _LOCK_SECONDS
         while not (directory / STATE).exists():
-            if not keeper.alive() or time.monotonic() >= deadline:
+            if not watchdog.alive() or time.monotonic() >= deadline:
                 raise ClusterError("The history server did not start", why=_last_line(directory / "server.log"))
             time.sleep(_LOOK_SECONDS)
 
@@ -226,7 +227,7 @@ class History:
         state = read_json(directory / STATE)
         if state is not None:
             end_process(ProcessId.from_json(state["keeper"]), grace_seconds=10.0)
-        for name in _PRIVATE:  # a keeper that was killed has left them
+        for name in _PRIVATE:  # a killed watchdog has left them
             (directory / name).unlink(missing_ok=True)
 
 
@@ -235,11 +236,11 @@ def _settings(lake: Lake, directory: Path) -> dict[str, str]:
         **lake_settings.spark_settings(lake),
         "spark.history.fs.logDirectory": f"{lake.root}/{EVENT_LOGS}",
         "spark.history.fs.update.interval": "5s",
-        # Spark 4.1 looks for a rolling event log of an application that is not listed yet, and takes it off its list
-        # when there is none: for good, where it was listed in that moment. No log here is a rolling one.
+        # On a request for an unlisted application, Spark 4.1 looks for its rolling event log and, without one, removes
+        # the application from its list: for good, if it was listed in that moment. No log here is a rolling one.
         "spark.history.fs.eventLog.rolling.onDemandLoadEnabled": "false",
         "spark.history.fs.cleaner.enabled": "false",
-        # They wait for the store most of the time.
+        # Replay threads wait for the store most of the time.
         "spark.history.fs.numReplayThreads": "4",
         "spark.history.store.path": str(directory / "store"),
         "spark.history.store.maxDiskUsage": "2g",
@@ -249,7 +250,7 @@ def _settings(lake: Lake, directory: Path) -> dict[str, str]:
 
 
 def _ensure_directory(store: ObjectStore) -> None:
-    """An object store has directories only where there is something in them, and the server starts over no other."""
+    """Make the event-log directory exist: the server requires it, and object stores have no empty directories."""
     if next(iter(store.list(EVENT_LOGS)), None) is None:
         store.put(f"{EVENT_LOGS}.directory", b"")
 

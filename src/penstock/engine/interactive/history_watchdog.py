@@ -1,9 +1,8 @@
-"""The process that ends a history server nobody looks at: `python -m penstock.engine.interactive.history_watchdog DIR`.
+"""The process that ends an idle history server: `python -m penstock.engine.interactive.history_watchdog DIRECTORY`.
 
-It, not the service, watches the idle time: a killed service leaves nothing running for long. What it starts dies
-with it. In the directory: `plan.json` says what to start and which files to remove after it, `used` was last touched
-when somebody looked, `state.json` tells what runs, at which port its pages are once all of them are there, and when it
-ended.
+The watchdog, not the service, measures the idle time, so that a killed service leaves no server running for long. The
+server dies with the watchdog. In the directory, `plan.json` has the command and the files to remove afterwards, `used`
+was touched at the last use, and `state.json` has the processes, the port once all pages are ready, and the end.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def main(directory: Path) -> None:
         "port": None,
         "ended_at": None,
     }
-    # Its own start is no idle time: on a busy machine it takes longer than a short limit.
+    # The start does not count as idle: on a busy machine it takes longer than a short limit.
     with contextlib.suppress(FileNotFoundError):
         os.utime(directory / USED, (state["started_at"], state["started_at"]))
     write_json(directory / STATE, state)
@@ -80,10 +79,10 @@ def _start(plan: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def _ready_at(server: ProcessId) -> int | None:
-    """The port of its pages; None where they are not all there yet.
+    """The port of the server's pages; None until all of them are ready.
 
-    It listens before it has pages, and the first of them answers for any other until that one is there: an application
-    would be shown as the list of all. Those of applications come last, and theirs is the one address that redirects.
+    The server listens before it has pages, and its first page answers for all missing ones: an application would be
+    shown as the list of all. The applications' pages come last, and only their address redirects.
     """
     port = min(listening_ports(server), default=None)
     if port is None:

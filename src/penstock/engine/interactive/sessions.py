@@ -1,8 +1,8 @@
-"""Interactive sessions: a dedicated cluster that speaks Spark Connect, used from any notebook until nobody uses it.
+"""Interactive sessions: dedicated clusters that speak Spark Connect, used from any notebook until they are idle.
 
-A session is an application like any other: queue, quotas, cost, logs and history are its own without another word. It
-adds the address, whose token lives in the cluster's private directory alone and is gone with the cluster; on other
-machines' drivers a tunnel to it, on a port of this machine's loopback; and the application that runs SQL statements.
+A session is an ordinary application, with queue, quotas, cost, logs and history. This module adds the address, whose
+token exists in the cluster's private directory alone and ends with the cluster; for drivers on other machines, a tunnel
+from a port of this machine's loopback; and the application that runs SQL statements.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OWN_SETTINGS = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user asks for; the fields beyond `idle_seconds` mean what they mean for any application."""
+    """A request for a session; all fields but `idle_seconds` are those of any application."""
 
     size: ClusterSize
     name: str = "session"
@@ -59,18 +59,18 @@ class Wanted:
     priority: int = 0
 
     def specification(self) -> ApplicationSpec:
-        """The application that serves it. Raises `InvalidInput`."""
+        """The specification of the application that serves the session. Raises `InvalidInput`."""
         if not 0 < self.idle_seconds <= LONGEST_IDLE_SECONDS:
             raise InvalidInput(
                 f"A session cannot be idle for {self.idle_seconds:g} s",
-                why="its cluster keeps what others may wait for",
+                why="its cluster holds capacity that others may wait for",
                 fix=f"--idle-timeout 30m, at most {LONGEST_IDLE_SECONDS / 86400:g} days",
             )
         for key in self.settings:
             if key.startswith(_OWN_SETTINGS):
                 raise InvalidInput(
                     f"{key} cannot be set",
-                    why="it decides who can reach the session, and see its token",
+                    why="it controls who can reach the session and see its token",
                     fix=f"leave out {key}",
                 )
         return ApplicationSpec(
@@ -80,7 +80,7 @@ class Wanted:
             name=self.name,
             profile=self.profile,
             lake=self.lake,
-            # Whoever works with a cluster for an hour looks at it; what the pages cost its start is not noticed.
+            # Interactive users look at Spark's pages, and the delay that these add to the start goes unnoticed.
             settings={"spark.ui.enabled": "true", **self.settings},
             environment={connect_server.FILE_VARIABLE: f"{{published}}/{_FILE}"},
             tags=(TAG, *(tag for tag in self.tags if tag != TAG)),
@@ -92,8 +92,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Session:
-    """An application that serves a session. `port`, of the engine's machine: None before it can be reached there, and
-    after its end."""
+    """An application that serves a session. `port` is on the engine's machine, and None before it can be reached there
+    and after the session's end."""
 
     application: Application
     port: int | None
@@ -109,11 +109,11 @@ class Session:
 
     @property
     def address(self) -> str | None:
-        """Where it listens, without the token."""
+        """The session's address without the token."""
         return None if self.port is None else f"sc://localhost:{self.port}"
 
     def to_json(self) -> dict[str, Any]:
-        """For lists: holds no token."""
+        """The session for lists, without its token."""
         application = self.application.to_json()
         kept = ("id", "name", "state", "reason", "submitted_at", "started_at", "ended_at")
         return {
@@ -126,19 +126,19 @@ class Session:
 
 
 def is_session(spec: ApplicationSpec) -> bool:
-    """Whether it was made by `Wanted.specification`: anybody may use the tag."""
+    """Return whether `Wanted.specification` created it; the tag alone proves nothing, since any user may set it."""
     return connect_server.FILE_VARIABLE in spec.environment and _IDLE in spec.arguments
 
 
 def published_port(read: Callable[[str], str | None]) -> int | None:
-    """The port of its driver's loopback that a session listens on; None where it does not yet. `read` gives what is in
-    a private file of the driver's."""
+    """The port on the driver's loopback where a session listens; None until it listens. `read` returns the content of a
+    private file of the driver."""
     content = read(_FILE)
     return None if content is None else int(json.loads(content)["port"])
 
 
 class Applications(Protocol):
-    """What sessions need of the engine."""
+    """The part of the engine that sessions use."""
 
     def get(self, application_id: str) -> Application: ...
     def list(
@@ -154,26 +154,26 @@ class Applications(Protocol):
 
 
 class AnySessions(ABC):
-    """Sessions, wherever the engine that has them is."""
+    """The sessions of a local or remote engine."""
 
     @abstractmethod
     def get(self, session_id: str) -> Session:
-        """`NotFound` where there is no such application, or it is no session."""
+        """Raises `NotFound` where there is no such application, or it is not a session."""
 
     @abstractmethod
     def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]:
-        """Newest first; those that have ended only where they are asked for."""
+        """Sessions, newest first; ended ones only with `ended`."""
 
     @abstractmethod
     def address(self, session_id: str) -> str:
-        """`sc://localhost:PORT/;token=…`, which is all a client needs: never to be listed, logged or kept.
+        """`sc://localhost:PORT/;token=…`, which gives full access and must never be listed, logged or stored.
 
         PySpark's client sends a token over an unencrypted connection to `localhost` only, by that name. Raises
         `NotFound`, or `StateError` where the session does not listen (any more).
         """
 
     def wait(self, session_id: str, *, timeout_seconds: float | None = None) -> Session:
-        """Until it listens. Raises `ClusterError` where it ends before that, `StateError` when the time is over."""
+        """Wait until the session listens. Raises `ClusterError` where it ends first, `StateError` after the timeout."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while (session := self.get(session_id)).port is None:
             if session.application.state.final:
@@ -182,14 +182,14 @@ class AnySessions(ABC):
                 raise StateError(
                     f"{session_id} does not listen yet",
                     why=_why(session.application),
-                    fix=f"penstock session address {session_id}, later",
+                    fix=f"try penstock session address {session_id} later",
                 )
             time.sleep(_LOOK_SECONDS)
         return session
 
 
 class Sessions(AnySessions):
-    """Those of an engine, which starts and ends them as it does any application: see `Wanted.specification`."""
+    """The sessions of a local engine, which runs them as ordinary applications: see `Wanted.specification`."""
 
     def __init__(self, applications: Applications) -> None:
         self._applications = applications
@@ -197,7 +197,7 @@ class Sessions(AnySessions):
     def get(self, session_id: str) -> Session:
         application = self._applications.get(session_id)
         if not is_session(application.spec):
-            raise NotFound(f"{application.id} is no session", fix="penstock session list shows them")
+            raise NotFound(f"{application.id} is not a session", fix="penstock session list shows the sessions")
         return self._session(application)
 
     def list(
@@ -238,8 +238,8 @@ def _not_listening(application: Application) -> ClusterError | StateError:
 
 
 def _why(application: Application) -> str:
-    told = f"it is {application.state.value}"
-    return f"{told}: {application.reason.message}" if application.reason else told
+    state = f"it is {application.state.value}"
+    return f"{state}: {application.reason.message}" if application.reason else state
 
 
 _TUNNEL_LOOK_SECONDS = 0.5
@@ -248,7 +248,7 @@ _log = logging.getLogger(__name__)
 
 
 def port_here(home: Home, application_id: str) -> int | None:
-    """None where nobody keeps a way open (yet, or any more)."""
+    """The local port of the session's tunnel; None where no process keeps one open (yet, or any more)."""
     kept = read_json(_file(home, application_id))
     return int(kept["port"]) if kept and ProcessId.from_json(kept["keeper"]).alive() else None
 
@@ -256,7 +256,7 @@ def port_here(home: Home, application_id: str) -> int | None:
 def keeping_open(
     home: Home, backend: ClusterBackend
 ) -> Callable[[Application], contextlib.AbstractContextManager[None]]:
-    """For a supervisor: what goes on beside a session's cluster as long as it lives. Nothing beside others."""
+    """A context manager that keeps a tunnel to a supervised session's driver; other applications get none."""
 
     @contextlib.contextmanager
     def beside(application: Application) -> Iterator[None]:
@@ -266,7 +266,7 @@ def keeping_open(
         ended = threading.Event()
         threading.Thread(
             target=keep_going,
-            args=("the way to a session", lambda: _keep(home, backend, application, ended), ended),
+            args=("the tunnel to a session", lambda: _keep(home, backend, application, ended), ended),
             kwargs={"log": _log},
             daemon=True,
         ).start()
@@ -302,13 +302,13 @@ def _file(home: Home, application_id: str) -> Path:
 
 _RUNNER = "io.penstock.sql.SqlRunner"
 RESULTS = "penstock/results/"
-"""Below it in the lake a driver writes what its statements answer, until whoever asked takes it."""
+"""The prefix in the lake below which a driver writes the results of statements, until the client takes them."""
 
 
 def application(
     *, name: str, lake: str, size: ClusterSize, limit: int, settings: Mapping[str, str] | None
 ) -> ApplicationSpec:
-    """`limit` is the most rows of each result."""
+    """The specification of an application that runs statements; `limit` is the largest number of rows per result."""
     return ApplicationSpec(
         application=BUILT_IN,
         main_class=_RUNNER,
@@ -322,7 +322,7 @@ def application(
 
 
 def arguments(*, output: str, limit: int, source: str) -> tuple[str, ...]:
-    """`output` and `source` are addresses a driver can write to, and read the statements from."""
+    """Arguments of the driver, which writes results to the address `output` and reads the statements from `source`."""
     return ("--output", output, "--limit", str(limit), "--statements-file", source)
 
 
@@ -335,20 +335,22 @@ def limit_of(spec: ApplicationSpec) -> int:
 
 
 def argument(spec: ApplicationSpec, option: str) -> str | None:
-    """What follows the option, where it was given."""
+    """The value of the option, if given."""
     following = dict(zip(spec.arguments, spec.arguments[1:], strict=False))
     return following.get(option)
 
 
 class Exchange(Protocol):
-    """How statements get to a driver, and what they answer comes back."""
+    """The transport of statements to a driver, and of their results back."""
 
     def given(self, text: str) -> AbstractContextManager[str]:
-        """Where the driver finds the statements, within."""
+        """The address of the statements for the driver, valid within the block."""
 
     def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
-        """What was answered, which is kept nowhere else then; none where the driver did not get as far. The statements
-        are kept, to be run again."""
+        """Take the results, which are stored nowhere else afterwards; none where the driver ended before it wrote any.
+
+        The statements are stored for a later rerun.
+        """
 
     def kept(self, application: Application) -> str:
-        """The statements of an earlier run. Raises `NotFound` where they were not kept."""
+        """The statements of an earlier run. Raises `NotFound` where they were not stored."""

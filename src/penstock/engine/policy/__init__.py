@@ -1,3 +1,3 @@
-"""Decisions of the engine, pure: `lifecycle` (states, instructions, retries), `observation` (a cluster's signs as
+"""Pure decisions of the engine: `lifecycle` (states, instructions, retries), `observation` (a cluster's state as
 events), `admission` (room and refusals) and `fairness` (queues, quotas, order).
 """

@@ -1,7 +1,8 @@
-"""What a cluster is promised, and whether there is room for it: pure policy. Whose turn it is: `fairness.py`.
+"""Admission, as pure policy: the promise that a cluster needs, and whether there is room for it. For turns see
+`fairness.py`.
 
-Memory is a hard limit, for the machine would kill somebody else's process to keep a false promise. Cores are shared
-out by the kernel, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its executors work.
+Memory is a hard limit: a false promise would make the kernel kill another application's process. The kernel shares
+cores, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its executors work.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ from penstock.profiles.base import budget_bytes
 from penstock.units import gibibytes
 
 _FREE_SHARE = 0.9
-"""Of a node: the system's own pods have the rest."""
+"""The share of a node that applications get; the system's own pods have the rest."""
 _UNKNOWN_NODE = Node(cores=4, memory_bytes=16 << 30)
-"""What is expected of the nodes of a cluster that has none yet, where nobody has declared their size."""
+"""The assumed node of a cluster that has no nodes yet and declares no node size."""
 
 _LEAST_HEAP = 512 << 20
 _STEP = 64 << 20
 _ROUNDING = 1e-6
-"""Of sums of parts of cores."""
+"""The rounding error allowed in sums of fractional cores."""
 
 
 def room(
     size: ClusterSize, beside: Iterable[ClusterSize], capacity: Capacity, cores_per_core: float = CORES_PER_CORE
 ) -> Reason | None:
-    """Why a cluster of `size` cannot start beside the others now; None when it can.
+    """The reason why a cluster of `size` cannot start beside the others now; None if it can.
 
-    `cores_per_core` is how often a core may be promised; more than usual only to measure what a crowd does to itself.
+    `cores_per_core` is how often a core may be promised; measurements of oversubscription raise it.
     """
     others = list(beside)
     taken = [promised(other) for other in others]
@@ -58,17 +59,16 @@ def room(
     for bound in capacity.bounds:
         free, more = bound.most - sum(bound.asked(other) for other in others), bound.asked(size)
         if more > free + _ROUNDING:
-            told = f"it needs {bound.shown(more)} of {bound.name}, {bound.shown(max(free, 0))} are free"
-            return Reason("quota_exceeded", told, bound.fix)
+            message = f"it needs {bound.shown(more)} of {bound.name}, {bound.shown(max(free, 0))} are free"
+            return Reason("quota_exceeded", message, bound.fix)
     return None
 
 
 def usual_size(capacity: Capacity) -> ClusterSize:
-    """The cluster of an application that asks for no size: all cores in one executor, a quarter of the memory as its
-    heap (at most 8 GiB), an eighth as the driver's (at most 4 GiB); each at least 512 MiB.
+    """The default cluster size: all cores in one executor, a quarter of the memory as its heap (at most 8 GiB), an
+    eighth as the driver's (at most 4 GiB); each at least 512 MiB.
 
-    Where there are several machines, the executor has the cores and the memory of one: a pod that is larger than every
-    node waits for ever.
+    With several machines, the executor gets the cores and memory of one: a pod larger than every node waits for ever.
     """
     one = of_one_machine(capacity)
     return ClusterSize(
@@ -79,7 +79,7 @@ def usual_size(capacity: Capacity) -> ClusterSize:
 
 
 def of_one_machine(capacity: Capacity) -> Capacity:
-    """The part of it that a single process can have: all of it, or what the largest node leaves."""
+    """The capacity for a single process: all of it, or the part of the largest node that applications get."""
     node = capacity.node or (_UNKNOWN_NODE if capacity.elastic else None)
     if node is None:
         return capacity
@@ -88,13 +88,13 @@ def of_one_machine(capacity: Capacity) -> Capacity:
 
 
 def usual_heap(wanted: int, *, at_most: int) -> int:
-    """That many bytes in whole MiB, at least 512 of them."""
+    """`wanted` bytes in whole MiB, at least 512 MiB and at most `at_most`."""
     return min(max(wanted, _LEAST_HEAP), at_most) >> 20 << 20
 
 
 def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
-    """Why a cluster of `size` could not start even alone, with the largest one that could; None when it could."""
-    if _fits(size, capacity):
+    """The reason why a cluster of `size` could not start even alone; its fix names the largest that could."""
+    if _fits_alone(size, capacity):
         return None
     if obstacle := _obstacle(size, capacity):
         return Reason("too_large", obstacle.message, obstacle.fix)
@@ -103,7 +103,7 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
     if wanted.cores > cores:
         problem = (
             f"the cluster has {wanted.cores} cores in all; with {capacity.cores} here, "
-            f"each promised {CORES_PER_CORE:g} times, {cores} are the most"
+            f"each promised {CORES_PER_CORE:g} times, the limit is {cores}"
         )
     elif wanted.memory_bytes > capacity.memory_bytes:
         scratch = f" and {gibibytes(size.scratch_memory_bytes)} for scratch" if size.scratch_memory_bytes else ""
@@ -113,9 +113,8 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
         )
     else:
         bound = next(one for one in capacity.bounds if not _keeps(size, one))
-        problem = (
-            f"the cluster needs {bound.shown(bound.asked(size))} of {bound.name}, {bound.shown(bound.most)} are all"
-        )
+        needed, limit = bound.shown(bound.asked(size)), bound.shown(bound.most)
+        problem = f"the cluster needs {needed} of {bound.name}; the limit is {limit}"
     smaller = _largest(size, capacity, cores)
     if smaller is None:
         fixes = [*dict.fromkeys(bound.fix for bound in capacity.bounds)] or [
@@ -126,15 +125,15 @@ def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
 
 
 def too_large(size: ClusterSize, capacity: Capacity) -> Reason | None:
-    """Why a cluster of `size` can never start there: the machine, or the declared maximum of a cluster of machines,
-    cannot hold it. None where it can, and where nobody has declared a maximum."""
+    """The reason why a cluster of `size` can never start: it exceeds the machine, or an elastic backend's declared
+    maximum. None where it can start, and where no maximum is declared."""
     return None if capacity.limit is None else refuse(size, capacity.limit)
 
 
 def waits_for(size: ClusterSize, capacity: Capacity) -> Reason | None:
-    """What a cluster of `size`, which is not `too_large`, needs beyond all that there is today; None where it fits
-    once others have ended."""
-    if _fits(size, capacity):
+    """The reason why a cluster of `size`, which is not `too_large`, exceeds today's capacity; None where it fits once
+    others have ended."""
+    if _fits_alone(size, capacity):
         return None
     if obstacle := _obstacle(size, capacity):
         return obstacle
@@ -151,8 +150,8 @@ def _obstacle(size: ClusterSize, capacity: Capacity) -> Reason | None:
     return capacity.obstacle(size) if capacity.obstacle else None
 
 
-def _fits(size: ClusterSize, capacity: Capacity) -> bool:
-    """Alone."""
+def _fits_alone(size: ClusterSize, capacity: Capacity) -> bool:
+    """Return whether a cluster of `size` fits while no other runs."""
     wanted = promised(size)
     within = wanted.memory_bytes <= capacity.memory_bytes and wanted.cores <= int(capacity.cores * CORES_PER_CORE)
     return within and all(_keeps(size, bound) for bound in capacity.bounds) and _obstacle(size, capacity) is None
@@ -163,12 +162,12 @@ def _keeps(size: ClusterSize, bound: ResourceLimit) -> bool:
 
 
 def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> ClusterSize | None:
-    """One that would fit, as near to what was asked as there is room; None where no bound leaves any for the least."""
+    """The cluster size closest to `size` that fits; None where a bound excludes even the smallest one."""
     on_disk = replace(size, scratch_memory_bytes=0)
-    if _fits(on_disk, capacity):
+    if _fits_alone(on_disk, capacity):
         free = (capacity.memory_bytes - promised(on_disk).memory_bytes) >> 20 << 20
         in_part = replace(size, scratch_memory_bytes=min(free, size.scratch_memory_bytes))
-        return in_part if _fits(in_part, capacity) else on_disk
+        return in_part if _fits_alone(in_part, capacity) else on_disk
     driver_cores = min(size.driver.cores, max(1, cores - 1))
     executor_cores = min(size.executor.cores, max(1, cores - driver_cores))
     driver_heap = max(size.driver_overhead.largest_heap(capacity.memory_bytes // 4), _LEAST_HEAP)
@@ -185,22 +184,22 @@ def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> ClusterSize |
 
 
 def _within(bounds: Sequence[ResourceLimit], size: ClusterSize) -> ClusterSize | None:
-    """The first that keeps them all, made smaller step by step in what a broken one counts."""
+    """Reduce `size` step by step, in the dimension of a broken bound, until it keeps all bounds."""
     smaller: ClusterSize | None = size
-    while smaller is not None and (broken := next((it for it in bounds if not _keeps(smaller, it)), None)):
+    while smaller is not None and (broken := next((one for one in bounds if not _keeps(smaller, one)), None)):
         before = broken.asked(smaller)
-        smaller = next((one for one in _a_step_smaller(smaller) if broken.asked(one) < before), None)
+        smaller = next((one for one in _smaller_by_a_step(smaller) if broken.asked(one) < before), None)
     return smaller
 
 
-def _a_step_smaller(size: ClusterSize) -> Iterator[ClusterSize]:
+def _smaller_by_a_step(size: ClusterSize) -> Iterator[ClusterSize]:
     if size.executors > 1:
         yield replace(size, executors=size.executors - 1)
-    yield from (replace(size, executor=less) for less in _a_step_less(size.executor))
-    yield from (replace(size, driver=less) for less in _a_step_less(size.driver))
+    yield from (replace(size, executor=less) for less in _less_by_a_step(size.executor))
+    yield from (replace(size, driver=less) for less in _less_by_a_step(size.driver))
 
 
-def _a_step_less(process: ProcessSize) -> Iterator[ProcessSize]:
+def _less_by_a_step(process: ProcessSize) -> Iterator[ProcessSize]:
     if process.memory_bytes > _LEAST_HEAP:
         yield replace(process, memory_bytes=max(process.memory_bytes - _STEP, _LEAST_HEAP))
     if process.cores > 1:
@@ -208,7 +207,7 @@ def _a_step_less(process: ProcessSize) -> Iterator[ProcessSize]:
 
 
 def _options(size: ClusterSize, smaller: ClusterSize) -> str:
-    """What to say instead of `size`."""
+    """The command-line options that request `smaller` instead of `size`."""
     memory = smaller.scratch_memory_bytes >> 20
     scratch = [f"--conf {SCRATCH_MEMORY}={f'{memory}m' if memory else 0}"] if size.scratch_memory_bytes else []
     driver, executor = smaller.driver, smaller.executor
@@ -222,8 +221,8 @@ def _options(size: ClusterSize, smaller: ClusterSize) -> str:
 
 
 def with_all_memory(spec: ApplicationSpec, overhead_factor: float) -> ApplicationSpec:
-    """The size with the memory that profile and user give to scratch and to processes beside their heaps: it is
-    promised as the heaps are. `overhead_factor`: `ClusterBackend.overhead_factor`."""
+    """Return the specification with the memory for scratch and overheads that profile and settings give; it is promised
+    like the heaps. `overhead_factor`: see `ClusterBackend.overhead_factor`."""
     settings = tuple(spec.settings.items())
     return replace(spec, size=_all_memory(spec.profile, spec.size, settings, overhead_factor, spec.is_python))
 
@@ -232,7 +231,7 @@ def with_all_memory(spec: ApplicationSpec, overhead_factor: float) -> Applicatio
 def _all_memory(
     profile: str, size: ClusterSize, settings: tuple[tuple[str, str], ...], overhead_factor: float, python: bool
 ) -> ClusterSize:
-    # Remembered: whoever submits a thousand submits the same a thousand times.
+    # Cached, since a client that submits a thousand applications submits the same size each time.
     from penstock.profiles.layers import resolve
     from penstock.profiles.workloads import layers_of
 

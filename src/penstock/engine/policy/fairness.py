@@ -1,13 +1,13 @@
-"""The order of the queue: which application starts next, and why each other waits. Pure: no I/O, no clock.
+"""The order of the queue: which application starts next, and why the others wait. Pure: no I/O, no clock.
 
-Between instances, what each holds now decides: the one whose dominant share (cores or memory, whichever it has more of)
-is smallest for its weight goes first, as in dominant resource fairness (Ghodsi and others, NSDI 2011). Where they hold
-equally much, as on a machine with room for one cluster at a time, what each had lately decides, older use counting
-less. So nobody gets the machine by submitting early, or much. Within an instance: priority, then order of submission.
+Between instances the present holdings decide: the instance whose dominant share (of cores or memory, whichever is
+larger) is smallest for its weight goes first, as in dominant resource fairness (Ghodsi and others, NSDI 2011). Among
+equal holdings, as on a machine with room for one cluster at a time, recent use decides, with older use counting less.
+So no instance gets the machine by submitting early, or much. Within an instance: priority, then order of submission.
 
-What goes first is never overtaken because it is large: the room it needs is kept until it is there, or small clusters
-would starve it for ever. Only an instance at its quota, and a cluster larger than all that there is today, are passed
-over, since others cannot help them by waiting.
+The first application is never overtaken because it is large: free room is reserved until it fits, since small clusters
+would otherwise starve it for ever. Only an instance at its quota and a cluster beyond today's capacity are passed over,
+since the waiting of others does not help them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MOST_ATTRIBUTE_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Quota:
-    """The most an instance may have at once; None is without bounds.
+    """The limits of an instance; None is unlimited.
 
-    `cores` and `memory_bytes` are promises as admission counts them: driver and overheads included. `waiting` bounds
-    its queue: a submission beyond it is refused.
+    `cores` and `memory_bytes` limit promises as admission counts them, including driver and overheads. `waiting` limits
+    the queue: a submission beyond it is refused.
     """
 
     cores: int | None = None
@@ -44,9 +44,9 @@ class Quota:
 
 @dataclass(frozen=True)
 class Instance:
-    """`weight` is its share against the others': with twice the weight it gets twice as much where both want more.
+    """A share of the capacity. An instance with twice the `weight` of another gets twice as much while both want more.
 
-    `attributes` are kept for clients (an API's defaults of the instance); the engine does not look at them.
+    `attributes` are stored for clients (an API's defaults of the instance); the engine does not read them.
     """
 
     name: str = DEFAULT_INSTANCE
@@ -70,7 +70,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Use:
-    """What an instance has now. `cores` and `memory_bytes` are promised to its clusters."""
+    """The present use of an instance. `cores` and `memory_bytes` are promised to its clusters."""
 
     running: int = 0
     waiting: int = 0
@@ -82,24 +82,24 @@ class Use:
 
 
 def checked(instance: Instance) -> Instance:
-    """The same; raises `InvalidInput` where a part of it cannot be."""
+    """Return the instance. Raises `InvalidInput` where a part of it is invalid."""
     if not isinstance(instance.name, str) or not _NAME.fullmatch(instance.name):
         raise InvalidInput(
-            "That cannot be an instance's name",
-            why="it has 1 to 63 letters, digits, dots, dashes and underscores, and begins with a letter or digit",
+            "The name of the instance is invalid",
+            why="it must have 1 to 63 letters, digits, dots, dashes or underscores, and begin with a letter or digit",
             fix="choose another name, such as team-a",
         )
     if not _is_number(instance.weight) or not 0 < instance.weight <= _HEAVIEST:
-        raise InvalidInput("weight must be above 0 and at most 1000", fix="1 is usual, 2 has twice the share")
+        raise InvalidInput("weight must be above 0 and at most 1000", fix="the default is 1; 2 gives twice the share")
     for part in fields(Quota):
         most = getattr(instance.quota, part.name)
         least = 0 if part.name == "waiting" else 1
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or not least <= most < 1 << 60):
             raise InvalidInput(
-                f"quota.{part.name} must be a whole number, {least} at least", fix="leave it out for no bound"
+                f"quota.{part.name} must be a whole number of at least {least}", fix="leave it out for no limit"
             )
     if not isinstance(instance.attributes, Mapping) or len(repr(instance.attributes)) > _MOST_ATTRIBUTE_BYTES:
-        raise InvalidInput("attributes must be an object of at most 64 KiB", fix="keep less with the instance")
+        raise InvalidInput("attributes must be an object of at most 64 KiB", fix="store less with the instance")
     return instance
 
 
@@ -114,10 +114,10 @@ def _known(value: Mapping[str, Any], kind: type, what: str) -> None:
 
 
 HALF_LIFE = timedelta(hours=1)
-"""After this time, use counts half."""
+"""The time after which use counts half."""
 
 LEAST_CHARGE = timedelta(seconds=10)
-"""What a cluster counts for at least: starting and ending it is work, too."""
+"""The least time that a cluster is charged for, since starting and ending it is work, too."""
 
 NOT_YET = "queue"
 
@@ -131,14 +131,14 @@ class Waiter:
     priority: int = 0
     not_before: datetime | None = None
     dispatched: bool = False
-    """Whether a dispatcher starts it; the order does not depend on it."""
+    """True if a dispatcher starts it; the order does not depend on it."""
     recorded: Reason | None = None
-    """Why it waits, as its record says."""
+    """The recorded reason of its waiting."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A cluster that holds its promise since `since`."""
+    """A running cluster, whose promise began at `since`."""
 
     instance: str
     size: ClusterSize
@@ -147,7 +147,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Used:
-    """What an instance had until `at`, older use counting less, without what it holds now."""
+    """The past use of an instance until `at`, with older use counting less, without its running clusters."""
 
     core_seconds: float = 0.0
     byte_seconds: float = 0.0
@@ -160,7 +160,7 @@ class Used:
         return Used(self.core_seconds * left, self.byte_seconds * left, at)
 
     def plus(self, size: ClusterSize, *, since: datetime, at: datetime) -> Used:
-        """With a cluster of that size held from `since` to `at`."""
+        """Add a cluster of that size, held from `since` to `at`."""
         before, held = self.faded(at), promised(size)
         seconds = max(at - since, LEAST_CHARGE).total_seconds()
         return Used(before.core_seconds + held.cores * seconds, before.byte_seconds + held.memory_bytes * seconds, at)
@@ -168,7 +168,7 @@ class Used:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that a decision depends on. An instance that is not named in `instances` has weight 1 and no quota."""
+    """The input of a decision. An instance that is missing in `instances` has weight 1 and no quota."""
 
     at: datetime
     capacity: Capacity
@@ -181,7 +181,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Place:
-    """`position` counts from 1; `reason` says what it waits for, None for the one that starts now."""
+    """A position in the queue, from 1; `reason` says why the application waits, None for the one that starts now."""
 
     id: str
     instance: str
@@ -192,11 +192,11 @@ class Place:
 @dataclass(frozen=True)
 class Plan:
     places: tuple[Place, ...]
-    """All who wait, in the order in which they would start if nothing changed."""
+    """All waiting applications, in the order in which they would start if nothing changed."""
     refused: Mapping[str, Reason]
-    """The applications that are too large for all that there will ever be."""
+    """The applications that exceed the largest possible capacity."""
     beyond: Mapping[str, Reason] = field(default_factory=dict)
-    """The applications among `places` that even all of today's capacity cannot hold, and what each needs."""
+    """The applications among `places` that exceed all of today's capacity, and the need of each."""
 
     @property
     def start(self) -> str | None:
@@ -207,7 +207,7 @@ class Plan:
 
 
 def plan(scene: Scene) -> Plan:
-    # Once for each size: a thousand that were submitted together have the same.
+    # Once per size, since a thousand applications that were submitted together have the same size.
     sizes = {one.size for one in scene.waiting}
     never = {size: reason for size in sizes if (reason := admission.too_large(size, scene.capacity))}
     not_today = {size: reason for size in sizes - never.keys() if (reason := admission.waits_for(size, scene.capacity))}
@@ -240,13 +240,13 @@ def plan(scene: Scene) -> Plan:
 
 
 def use(instance: str, *, holding: Iterable[Holder], waiting: int) -> Use:
-    """What the clusters of `instance` among `holding` are promised."""
+    """The present use of `instance` by its clusters in `holding`."""
     held = [promised(one.size) for one in holding if one.instance == instance]
     return Use(len(held), waiting, sum(one.cores for one in held), sum(one.memory_bytes for one in held))
 
 
 class _Shares:
-    """What each instance holds and had, as parts of the machine by weight; who is chosen holds more from then on."""
+    """The weighted dominant shares of instances, present and past; each chosen application adds to the present ones."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -307,10 +307,10 @@ def _beyond_quota(scene: Scene, name: str, size: ClusterSize) -> Reason | None:
 
 
 def beyond_quota(instance: Instance, has: Use, size: ClusterSize) -> Reason | None:
-    """Why an instance that has `has` may not hold a cluster of `size` as well; None where it may."""
+    """The reason why an instance that uses `has` may not add a cluster of `size`; None where it may."""
     quota, more = instance.quota, promised(size)
     if quota.running is not None and has.running >= quota.running:
-        return Reason("quota", f"the instance {instance.name} may run {quota.running} at once, and does")
+        return Reason("quota", f"the instance {instance.name} runs the {quota.running} that its quota allows at once")
     if quota.cores is not None and has.cores + more.cores > quota.cores:
         left = max(quota.cores - has.cores, 0)
         return Reason("quota", f"it needs {more.cores} cores, {left} of the {quota.cores} of {instance.name} are free")

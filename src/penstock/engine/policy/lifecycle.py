@@ -1,16 +1,16 @@
 """The life of an application as a pure function: `(application, event) -> (application, instructions)`.
 
-No I/O and no clock: every event carries the time it happened. Whoever carries the instructions out may die at any
-moment; `resume` says, from the recorded application alone, what its successor has to do. That works because an
-instruction is recorded as due (by the state) before it is carried out, and each may be carried out twice.
+No I/O and no clock: every event carries the time it happened. A supervisor may die at any moment; from the recorded
+application alone, `resume` returns the instructions of its successor. That works because an instruction is recorded as
+due (by the state) before it is carried out, and is idempotent.
 
 The order of states: accepted → (waiting →) starting → running → stopping → one of the four final states. `stopping`
-means that the outcome is known or the end was requested, and processes are being ended and artifacts kept; the final
-state is entered when that is done, so that whoever sees it also finds the logs. After it the cluster is released:
-`cluster` is None again when nothing of it exists any more.
+means that the outcome is known or the end was requested, while processes are ended and artifacts are stored; the final
+state follows once that is done, so that a client that sees it also finds the logs. Then the cluster is released:
+`cluster` is None again when no part of it exists any more.
 
-An attempt that the infrastructure failed goes back to waiting instead, where more may follow: its cluster is released
-first, and the next is admitted no earlier than `not_before`.
+An attempt that failed for the infrastructure goes back to waiting instead, if retries are left: its cluster is released
+first, and the next attempt is admitted no earlier than `not_before`.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ INFRASTRUCTURE = frozenset(
         *("evicted", "preempted", "node_lost"),
     }
 )
-"""Codes of reasons that lie in what is around an application, not in itself: it would fail for its own again."""
+"""Codes of infrastructure failures, after which a retry helps; an application's own failures would repeat."""
 
 MOST = 10
-"""Retries one application may ask for."""
+"""The largest number of retries of one application."""
 
 _FIRST = timedelta(seconds=5)
 _LONGEST = timedelta(minutes=10)
 
 
 def another_attempt(spec: ApplicationSpec, attempt: int, reason: Reason | None) -> bool:
-    """Whether the failure of the attempt of that number (from 1) is followed by another one."""
+    """Return whether another attempt follows the failure of the attempt of that number (from 1)."""
     return reason is not None and reason.code in INFRASTRUCTURE and attempt <= spec.retries
 
 
 def back_off(attempt: int) -> timedelta:
-    """From the end of the attempt of that number (from 1) to the earliest start of the next: 5 s, doubled each time, 10
-    minutes at most."""
+    """The pause between the end of the attempt of that number (from 1) and the earliest start of the next: 5 s, doubled
+    each time, at most 10 minutes."""
     return min(_FIRST * (1 << min(attempt - 1, 16)), _LONGEST)
 
 
 @dataclass(frozen=True)
 class Queued:
-    """There is no room yet; `reason` says what it waits for."""
+    """The application must wait; `reason` says for what."""
 
     at: datetime
     reason: Reason
@@ -58,7 +58,7 @@ class Queued:
 
 @dataclass(frozen=True)
 class Admitted:
-    """There is room; `cluster` is the handle the backend gives to this application's cluster."""
+    """There is room; `cluster` is the backend's handle for this application's cluster."""
 
     at: datetime
     cluster: Mapping[str, Any]
@@ -66,7 +66,7 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Refused:
-    """It can never run: too large for the backend, or something it needs is missing."""
+    """The application can never run: it is too large for the backend, or a requirement is missing."""
 
     at: datetime
     reason: Reason
@@ -74,7 +74,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Launched:
-    """The backend has taken it on: processes are starting. Nothing more is known."""
+    """The backend has accepted the launch and is starting processes."""
 
     at: datetime
 
@@ -87,7 +87,7 @@ class ContextStarted:
 
 @dataclass(frozen=True)
 class Hindered:
-    """Something stands in its cluster's way, and may go; `reason` is None when it went."""
+    """The cluster is blocked by an obstacle that may pass; `reason` is None when it has passed."""
 
     at: datetime
     reason: Reason | None
@@ -95,7 +95,7 @@ class Hindered:
 
 @dataclass(frozen=True)
 class DriverEnded:
-    """The driver is gone. `exit_code` is None where nobody knows it; `reason` explains a failure."""
+    """The driver has ended. `exit_code` is None if unknown; `reason` explains a failure."""
 
     at: datetime
     exit_code: int | None
@@ -104,7 +104,7 @@ class DriverEnded:
 
 @dataclass(frozen=True)
 class EndRequested:
-    """A user's stop, the time limit, or an engine that gives up; `reason.code` tells them apart."""
+    """A user's stop, the time limit, or an engine that gives up; `reason.code` distinguishes them."""
 
     at: datetime
     reason: Reason
@@ -112,7 +112,7 @@ class EndRequested:
 
 @dataclass(frozen=True)
 class Stopped:
-    """No process of the cluster is left. `exit_code` is the driver's, None where nobody knows it."""
+    """No process of the cluster is left. `exit_code` is the driver's, or None if unknown."""
 
     at: datetime
     exit_code: int | None
@@ -120,12 +120,12 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Kept:
-    """Artefacts are where they belong, or Penstock gave up bringing them there and `summary` says so."""
+    """The artifacts are stored, or Penstock gave up storing them and `summary` says so."""
 
     at: datetime
     summary: Mapping[str, Any]
     cost: Cost | None = None
-    """Of this attempt's cluster."""
+    """The cost of this attempt's cluster."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ Event = (
 
 @dataclass(frozen=True)
 class Launch:
-    """Start the cluster and the application on it, unless that was done already."""
+    """Start the cluster and its application, unless they were started already."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,12 @@ class Stop:
 
 @dataclass(frozen=True)
 class Keep:
-    """Bring logs, event log and summary to the lake."""
+    """Store logs, event log and summary in the lake."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Remove everything of the cluster."""
+    """Remove all parts of the cluster."""
 
 
 Instruction = Launch | Stop | Keep | Release
@@ -183,9 +183,9 @@ Step = tuple[Application, tuple[Instruction, ...]]
 
 
 def step(application: Application, event: Event) -> Step:
-    """What `event` makes of `application`, and what has to be done now.
+    """Apply `event`; return the new application and the instructions to carry out now.
 
-    An event that comes too late (a stop after the end, a second admission) changes nothing and asks for nothing.
+    An event that comes too late (a stop after the end, a second admission) changes nothing and yields no instruction.
     """
     state = application.state
     if isinstance(event, Released):
@@ -201,7 +201,7 @@ def step(application: Application, event: Event) -> Step:
 
 
 def resume(application: Application) -> tuple[Instruction, ...]:
-    """What a new supervisor has to do first, whatever its predecessor got done."""
+    """The first instructions of a new supervisor, whatever its predecessor has completed."""
     if application.state is State.STARTING:
         return (Launch(),)
     if application.state is State.STOPPING:
@@ -211,7 +211,7 @@ def resume(application: Application) -> tuple[Instruction, ...]:
 
 
 def will_retry(application: Application) -> bool:
-    """Whether another attempt follows one that is stopping and whose exit code is what it will stay."""
+    """Return whether another attempt follows a stopping one whose exit code is final."""
     failed = _outcome(application.exit_code, application.reason) is State.FAILED
     return failed and another_attempt(application.spec, application.attempt, application.reason)
 
@@ -276,7 +276,7 @@ def _stopping(application: Application, event: Event) -> Step:
 
 
 def _outcome(exit_code: int | None, reason: Reason | None) -> State:
-    """An application that returned 0 did its work, even when a stop was on its way: that stop came too late."""
+    """The final state. Exit code 0 means success even if a stop was requested, since that stop came too late."""
     if exit_code == 0:
         return State.FINISHED
     if reason is not None and reason.code == STOPPED_BY_USER:

@@ -34,43 +34,43 @@ def _sign(pattern: str, code: str, message: str, fix: str) -> _Sign:
     return _Sign(re.compile(pattern), code, lambda found: message.format(*found.groups()).replace("`", ""), fix)
 
 
-# The most particular first; the first that is found anywhere in the text decides.
+# The most specific first; the first that matches anywhere in the text decides.
 _SIGNS = (
     _sign(
         r"ModuleNotFoundError: No module named '([^']+)'",
         "module_missing",
-        "the Python module “{0}” is not there",
-        "bring it along with --py-files (a .py, .zip, .egg or .whl file), or install it beside Penstock",
+        "the Python module “{0}” is missing",
+        "add it with --py-files (a .py, .zip, .egg or .whl file), or install it in Penstock's environment",
     ),
     _sign(
         r"Failed to load class ([\w.$]*\w)",
         "class_missing",
         "the class {0} is in none of the jars",
-        "check --class against the jar (unzip -l APP.jar), and add what it needs with --jars",
+        "check --class against the jar (unzip -l APP.jar), and add its dependencies with --jars",
     ),
     _sign(
         r"(?:ClassNotFoundException|NoClassDefFoundError): ([\w.$/]+)",
         "class_missing",
         "the class {0} is in none of the jars",
-        "add the jar that holds it with --jars",
+        "add the jar that contains it with --jars",
     ),
     _sign(
         r"No space left on device",
         "disk_full",
         "a disk is full",
-        "free some space where the state directory is (df -h), or choose another with PENSTOCK_HOME=/path",
+        "free some space on the state directory's disk (df -h), or choose another directory with PENSTOCK_HOME=/path",
     ),
     _sign(
         r"java\.lang\.OutOfMemoryError: ([^\n]+)",
         "out_of_memory",
-        "a JVM's memory was too small ({0})",
-        "give more with --driver-memory or --executor-memory",
+        "a JVM ran out of memory ({0})",
+        "increase --driver-memory or --executor-memory",
     ),
     _sign(
         r"\[PATH_NOT_FOUND\][^\n]*?: ([^\n]+?)\.? SQLSTATE",
         "path_missing",
         "there is nothing at {0}",
-        "penstock lake ls shows what the lake holds",
+        "penstock lake ls lists the lake",
     ),
     _sign(
         r"\[TABLE_OR_VIEW_NOT_FOUND\][^\n]*?`([^\n]+?)` cannot be found",
@@ -81,14 +81,14 @@ _SIGNS = (
     _sign(
         r"(?:UnknownHostException|Connection refused|ConnectException|connect timed out)[^\n]*",
         "unreachable",
-        "a server it needs does not answer",
-        "penstock lake check tells whether it is the lake; penstock up starts the embedded one",
+        "a server that it needs does not answer",
+        "penstock lake check shows whether the lake answers; penstock up starts the embedded one",
     ),
     _sign(
         r"(?:InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Status Code: 403)",
         "lake_refused",
-        "the lake refused the credentials, or the access",
-        "penstock lake check; then penstock lake add NAME … again with the right keys",
+        "the lake refused the credentials or the access",
+        "run penstock lake check, then penstock lake add NAME … again with the right keys",
     ),
     _sign(
         r"(?:NoSuchBucket|UnknownStoreException)[^\n]*",
@@ -104,20 +104,20 @@ _NOISE = re.compile(r"^(WARNING|WARN|INFO|\d\d/\d\d/\d\d )")
 
 
 def of_failure(exit_code: int | None, errors: str) -> Reason:
-    """`errors` is the end of the driver's standard error."""
-    # What its children say after it was killed (a Python that lost its JVM) is about them, not about the cause.
+    """The reason of a driver's failure; `errors` is the end of its standard error."""
+    # After a kill, stderr holds the complaints of child processes (a Python that lost its JVM), not the cause.
     if exit_code == _KILLED:
         return Reason(
             "killed",
             "the driver was killed from outside, most likely because the machine ran out of memory",
-            "give it less to do on the driver, or ask for less of this machine: --driver-memory, --executor-memory",
+            "give the driver less work, or use less of this machine's memory: --driver-memory, --executor-memory",
         )
     for sign in _SIGNS:
         if found := sign.pattern.search(errors):
             return Reason(sign.code, sign.message(found), sign.fix)
     last = _last_words(errors)
     message = f"the driver ended with exit code {exit_code}" + (f": {last}" if last else "")
-    return Reason(DRIVER_FAILED, message, "penstock logs ID --stream err shows all that it said")
+    return Reason(DRIVER_FAILED, message, "penstock logs ID --stream err shows its whole standard error")
 
 
 def _last_words(errors: str) -> str:
@@ -135,10 +135,10 @@ def event_of(
     end_request: Reason | None = None,
     errors: str = "",
 ) -> Event | None:
-    """The one event to apply next, or None where nothing new was seen.
+    """The event to apply next, or None where the observation is not new.
 
-    That the driver has ended comes before all else: a stop, or a limit, that comes after it changes nothing any more.
-    `errors` is the end of the driver's standard error, looked at when it failed.
+    The driver's end takes precedence, since a later stop or time limit has no effect. `errors` is the end of the
+    driver's standard error, used when it failed.
     """
     if seen.phase is Phase.ENDED:
         reason = seen.reason or of_failure(seen.exit_code, errors) if seen.exit_code else None
@@ -159,11 +159,11 @@ def event_of(
 def _limit_reached(application: Application, seen: Observation, age: timedelta) -> Reason | None:
     limit = application.spec.time_limit_seconds
     if limit is not None and age >= timedelta(seconds=limit):
-        return Reason(TIME_LIMIT, f"its time limit of {limit:g} s is over", "--time-limit sets it")
+        return Reason(TIME_LIMIT, f"its time limit of {limit:g} s is over", "raise it with --time-limit")
     if seen.executors_failed:
         return Reason(
             "executors_failed",
             f"executors kept dying ({seen.lost_executors} of them)",
-            f"see why: penstock logs {application.id} --process executor-1; often they need more --executor-memory",
+            f"read penstock logs {application.id} --process executor-1; executors often need more --executor-memory",
         )
     return None

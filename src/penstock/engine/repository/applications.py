@@ -1,9 +1,9 @@
 """The repository of applications: their rows, the transitions between states, and their events, in PostgreSQL.
 
-Every transition is one transaction: the row is locked, the pure lifecycle decides on what is really there, the former
-state is checked again by the update, and the event is kept. So two engines that see the same thing at the same time
-cannot take an application two ways. One statement changes the row, keeps the event and notifies, since the round trips
-to the database dominate; each statement is compiled once, which costs more than all that the database does for it.
+Every transition is one transaction: the row is locked, the pure lifecycle decides on the locked row, the update checks
+the former state again, and the event is recorded. So two engines that observe the same event at the same time cannot
+apply conflicting transitions. One statement changes the row, records the event and notifies, since round trips to the
+database dominate; each statement is compiled once, which costs more than its execution.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.engine.repository.claims import (
     Changes,
     Claim,
     claimed,
-    dispatched_by_somebody,
+    has_dispatcher,
     listening,
 )
 from penstock.engine.repository.queues import BEFORE_LAUNCH, ON_CLUSTER, Sharing
@@ -41,27 +41,27 @@ _EVENT = ("at", "event", "from_state", "to_state", "detail")
 
 
 def row_parameters(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the row as parameters of either statement."""
+    """The row's columns as parameters of either statement."""
     return {_NEW + name: value for name, value in row.items()}
 
 
 def event_parameters(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the event as parameters of either statement."""
+    """The event's columns as parameters of either statement."""
     return {_HAPPENED + name: value for name, value in event.items()}
 
 
 @cache
 def submission_statement(columns: tuple[str, ...]) -> sa.Select[Any]:
-    """Adds a row of these columns, unless its idempotency key is known; answers one row where it did."""
-    # The dialect's own `on_conflict_do_nothing` would have it compiled anew each time.
+    """A statement that inserts a row unless its idempotency key is known; it returns a row if it inserted one."""
+    # With the dialect's own `on_conflict_do_nothing`, it would be compiled anew each time.
     row = sa.select(*_parameters(columns)).suffix_with("ON CONFLICT (engine, instance, idempotency_key) DO NOTHING")
     return _with_event(_table.insert().from_select(columns, row))
 
 
 @cache
 def transition_statement(columns: tuple[str, ...]) -> sa.Select[Any]:
-    """Changes these columns of the row `which` where its state is still `before`; answers one row where it was."""
-    # Not `id`: in an update a parameter of a column's name is taken for that column's new value.
+    """A statement that updates the row `which` if its state is still `before`; it returns a row if it updated one."""
+    # Not named `id`: an update takes a parameter with a column's name for that column's new value.
     row = dict(zip(columns, _parameters(columns), strict=True))
     mine = sa.and_(_table.c.id == sa.bindparam("which"), _table.c.state == sa.bindparam("before"))
     return _with_event(_table.update().where(mine).values(row))
@@ -88,7 +88,7 @@ def now() -> datetime:
 
 
 def given(application: Application) -> dict[str, Any]:
-    """The columns that stay as they were submitted."""
+    """The columns that a submission sets for good."""
     spec = application.spec
     return {
         "id": application.id,
@@ -104,7 +104,7 @@ def given(application: Application) -> dict[str, Any]:
 
 
 def changing(application: Application) -> dict[str, Any]:
-    """The columns a transition may change."""
+    """The columns that a transition may change."""
     return {
         "state": application.state.value,
         "admitted_at": application.admitted_at,
@@ -145,7 +145,7 @@ def application_of(row: sa.Row[Any]) -> Application:
 
 
 CONNECTION_LOST = (sa.exc.OperationalError, sa.exc.InterfaceError, psycopg.OperationalError)
-"""What every method raises while the database is away; the next call connects anew."""
+"""The errors that every method raises while the database is unavailable; the next call reconnects."""
 
 
 _ALIVE = sa.or_(_table.c.ended_at.is_(None), ON_CLUSTER)
@@ -159,11 +159,14 @@ _WITH_KEY = _table.select().where(
 
 Step = tuple[Application, tuple[Instruction, ...]]
 Admit = Callable[[str], Event]
-"""Makes the event by which the application of that id is admitted."""
+"""Returns the event that admits the application of that id."""
 
 
 class Records:
-    """`owner` names the engine these applications belong to: several homes may share one external database."""
+    """The repository of one engine's applications.
+
+    `owner` names the engine, since several homes may share one external database.
+    """
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
@@ -173,10 +176,10 @@ class Records:
         self.sharing = Sharing(engine, owner)
 
     def add(self, application: Application, *, fingerprint: str | None = None) -> Application:
-        """Record a submission. One with an idempotency key its instance has seen changes nothing and gets the first.
+        """Record a submission; return the first one if the instance has seen its idempotency key before.
 
-        `Conflict` where the first had another `fingerprint`; `QuotaExceeded` where it is more than the instance may
-        ever hold, or too many wait in it; `NotFound` where there is no such instance.
+        Raises `Conflict` where the first one has another `fingerprint`, `QuotaExceeded` where the cluster exceeds the
+        instance's quota or its queue is full, and `NotFound` for an unknown instance.
         """
         spec = application.spec
         with self._engine.begin() as connection:
@@ -190,7 +193,7 @@ class Records:
         return application
 
     def with_key(self, instance: str, key: str, *, fingerprint: str | None = None) -> Application | None:
-        """What was submitted with that idempotency key; `Conflict` where it had another `fingerprint`."""
+        """The application with that idempotency key. Raises `Conflict` where it has another `fingerprint`."""
         with self._reading.connect() as connection:
             return self._with_key(connection, instance, key, fingerprint)
 
@@ -202,7 +205,10 @@ class Records:
         return application_of(row)
 
     def find(self, prefix: str) -> Application:
-        """By id, by the beginning of one that is no other's, or `last`: the newest submission."""
+        """Find an application by its id, by a unique prefix of it, or by `last`: the newest submission.
+
+        Raises `NotFound`, and `InvalidInput` where the prefix is ambiguous.
+        """
         query = _table.select().where(_table.c.engine == self.owner).limit(3)
         if prefix == "last":
             query = query.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(1)
@@ -213,16 +219,16 @@ class Records:
         exact = [row for row in rows if row.id == prefix]
         if len(exact or rows) > 1:
             raise InvalidInput(
-                f"“{prefix}” is the beginning of several applications",
+                f"“{prefix}” is the beginning of several ids",
                 why=", ".join(row.id for row in rows) + (" …" if len(rows) > 2 else ""),
-                fix="give more of the id",
+                fix="give more letters of the id",
             )
         if not rows:
             raise _unknown(prefix)
         return application_of((exact or rows)[0])
 
     def events(self, application_id: str) -> list[dict[str, Any]]:
-        """What happened, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
+        """The application's events, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
         query = _events.select().where(_events.c.application_id == application_id).order_by(_events.c.id)
         with self._reading.connect() as connection:
             return [
@@ -231,21 +237,21 @@ class Records:
             ]
 
     def apply(self, application_id: str, event: Event) -> Step:
-        """Let `event` happen to the application as it is now; returns what it became and what is to be done."""
+        """Apply `event` to the application as it is now; return the new application and the instructions."""
         with self._engine.begin() as connection:
             return self._apply(connection, application_id, event)
 
     def admit(
         self, application_id: str, admitted: Event, *, capacity: Capacity, cores_per_core: float = CORES_PER_CORE
     ) -> Step:
-        """Let `admitted` happen where it is this application's turn and there is room; else record why it waits."""
+        """Apply `admitted` if it is the application's turn and there is room; else record why it waits."""
         with self._engine.begin() as connection:
             self.sharing.take_turn(connection)
             scene = self.sharing.scene(
                 connection,
                 at=admitted.at,
                 capacity=capacity,
-                everybody=True,
+                all_waiting=True,
                 cores_per_core=cores_per_core,
                 also=application_id,
             )
@@ -258,17 +264,17 @@ class Records:
             return self._apply(connection, application_id, admitted)
 
     def admit_next(self, admit: Admit, *, at: datetime, capacity: Capacity) -> Application | None:
-        """Admit whose turn it is, where that one is a dispatcher's to start and there is room; returns it as it is now.
+        """Admit the application whose turn it is, if a dispatcher starts it and there is room; return it as it is now.
 
-        Also one that was refused; None where nobody's state changed.
+        A refused application is returned, too; None means that no state changed.
         """
         with self._engine.begin() as connection:
             self.sharing.take_turn(connection)
-            scene = self.sharing.scene(connection, at=at, capacity=capacity, everybody=False)
+            scene = self.sharing.scene(connection, at=at, capacity=capacity, all_waiting=False)
             plan = fairness.plan(scene)
             if plan.beyond:
-                # The first of its instance is larger than today's capacity: one behind it may fit.
-                scene = self.sharing.scene(connection, at=at, capacity=capacity, everybody=True)
+                # The first application of an instance exceeds today's capacity, but one behind it may fit.
+                scene = self.sharing.scene(connection, at=at, capacity=capacity, all_waiting=True)
                 plan = fairness.plan(scene)
             dispatched = {one.id for one in scene.waiting if one.dispatched}
             for application_id, reason in plan.refused.items():
@@ -278,8 +284,8 @@ class Records:
             recorded = {one.id: one.recorded for one in scene.waiting}
             seen: set[str] = set()
             for place in plan.places:
-                # The first of each instance, and those that no place helps; the others' reason is their place, which
-                # is answered when asked.
+                # Only the first of each instance and those beyond today's capacity: the reason of the others is their
+                # position, which is computed on request.
                 first = place.instance not in seen
                 seen.add(place.instance)
                 if not (first or place.id in plan.beyond) or place.reason in (None, recorded[place.id]):
@@ -289,7 +295,10 @@ class Records:
         return None
 
     def request_end(self, application_id: str, reason: Reason) -> Application:
-        """End what has no cluster yet; ask whoever supervises the rest to end it. The first request counts."""
+        """End an application without a cluster at once; otherwise leave a request to its supervisor.
+
+        Only the first request counts. Raises `NotFound`.
+        """
         with self._engine.begin() as connection:
             row = connection.execute(
                 _table.select().where(_table.c.id == application_id).with_for_update()
@@ -313,7 +322,7 @@ class Records:
         return Reason(**request) if request else None
 
     def unsupervised(self) -> list[str]:
-        """Applications that are not over, that nobody looks after and no dispatcher has yet to start; oldest first."""
+        """Ids of unfinished applications without a supervisor that no dispatcher has yet to start, oldest first."""
         query = (
             sa.select(_table.c.id)
             .where(_table.c.engine == self.owner, _ALIVE, sa.not_(_LEFT_TO_A_DISPATCHER), sa.not_(SUPERVISED))
@@ -323,16 +332,16 @@ class Records:
             return list(connection.execute(query).scalars())
 
     def dispatched(self) -> bool:
-        """Whether a dispatcher of this engine lives."""
+        """Return whether a dispatcher of this engine runs."""
         with self._reading.connect() as connection:
-            return bool(connection.execute(sa.select(dispatched_by_somebody(self.owner))).scalar())
+            return bool(connection.execute(sa.select(has_dispatcher(self.owner))).scalar())
 
     def claim(self, application_id: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Claim]:
-        """Supervise the application within; `Superseded` where another process does and goes on doing so."""
+        """Hold the application's claim within the block. Raises `Superseded` where another process holds on to it."""
         return claimed(self._engine, application_id, wait_seconds=wait_seconds)
 
     def changes(self, *, dispatching: bool = False) -> AbstractContextManager[Changes]:
-        """Hear of changes within; `dispatching` also says that this process starts what waits."""
+        """Receive changes within the block; `dispatching` also announces this process as a dispatcher."""
         return listening(self._engine, dispatching_for=self.owner if dispatching else None)
 
     def _with_key(
@@ -344,8 +353,8 @@ class Records:
         if fingerprint is not None and row.fingerprint is not None and row.fingerprint != fingerprint:
             raise Conflict(
                 "The idempotency key belongs to another submission",
-                why=f"{row.id} was submitted with it and asks for something else",
-                fix="use a new key for a new application, and the same only to send the same again",
+                why=f"{row.id} was submitted with it and has another specification",
+                fix="use a new key for a new application, and reuse a key only to repeat the same submission",
             )
         return application_of(row)
 
@@ -355,7 +364,7 @@ class Records:
             raise _unknown(application_id)
         before = application_of(row)
         if row.end_request and isinstance(event, lifecycle.Admitted):
-            # Asked for while the attempt before was ending: there is no other.
+            # The end was requested while the previous attempt was ending, so there is no further attempt.
             event = lifecycle.EndRequested(event.at, Reason(**row.end_request))
         after, instructions = lifecycle.step(before, event)
         if after != before:
@@ -383,8 +392,10 @@ class Records:
         before: State | None = None,
         detail: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Make the change of one row (a statement with its parameters), keep its event and tell of it; False where
-        there was no such row to change."""
+        """Change one row (a statement with its parameters), record the event and notify.
+
+        Return False where there was no such row.
+        """
         statement, parameters = change
         happened = {
             "at": at,

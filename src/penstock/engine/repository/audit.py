@@ -1,7 +1,7 @@
-"""The audit and the outbox of webhooks: rows that are only added, in the transaction of the change they report.
+"""The audit log and the webhook outbox: append-only rows, added in the transaction of the change they report.
 
-The database itself refuses to change or remove an audit record. No change is reported that did not happen, and none
-that happened is forgotten by a killed engine.
+The database itself refuses to change or remove an audit record. No change is reported that did not happen, and a killed
+engine forgets none that did.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.model import Application, State
 
 @dataclass(frozen=True)
 class Audit:
-    """Who did what. `outcome` is `done` or `refused`; `detail` holds no secret."""
+    """An audit entry: an actor and an action. `outcome` is `done` or `refused`; `detail` holds no secret."""
 
     at: datetime
     actor: str
@@ -36,7 +36,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class AuditPage:
-    """The newest first. `next` is given to `audit_page` as `before`."""
+    """A page of the audit log, newest first. `next` is the `before` of the following page."""
 
     items: list[Audit]
     next: int | None = None
@@ -53,7 +53,7 @@ class AuditLog:
         self._owner = owner
 
     def add(self, entries: Iterable[Audit]) -> None:
-        """All of them or none. Texts are cut to 500 characters: nobody fills the disk through the audit."""
+        """Add all entries or none. Texts are cut to 500 characters, so that no client fills the disk with them."""
         rows = [{"engine": self._owner, **_bounded(asdict(entry))} for entry in entries]
         with self._engine.begin() as connection:
             connection.execute(_table.insert(), rows)
@@ -79,12 +79,12 @@ def _bounded(values: Mapping[str, Any]) -> dict[str, Any]:
 _deliveries = schema.deliveries
 
 _LEASE = timedelta(minutes=1)
-"""For so long nobody else tries what somebody took; longer than any try takes."""
+"""The time for which a process owns a delivery that it took; longer than any try takes."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """`tries` counts those begun, this one included."""
+    """A due delivery. `tries` counts the tries begun, including this one."""
 
     id: int
     application_id: str
@@ -94,7 +94,7 @@ class Delivery:
 
     @property
     def instance(self) -> str:
-        """Whose application it tells of."""
+        """The instance of the application that it reports."""
         return str(self.body["data"]["instance"])
 
 
@@ -132,9 +132,9 @@ class Outbox:
         self._mine = _deliveries.c.engine == owner
 
     def take(self, at: datetime, *, limit: int, without: Collection[str] = ()) -> Sequence[Delivery]:
-        """Returns due deliveries, oldest first, each to one taker only; a taker that does not come back loses it.
+        """Take due deliveries, oldest first, each for one process only, whose lease on it ends after a minute.
 
-        Nothing of the instances `without` is taken.
+        Deliveries of the instances in `without` are skipped.
         """
         due = (
             sa.select(_deliveries.c.id)
@@ -160,11 +160,11 @@ class Outbox:
         self._set(delivery, delivered_at=at, due_at=None, problem=None)
 
     def failed(self, delivery: Delivery, problem: str, *, again_at: datetime | None) -> None:
-        """`again_at` is None where nobody shall try any more."""
+        """Record a failed try. `again_at` is None where no further try follows."""
         self._set(delivery, due_at=again_at, problem=problem)
 
     def of(self, application_id: str) -> list[dict[str, Any]]:
-        """What was told of an application to whom, oldest first, and what is still to be told."""
+        """The deliveries of an application, oldest first, including those still due."""
         query = _deliveries.select().where(_deliveries.c.application_id == application_id).order_by(_deliveries.c.id)
         with self._engine.connect() as connection:
             return [

@@ -1,10 +1,9 @@
-"""The records in one file, and back: what a database's own dump would do, for any release and any home.
+"""Backup and restore of the records: like a database dump, but for any release and any home.
 
-A zip archive of `manifest.json` and, for each table, PostgreSQL's own text form of its rows. It is read back into the
-schema it was written from and then migrated, so an older release's archive is as good as one of today. It holds no
-secret that can be read: tokens' hashes, and the secrets that services share as they are in the database, sealed. The
-key that opens them is in neither. Clusters, tables and logs are in the lake and not in the archive, but for logs that
-wait for their lake.
+A backup is a zip archive of `manifest.json` and, for each table, its rows in PostgreSQL's text format. A restore reads
+the rows into the schema they were written from and then migrates it, so archives of older releases stay usable. An
+archive holds no readable secret: only hashes of tokens, and shared secrets sealed as in the database. The key that
+opens them is in neither. Tables and logs are in the lake and not in the archive, except for pending logs.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _SEALED = sa.select(sa.func.count()).where(schema.secrets.c.sealed.is_not(None))
 
 @dataclass(frozen=True)
 class Contents:
-    """`tables` are the columns of each, in the order in which rows can be brought back. `sealed` is the number of
-    secrets that only the key in use at that moment opens."""
+    """The manifest. `tables` maps tables to columns, in the order in which rows can be restored; `sealed` is the number
+    of secrets that only the key in use at that moment opens."""
 
     version: str
     engine: str
@@ -48,17 +47,17 @@ class Contents:
 
 @dataclass(frozen=True)
 class Restored:
-    """`replaced` are the tables that were dropped for those of the archive."""
+    """The result of a restore. `replaced` are the tables that were dropped for those of the archive."""
 
     contents: Contents
     replaced: tuple[str, ...]
 
 
 def write(engine: sa.Engine, owner: str, path: Path) -> Contents:
-    """All records of the database as they are at one moment, while everything goes on.
+    """Write a consistent snapshot of all records of the database, during normal operation.
 
-    The file is only its owner's to read, and is there whole or not at all. Raises `InvalidInput` where there is one of
-    that name, or none can be made.
+    The file is readable by its owner only and appears complete or not at all. Raises `InvalidInput` where it exists
+    already or cannot be created.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -77,14 +76,14 @@ def write(engine: sa.Engine, owner: str, path: Path) -> Contents:
 
 
 def read(engine: sa.Engine, owner: str, path: Path, *, replace: bool = False) -> Restored:
-    """Make the records what they were when the archive was written; all of it or nothing.
+    """Restore the records as they were when the archive was written, in one transaction.
 
     Only the engine's own tables and functions are replaced; others of the same schema stay.
 
-    Those of the engine that wrote it are `owner`'s then. What was waiting waits again, and what was running is found
-    to be lost unless its cluster is still there. Raises `Conflict` where there are applications already and they are
-    not to be replaced, or objects of others depend on them, `InvalidInput` for what is no archive,
-    `StateError` for one of a newer release.
+    The rows of the engine that wrote the archive then belong to `owner`. Waiting applications wait again, and running
+    ones are found to be lost unless their cluster still exists. Raises `Conflict` where there are applications already
+    and `replace` is not set, or where foreign objects depend on the tables, `InvalidInput` where the file is not a
+    backup, and `StateError` for an archive of a newer release.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -100,7 +99,7 @@ def read(engine: sa.Engine, owner: str, path: Path, *, replace: bool = False) ->
                     schema.migrate(connection)
     except (OSError, zipfile.BadZipFile, psycopg.DataError) as error:
         raise InvalidInput(
-            f"{path} is not a backup that can be read", why=str(error).splitlines()[0], fix="name another file"
+            f"{path} is not a readable backup", why=str(error).splitlines()[0], fix="name another file"
         ) from error
     return Restored(contents, tuple(replaced))
 
@@ -130,7 +129,7 @@ def _contents(archive: zipfile.ZipFile) -> Contents:
     except (KeyError, ValueError) as error:
         raise zipfile.BadZipFile(f"it holds no manifest of a backup ({error})") from error
     if not isinstance(value, dict) or value.pop("format", None) != _FORMAT:
-        raise zipfile.BadZipFile("its manifest is of a format that this release does not know")
+        raise zipfile.BadZipFile("its manifest has a format that this release does not know")
     try:
         return Contents(**value)
     except TypeError as error:
@@ -142,8 +141,8 @@ def _require_empty(connection: sa.Connection, *, replace: bool) -> None:
     if count and not replace:
         raise Conflict(
             "There are records already",
-            why=f"{count} applications are in them",
-            fix="stop every service and add --replace to lose them, or choose another state directory",
+            why=f"they contain {count} applications",
+            fix="stop every service and add --replace to discard them, or choose another state directory",
         )
 
 
@@ -161,7 +160,7 @@ def _copy_in(connection: sa.Connection, archive: zipfile.ZipFile, contents: Cont
 
 
 def _continue_numbers(connection: sa.Connection, table: str) -> None:
-    """Where the database numbers the rows: after the last one that came back."""
+    """Set a numbered table's sequence to continue after the last restored row."""
     with _cursor(connection) as cursor:
         found = cursor.execute("SELECT pg_get_serial_sequence(%s, 'id')", (table,)).fetchone()
         if found and found[0]:
@@ -175,7 +174,7 @@ def _hand_over(connection: sa.Connection, contents: Contents, owner: str) -> Non
             if "engine" not in columns:
                 continue
             table = sql.Identifier(name)
-            # The rows are the same, only whose they are changes: what guards them is not meant against this.
+            # Only the owner of the rows changes, which the triggers are not meant to prevent.
             cursor.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER USER").format(table))
             cursor.execute(
                 sql.SQL("UPDATE {} SET engine = %s WHERE engine = %s").format(table), (owner, contents.engine)

@@ -1,6 +1,6 @@
-"""Who supervises an application: whoever holds a session-level advisory lock on it.
+"""Claims: a supervisor holds a session-level advisory lock on its application.
 
-The lock ends with the connection, however the process ends: there is no lease to expire and no heart-beat to miss.
+The lock ends with the connection, however the process ends, so there is no lease to expire and no heartbeat to miss.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from penstock.errors import Superseded
 
 CHANNEL = "penstock"
-"""Every change of the records is notified on it."""
+"""The channel on which every change of the records is notified."""
 
-# A lock as pg_locks shows it: the 64 bits of the key in two halves. Read once for a query, not once for each row.
+# pg_locks shows the 64-bit key in two halves. The view is read once per query, not once per row.
 _HELD = (
     "(SELECT (l.classid::bigint << 32) | l.objid::bigint FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted"
     " AND l.objsubid = 1 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
@@ -32,8 +32,8 @@ SUPERVISED: sa.ColumnElement[bool] = sa.literal_column(
 _DISPATCHER = "dispatcher of "
 
 
-def dispatched_by_somebody(owner: str) -> sa.ColumnElement[bool]:
-    """Whether a dispatcher of that engine lives."""
+def has_dispatcher(owner: str) -> sa.ColumnElement[bool]:
+    """A condition: a dispatcher of that engine runs."""
     return sa.func.hashtextextended(_DISPATCHER + owner, 0).in_(sa.text(_HELD))
 
 
@@ -45,28 +45,31 @@ class Claim:
         self._application_id = application_id
 
     def wait(self, seconds: float) -> bool:
-        """Until something changed of this application in the records (True), or the time is over.
+        """Wait for a change of this application; return True, or False when the time is over.
 
-        Changes of others cost next to nothing: a hundred supervisors do not look up for each of them.
+        Changes of other applications are filtered out, so a hundred supervisors do not wake up for each of them.
         """
         with contextlib.closing(self._driver.notifies(timeout=seconds)) as notices:
             return any(notice.payload == self._application_id for notice in notices)
 
     def wait_for_any(self, seconds: float) -> bool:
-        """Until anything changed in the records (True), or the time is over."""
+        """Wait for any change in the records; return True, or False when the time is over."""
         return any(True for _ in self._driver.notifies(timeout=seconds, stop_after=1))
 
 
 @contextlib.contextmanager
 def claimed(engine: sa.Engine, application_id: str, *, wait_seconds: float) -> Iterator[Claim]:
-    """Supervise the application within; `Superseded` where another process does for longer than `wait_seconds`."""
+    """Hold the application's claim within the block.
+
+    Raises `Superseded` where another process holds it for longer than `wait_seconds`.
+    """
     with _own_connection(engine) as connection:
         deadline = time.monotonic() + wait_seconds
         lock = sa.select(sa.func.pg_try_advisory_lock(sa.func.hashtextextended(application_id, 0)))
         while not connection.execute(lock).scalar():
             if time.monotonic() >= deadline:
                 raise Superseded(
-                    f"Another process looks after {application_id}",
+                    f"Another process supervises {application_id}",
                     fix=f"penstock show {application_id}; penstock stop {application_id}",
                 )
             time.sleep(0.05)
@@ -75,22 +78,22 @@ def claimed(engine: sa.Engine, application_id: str, *, wait_seconds: float) -> I
 
 
 class Changes:
-    """The ids of applications that changed, as they change, of all engines on the database."""
+    """A stream of the ids of changed applications, of all engines in the database."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._driver: Any = connection.connection.dbapi_connection
 
     def wait(self, seconds: float) -> set[str]:
-        """Those that changed since the last call; empty where none did for so long."""
+        """Return the ids of the applications that changed since the last call; empty after `seconds` without any."""
         first = {notice.payload for notice in self._driver.notifies(timeout=seconds, stop_after=1)}
         return first | {notice.payload for notice in self._driver.notifies(timeout=0)} if first else first
 
 
 @contextlib.contextmanager
 def listening(engine: sa.Engine, *, dispatching_for: str | None = None) -> Iterator[Changes]:
-    """Hear of changes within; what changed before is not told. One connection, however many are interested.
+    """Receive changes within the block, but no earlier ones, over one connection for any number of readers.
 
-    `dispatching_for` also says to every process on the database that this one starts what waits in that engine.
+    `dispatching_for` also announces this process to the others as a dispatcher of that engine.
     """
     with _own_connection(engine) as connection:
         if dispatching_for is not None:
@@ -102,7 +105,7 @@ def listening(engine: sa.Engine, *, dispatching_for: str | None = None) -> Itera
 
 @contextlib.contextmanager
 def _own_connection(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """One outside the pool: what is bound to it (locks, notifications) ends with the block."""
+    """A connection outside the pool, whose locks and notifications end with the block."""
     connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     try:
         connection.detach()

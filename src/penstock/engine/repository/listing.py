@@ -1,7 +1,7 @@
-"""Applications page by page (keyset pagination): filters, order, and the place at which a page begins.
+"""The listing of applications with keyset pagination: filters, order and cursors.
 
-A page begins after the last application of the one before it, not at a number: what is submitted meanwhile neither
-repeats nor hides anything, and the thousandth page costs what the first does.
+A page begins after the last application of the preceding page, not at an offset: concurrent submissions neither repeat
+nor hide applications, and the thousandth page costs as much as the first.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from penstock.model import Application, State
 
 MOST_PER_PAGE = 500
 SORTS = ("submitted_at", "started_at", "ended_at", "name")
-"""Each may have a `-` before it: descending."""
+"""The sort orders; a leading `-` means descending."""
 
 NEVER = "infinity"
-"""The time of what has not happened, in the order of times: after all that has."""
+"""The sort key of a time that is not set yet: after all others."""
 
 _MOST_CURSOR_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
 class Interval:
-    """From `after` (included) to `before` (excluded); None is without bound."""
+    """A time interval from `after` (inclusive) to `before` (exclusive); None is unbounded."""
 
     after: datetime | None = None
     before: datetime | None = None
@@ -41,11 +41,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class Query:
-    """Of several states, instances: any of them; of several tags: all. `name` is exact; `search` is
-    a part of the name or of the id, in any case.
+    """A query for one page. An application matches any of the states and instances, and all of the tags.
 
-    An interval with a bound leaves out what has no such time (yet). `page` is a `Page`'s `next` or `previous`; it
-    belongs to the sort it was made with.
+    `name` is exact; `search` is a part of the name or id, case-insensitive. A bounded interval excludes applications
+    without that time. `page` is the `next` or `previous` of a `Page` and belongs to the sort it was created with.
     """
 
     states: tuple[State, ...] = ()
@@ -70,7 +69,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Cursor:
-    """The application a page begins after; or, `backwards`, ends before."""
+    """The application after which a page begins or, `backwards`, before which it ends."""
 
     sort: str
     key: str
@@ -82,16 +81,14 @@ class Cursor:
 
     @staticmethod
     def parse(text: str, *, sort: str) -> Cursor:
-        """Raises `InvalidInput` for anything `text` did not make, and for one of another order."""
+        """Parse the result of `text`. Raises `InvalidInput` for any other text, and for a cursor of another sort."""
         cursor = _parsed(text) if len(text) <= _MOST_CURSOR_CHARACTERS else None
         if cursor is None:
-            raise InvalidInput(
-                "page is not understood", why="it is not one that a listing gave", fix="begin again without page"
-            )
+            raise InvalidInput("page is invalid", why="no listing returned it", fix="begin again without page")
         if cursor.sort != sort:
             raise InvalidInput(
-                "page belongs to another order",
-                why=f"it was made with sort={cursor.sort}",
+                "page belongs to another sort order",
+                why=f"it was created with sort={cursor.sort}",
                 fix="begin again without page",
             )
         return cursor
@@ -113,10 +110,10 @@ def _parsed(text: str) -> Cursor | None:
 
 
 def checked(query: Query) -> Query:
-    """The same; raises `InvalidInput` where a part of it cannot be."""
+    """Return the query. Raises `InvalidInput` where a part of it is invalid."""
     if query.sort.removeprefix("-") not in SORTS:
         raise InvalidInput(
-            "sort is not understood", why=f"applications are sorted by {', '.join(SORTS)}", fix="sort=-submitted_at"
+            "sort is invalid", why=f"applications can be sorted by {', '.join(SORTS)}", fix="sort=-submitted_at"
         )
     if not 1 <= query.limit <= MOST_PER_PAGE:
         raise InvalidInput(f"limit must be from 1 to {MOST_PER_PAGE}", fix="limit=50")
@@ -132,7 +129,7 @@ class Listing:
         self._mine = _table.c.engine == owner
 
     def page(self, query: Query) -> Page:
-        """Raises `InvalidInput` where the query cannot be."""
+        """Raises `InvalidInput` where the query is invalid."""
         query = checked(query)
         column = query.sort.removeprefix("-")
         cursor = Cursor.parse(query.page, sort=query.sort) if query.page is not None else None
@@ -151,7 +148,7 @@ class Listing:
         shown = list(rows[: query.limit])
         if backwards:
             shown.reverse()
-        # Whoever came from somewhere can go back there.
+        # A client that came from another page can return to it.
         has_next, has_previous = (True, more) if backwards else (more, cursor is not None)
         return Page(
             [application_of(row) for row in shown],
@@ -167,7 +164,7 @@ class Listing:
         instances: Iterable[str] | None = None,
         limit: int | None = None,
     ) -> list[Application]:
-        """Newest first, without pages. Of every instance where none is named."""
+        """Applications, newest first, without pages, of all instances unless some are named."""
         if (wanted := None if instances is None else tuple(instances)) == ():
             return []
         query = Query(states=tuple(states), tags=tuple(tags), instances=wanted or ())
@@ -177,7 +174,7 @@ class Listing:
             return [application_of(row) for row in connection.execute(statement)]
 
     def counts(self) -> dict[str, dict[State, int]]:
-        """How many applications each instance has in each state it has any in."""
+        """Numbers of applications by instance and state; zeros are left out."""
         statement = (
             sa.select(_table.c.instance, _table.c.state, sa.func.count())
             .where(self._mine)
@@ -222,9 +219,9 @@ def _within(column: sa.Column[Any], interval: Interval) -> list[sa.ColumnElement
 
 
 def _key(column: str) -> sa.ColumnElement[Any]:
-    """What the indexes hold: a time that is not there counts as the end of all time."""
+    """The expression in the indexes, where a missing time counts as infinity."""
     found = _table.c[column]
-    # Written out, since a parameter would not be the index's own expression.
+    # A literal, since an expression with a parameter would not match the index.
     return found if column in ("name", "submitted_at") else sa.func.coalesce(found, sa.text(f"'{NEVER}'"))
 
 

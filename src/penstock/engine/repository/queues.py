@@ -1,4 +1,4 @@
-"""Instances and the fair queue in the records: what the policy is asked about, and what its answers change."""
+"""Instances and the fair queue in the records: the input of the fairness policy, and the changes it decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.catalog.connection import reading
 from penstock.engine.policy import fairness
 from penstock.engine.policy.fairness import Holder, Instance, Plan, Quota, Scene, Use, Used, Waiter
 from penstock.engine.repository import schema
-from penstock.engine.repository.claims import SUPERVISED, dispatched_by_somebody
+from penstock.engine.repository.claims import SUPERVISED, has_dispatcher
 from penstock.errors import Conflict, NotFound, QuotaExceeded
 from penstock.model import (
     CORES_PER_CORE,
@@ -42,7 +42,7 @@ ON_CLUSTER = _table.c.cluster.is_not(None)
 
 
 class Sharing:
-    """Of one engine; see `Records` for `owner`."""
+    """The queue of one engine; see `Records` for `owner`."""
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
@@ -50,7 +50,7 @@ class Sharing:
         self._owner = owner
 
     def instances(self) -> list[Instance]:
-        """By name; the default one always."""
+        """All instances by name, always including the default one."""
         with self._reading.connect() as connection:
             found = {row.name: _instance(row) for row in connection.execute(self._rows())}
         found.setdefault(DEFAULT_INSTANCE, Instance())
@@ -62,14 +62,14 @@ class Sharing:
             return self._found(connection, self._row(name), name)
 
     def held(self, connection: sa.Connection, name: str) -> Instance:
-        """The instance, which stays until the end of the transaction; any number may hold it at once.
+        """The instance under a shared lock, which prevents its deletion until the end of the transaction.
 
         Raises `NotFound`.
         """
         return self._found(connection, _HELD, name, {"engine": self._owner, "name": name})
 
     def put(self, instance: Instance) -> Instance:
-        """Make it, or change its weight and quota to these; what it used stays, and the attributes it has."""
+        """Create the instance, or set its weight and quota; its recorded use and attributes stay."""
         statement = (
             insert(_instances)
             .values(engine=self._owner, name=instance.name, **_values(instance))
@@ -80,7 +80,7 @@ class Sharing:
             return replace(instance, attributes=connection.execute(statement).scalar_one())
 
     def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
-        """What `change` makes of it as it is; nobody else's change comes between. Raises `NotFound`."""
+        """Apply `change` to the locked instance and return the result. Raises `NotFound`."""
         with self._engine.begin() as connection:
             if name == DEFAULT_INSTANCE:
                 made = insert(_instances).values(engine=self._owner, name=name)
@@ -91,9 +91,16 @@ class Sharing:
         return changed
 
     def delete(self, name: str) -> None:
-        """Its applications stay listed. Raises `NotFound`, and `Conflict` while any of them is not over."""
+        """Delete the instance; its applications stay listed.
+
+        Raises `NotFound`, and `Conflict` while an application of it has not ended.
+        """
         if name == DEFAULT_INSTANCE:
-            raise Conflict("The default instance stays", why="who names no instance has it", fix="put quotas on it")
+            raise Conflict(
+                "The default instance cannot be deleted",
+                why="submissions that name no instance use it",
+                fix="limit it with quotas",
+            )
         with self._engine.begin() as connection:
             self._locked(connection, name)
             alive = connection.execute(
@@ -107,12 +114,12 @@ class Sharing:
                 raise Conflict(
                     f"The instance {name} is in use",
                     why=f"{alive} of its applications have not ended",
-                    fix="stop them, or wait for their end",
+                    fix="stop them, or wait until they end",
                 )
             connection.execute(_instances.delete().where(_instances.c.engine == self._owner, _instances.c.name == name))
 
     def use(self) -> dict[str, Use]:
-        """What each instance has now; those without anything are left out."""
+        """The present use of each instance; instances without any are left out."""
         with self._reading.connect() as connection:
             holding = self._holding(connection)
             rows = connection.execute(
@@ -125,35 +132,35 @@ class Sharing:
         return {name: fairness.use(name, holding=holding, waiting=waiting.get(name, 0)) for name in names}
 
     def require_place(self, connection: sa.Connection, instance: Instance, spec: ApplicationSpec) -> None:
-        """Raise `QuotaExceeded` where the cluster is larger than its instance may ever hold, or its queue too long.
+        """Raise `QuotaExceeded` where the cluster exceeds the instance's quota, or its queue is full.
 
-        Called in the transaction that records it, when it is there.
+        The caller's transaction has already inserted the application.
         """
         if reason := fairness.beyond_quota(instance, Use(), spec.size):
             raise QuotaExceeded(
-                f"The cluster is larger than the instance {instance.name} may be",
+                f"The cluster exceeds the quota of the instance {instance.name}",
                 why=reason.message,
-                fix="ask for less, or have the instance's quota raised",
+                fix="request less, or ask an administrator to raise the quota",
             )
         if (most := instance.quota.waiting) is None:
             return
-        # One after the other, or many at once would each see the last free place.
+        # Serialized, since concurrent submissions would each see the last free place.
         queue = sa.func.hashtextextended(f"queue of {self._owner} {instance.name}", 0)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(queue)))
         if self._waiting_in(connection, instance.name) > most:
             raise QuotaExceeded(
                 f"The queue of the instance {instance.name} is full",
                 why=f"{most} applications may wait in it",
-                fix="submit again when some have started; penstock queue shows them",
+                fix="submit again when some have started; penstock queue lists them",
             )
 
     def plan(self, *, at: datetime, capacity: Capacity) -> Plan:
-        """The queue as it is; nothing is decided."""
+        """The schedule of the queue as it is; nothing is changed."""
         with self._engine.connect() as connection:
-            return fairness.plan(self.scene(connection, at=at, capacity=capacity, everybody=True))
+            return fairness.plan(self.scene(connection, at=at, capacity=capacity, all_waiting=True))
 
     def take_turn(self, connection: sa.Connection) -> None:
-        """One decision at a time over all engines on the database, so the same memory is never promised twice."""
+        """Serialize decisions over all engines in the database, so that no memory is promised twice."""
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADMISSION_LOCK)))
 
     def scene(
@@ -162,16 +169,17 @@ class Sharing:
         *,
         at: datetime,
         capacity: Capacity,
-        everybody: bool,
+        all_waiting: bool,
         cores_per_core: float = CORES_PER_CORE,
         also: str | None = None,
     ) -> Scene:
-        """`everybody` who waits, or only the first of each instance, which is all it takes to see who starts.
+        """A snapshot of the queue, with all waiting applications or only the first of each instance.
 
-        Who waits without anybody who would start it blocks nobody, unless it is `also`: the one that asks.
+        The first ones suffice to decide which application starts. Applications that no process would start are left
+        out, so that they block no others, except `also`: the application of the caller.
         """
         attended = sa.or_(
-            SUPERVISED, sa.and_(_table.c.dispatched, dispatched_by_somebody(self._owner)), _table.c.id == (also or "")
+            SUPERVISED, sa.and_(_table.c.dispatched, has_dispatcher(self._owner)), _table.c.id == (also or "")
         )
         query = sa.select(
             _table.c.id,
@@ -183,7 +191,7 @@ class Sharing:
             _table.c.reason,
             _SIZE.label("size"),
         ).where(_table.c.engine == self._owner, BEFORE_LAUNCH, _table.c.cluster.is_(None), attended)
-        if not everybody:
+        if not all_waiting:
             query = (
                 query.where(sa.or_(_table.c.not_before.is_(None), _table.c.not_before <= at))
                 .distinct(_table.c.instance)
@@ -201,7 +209,7 @@ class Sharing:
         )
 
     def charge(self, connection: sa.Connection, application: Application, at: datetime) -> None:
-        """Its instance has used the cluster until now; called in the transaction that gives the promise back."""
+        """Charge the cluster to its instance until `at`; called in the transaction that releases the promise."""
         name = application.spec.instance
         mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
         query = _instances.select().where(mine).with_for_update()
@@ -218,7 +226,7 @@ class Sharing:
         )
 
     def _locked(self, connection: sa.Connection, name: str) -> Instance:
-        """Nobody else changes it, or submits to it, until the end of the transaction."""
+        """The instance under an exclusive lock, which blocks changes and submissions until the transaction ends."""
         return self._found(connection, self._row(name).with_for_update(), name)
 
     def _found(
@@ -230,7 +238,7 @@ class Sharing:
         if name == DEFAULT_INSTANCE:
             return Instance()
         raise NotFound(
-            f"There is no instance “{name}”", fix="an administrator makes one; the default one needs no name"
+            f"There is no instance “{name}”", fix="ask an administrator to create it, or name none for the default one"
         )
 
     def _waiting_in(self, connection: sa.Connection, name: str) -> int:
@@ -255,12 +263,12 @@ class Sharing:
 
 
 def _values(instance: Instance) -> dict[str, Any]:
-    """The columns that others decide than this class."""
+    """The columns that callers decide."""
     return {**_bounds(instance), "attributes": dict(instance.attributes)}
 
 
 def _bounds(instance: Instance) -> dict[str, Any]:
-    """The columns an administrator decides."""
+    """The columns that an administrator decides."""
     return {"weight": instance.weight, "quota": asdict(instance.quota)}
 
 

@@ -1,4 +1,4 @@
-"""The tables of the engine's records, and bringing a database to this release's version of them."""
+"""The tables of the engine's records, and their migration to this release's version."""
 
 from __future__ import annotations
 
@@ -146,13 +146,13 @@ pending_artefacts = sa.Table(
 FUNCTIONS = frozenset(
     {"refuse_change_after_end", "refuse_change_of_audit", "refuse_emptying_of_audit", "refuse_loss_of_audit"}
 )
-"""The functions that the migrations make; a test holds this to the scripts."""
+"""The functions that the migrations create; a test compares this with the scripts."""
 
 VERSION_TABLE = "alembic_version"
 
 
 def ensure(engine: sa.Engine) -> None:
-    """Migrate where the version differs: one query in the usual case, safe against others doing the same.
+    """Migrate where the version differs: one query in the usual case, safe against concurrent migrations.
 
     Raises `StateError` where the records were made by a newer release.
     """
@@ -166,7 +166,7 @@ def ensure(engine: sa.Engine) -> None:
 
 
 def version(engine: sa.Engine) -> str | None:
-    """Of the records as they are, which stay so; None where there are none yet."""
+    """The version of the records, which are not changed; None where there are none yet."""
     with engine.connect() as connection:
         return _version(connection)
 
@@ -181,7 +181,7 @@ def _version(connection: sa.Connection) -> str | None:
 def drop(connection: sa.Connection) -> list[str]:
     """Drop the tables and functions of the records, of any version, and nothing else; return the tables' names.
 
-    Raises `Conflict` where an object of somebody else (a view, a foreign key) depends on one of them.
+    Raises `Conflict` where a foreign object (a view, a foreign key) depends on one of them.
     """
     names = [*metadata.tables, VERSION_TABLE]
     there = [name for name in names if connection.execute(sa.select(sa.func.to_regclass(name))).scalar() is not None]
@@ -196,20 +196,20 @@ def drop(connection: sa.Connection) -> list[str]:
         raise Conflict(
             "The records cannot be replaced",
             why=error.orig.diag.message_detail or str(error.orig),
-            fix="drop what depends on the records, or move it to another schema, and make it again afterwards",
+            fix="drop the dependent objects, or move them to another schema, and recreate them afterwards",
         ) from error
     return sorted(there)
 
 
 def hold_migrations(connection: sa.Connection) -> None:
-    """Nobody else migrates until the end of the transaction."""
+    """Block other migrations until the end of the transaction."""
     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
 
 
 def migrate(connection: sa.Connection, version: str = "head") -> None:
-    """Bring the records up to that version, in the connection's transaction.
+    """Migrate the records to that version, in the connection's transaction.
 
-    Raises `StateError` where they, or the version, are of a newer release. Takes a third of a second, spent once per
+    Raises `StateError` where the records, or the version, are of a newer release. Takes a third of a second, once per
     release.
     """
     from alembic import command
@@ -223,7 +223,7 @@ def migrate(connection: sa.Connection, version: str = "head") -> None:
         command.upgrade(config, version)
     except CommandError as error:
         raise StateError(
-            "The engine's records were made by a newer Penstock",
+            "The engine's records were written by a newer Penstock",
             why=str(error),
             fix="install that release again, or choose another state directory with PENSTOCK_HOME=/path",
         ) from error

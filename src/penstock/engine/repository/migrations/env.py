@@ -1,4 +1,4 @@
-"""Alembic's entry point: migrates on the connection it is handed, in that connection's transaction."""
+"""Alembic's entry point, which migrates on the given connection, in that connection's transaction."""
 
 from alembic import context
 

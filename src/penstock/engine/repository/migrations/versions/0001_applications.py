@@ -1,4 +1,4 @@
-"""Applications and what happened to them."""
+"""Applications and their events."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,7 +9,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# Held by the database itself, so that no later release, repair script or second engine can rewrite history.
+# Enforced by the database itself, so that no later release, repair script or second engine can rewrite history.
 _FINAL_IS_FINAL = """
 CREATE FUNCTION refuse_change_after_end() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,4 @@
-"""What a service needs: instances, the fair queue, attempts, costs, webhooks and the audit."""
+"""Tables of the service: instances, the fair queue, attempts, costs, webhooks and the audit."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ depends_on = None
 
 _moment = sa.DateTime(timezone=True)
 
-# Held by the database itself: whoever gets hold of the service cannot tidy up behind himself through it.
+# Enforced by the database itself, so that an intruder cannot erase the traces through the service.
 _AUDIT_IS_FINAL = """
 CREATE FUNCTION refuse_change_of_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -45,7 +45,7 @@ def upgrade() -> None:
 
 
 def _admissions_of_before() -> None:
-    """Clusters that were running when the release changed go on, and their time limits with them."""
+    """Fill `admitted_at` of clusters that run during the upgrade, so that their time limits continue."""
     op.execute(
         "UPDATE applications SET admitted_at = (SELECT min(at) FROM events"
         " WHERE application_id = applications.id AND event = 'Admitted')"

@@ -1,4 +1,4 @@
-"""The audit may be shortened at its old end, and there only."""
+"""Permission to remove old audit entries, and only these."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-# Row by row, since which rows go is what matters. The age is here, and no setting: it is what the database vouches for.
+# Checked for each row. The age is a constant here and not a setting, since the database guarantees it.
 _OLD_ENTRIES_MAY_GO = """
 DROP TRIGGER audit_is_final ON audit;
 CREATE TRIGGER audit_is_final BEFORE UPDATE ON audit

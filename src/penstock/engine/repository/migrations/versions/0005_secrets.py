@@ -1,4 +1,4 @@
-"""Secrets that several state directories share, sealed before they come here."""
+"""Secrets that several state directories share, sealed before they are stored."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -17,5 +17,5 @@ def upgrade() -> None:
         sa.Column("about", JSONB, nullable=False),
         sa.Column("sealed", sa.Text),
     )
-    # An administrator may have default privileges for others in this database: these rows are the engine's alone.
+    # An administrator may have granted default privileges in this database, but these rows are the engine's alone.
     op.execute("REVOKE ALL ON secrets FROM PUBLIC")

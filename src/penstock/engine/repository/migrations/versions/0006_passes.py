@@ -1,4 +1,4 @@
-"""Tickets and cookies for Spark's own pages, by their digests: services of one database know each other's."""
+"""Digests of tickets and cookies for Spark's own pages, which the services of one database share."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Artefacts that their lake did not take yet, where services share no state directory."""
+"""Artifacts that could not reach their lake yet, where services share no state directory."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -18,5 +18,5 @@ def upgrade() -> None:
         sa.Column("engine", sa.Text, nullable=False),
         sa.Column("content", sa.LargeBinary, nullable=False),
     )
-    # As for the secrets: an administrator may have default privileges for others, and logs are their owner's.
+    # As for the secrets: an administrator may have granted default privileges, but logs belong to their owner.
     op.execute("REVOKE ALL ON pending_artefacts FROM PUBLIC")
