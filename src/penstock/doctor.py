@@ -1,4 +1,4 @@
-"""The examination of this installation: findings, and what follows from each. It starts and changes nothing."""
+"""Diagnostics of this installation: findings and their consequences. They start and change nothing."""
 
 from __future__ import annotations
 
@@ -46,14 +46,18 @@ _EVERYBODY_ELSE = stat.S_IRWXG | stat.S_IRWXO
 
 
 def failed(error: PenstockError) -> Judgement:
-    """What stands in the way, as any command would say it."""
-    told = f"{error.problem}: {error.why}" if error.why else error.problem
-    return Judgement(Outcome.FAILED, told, error.fix)
+    """The failed check for an error that any command would report."""
+    finding = f"{error.problem}: {error.why}" if error.why else error.problem
+    return Judgement(Outcome.FAILED, finding, error.fix)
 
 
 def without_costs(error: PenstockError) -> Judgement:
-    """Prices that cannot be read stop no application."""
-    return Judgement(Outcome.LIMITED, f"{error.problem}: {error.why}", f"tells no costs until mended: {error.fix}")
+    """The check for an unreadable price file, which does not prevent applications."""
+    return Judgement(
+        Outcome.LIMITED,
+        f"{error.problem}: {error.why}",
+        f"applications have no costs until this is corrected: {error.fix}",
+    )
 
 
 def skipped(why: str) -> Judgement:
@@ -61,99 +65,106 @@ def skipped(why: str) -> Judgement:
 
 
 def room(capacity: Capacity) -> Judgement:
-    """Whether an application that asks for nothing fits, and how many at once."""
+    """The number of applications of the default size that fit at once."""
     usual = admission.usual_size(capacity)
     wanted = promised(usual)
     seen = f"{capacity.cores} cores, {gibibytes(capacity.memory_bytes)} for applications"
     if refusal := admission.too_large(usual, capacity):
-        return Judgement(Outcome.FAILED, seen, f"cannot start an application of the usual size: {refusal.message}")
+        return Judgement(Outcome.FAILED, seen, f"an application of the default size cannot start: {refusal.message}")
     if waits := admission.waits_for(usual, capacity):
-        return Judgement(Outcome.LIMITED, seen, f"queues an application of the usual size: {waits.message}")
+        return Judgement(Outcome.LIMITED, seen, f"an application of the default size must wait: {waits.message}")
     at_once = min(
         capacity.memory_bytes // wanted.memory_bytes,
         int(capacity.cores * CORES_PER_CORE) // wanted.cores,
     )
-    return Judgement(Outcome.OK, seen, f"runs {at_once} of the usual size at once; others wait")
+    return Judgement(Outcome.OK, seen, f"{at_once} applications of the default size fit at once; others wait")
 
 
 def disk(free_bytes: int, directory: Path) -> Judgement:
     seen = f"{gibibytes(free_bytes)} free for {directory}"
     if free_bytes < _LEAST_FREE_BYTES:
-        return Judgement(Outcome.FAILED, seen, "shuffles and logs find no room: free some, or move PENSTOCK_HOME")
+        return Judgement(
+            Outcome.FAILED, seen, "there is no room for shuffles and logs: free space, or move PENSTOCK_HOME"
+        )
     if free_bytes < _FEW_FREE_BYTES:
-        return Judgement(Outcome.LIMITED, seen, "a large shuffle may fill it: free some, or move PENSTOCK_HOME")
-    return Judgement(Outcome.OK, seen, "keeps scratch, logs and the records there")
+        return Judgement(Outcome.LIMITED, seen, "a large shuffle may fill the disk: free space, or move PENSTOCK_HOME")
+    return Judgement(Outcome.OK, seen, "scratch, logs and records are stored there")
 
 
 def open_files(limit: int) -> Judgement:
     if limit < _FEW_OPEN_FILES:
         return Judgement(
-            Outcome.LIMITED, f"{limit} at once", f"may refuse clients and lose shuffles: ulimit -n {_FEW_OPEN_FILES}"
+            Outcome.LIMITED,
+            f"at most {limit}",
+            f"clients may be refused and shuffles fail: ulimit -n {_FEW_OPEN_FILES}",
         )
-    return Judgement(Outcome.OK, f"{limit} at once", "serves clients and shuffles with them")
+    return Judgement(Outcome.OK, f"at most {limit}", "enough for clients and shuffles")
 
 
 def private(modes: Mapping[Path, int]) -> Judgement:
-    """`modes` of what holds secrets: directories and files that are there."""
+    """The check of file modes: `modes` are those of existing files and directories with secrets."""
     if open_to_others := sorted(path for path, mode in modes.items() if mode & _EVERYBODY_ELSE):
         paths = " ".join(f"'{path}'" for path in open_to_others)
-        return Judgement(Outcome.FAILED, f"others can read {len(open_to_others)} of them", f"chmod go= {paths}")
-    seen = f"{len(modes)} places for their owner only" if modes else "none yet"
-    return Judgement(Outcome.OK, seen, "keeps credentials and tokens there")
+        return Judgement(Outcome.FAILED, f"other users can read {len(open_to_others)} of them", f"chmod go= {paths}")
+    seen = f"{len(modes)} files and directories, all private" if modes else "none yet"
+    return Judgement(Outcome.OK, seen, "credentials and tokens are stored there")
 
 
 def records_row(version: str | None, head: str) -> Judgement:
-    """The version of the records, and this release's."""
+    """The check of the records' schema version against this release."""
     if version is None:
-        return Judgement(Outcome.OK, "none yet", "makes them with the first application")
+        return Judgement(Outcome.OK, "none yet", "the first application creates them")
     if version == head:
-        return Judgement(Outcome.OK, f"version {version}", "reads and writes them")
+        return Judgement(Outcome.OK, f"version {version}", "current")
     if version < head:
         return Judgement(
-            Outcome.LIMITED, f"version {version}", f"the next command brings them to {head}: back them up before"
+            Outcome.LIMITED, f"version {version}", f"the next command migrates them to {head}: back them up first"
         )
     return Judgement(
-        Outcome.FAILED, f"version {version}, made by a newer Penstock", f"install that release; this one knows {head}"
+        Outcome.FAILED, f"version {version}, from a newer Penstock", f"install that release; this one supports {head}"
     )
 
 
 def attended(left_alone: int, waiting: int, *, dispatched: bool) -> Judgement:
-    """`left_alone`: nobody looks after them. `waiting`: for a dispatcher to start them. `dispatched`: one lives."""
+    """The check of supervision.
+
+    `left_alone` ones have no supervisor, `waiting` ones wait for a dispatcher, `dispatched` is true if one runs.
+    """
     if waiting and not dispatched:
         return Judgement(Outcome.LIMITED, f"{waiting} wait, and no service starts them", "start one: penstock serve")
     if left_alone:
         return Judgement(
-            Outcome.LIMITED, f"nobody looks after {left_alone}", "a service adopts them, or: penstock down stops them"
+            Outcome.LIMITED, f"{left_alone} without a supervisor", "a service adopts them; penstock down stops them"
         )
-    return Judgement(Outcome.OK, "somebody looks after each", "finds those that lose their process")
+    return Judgement(Outcome.OK, "all supervised", "lost supervisors are detected")
 
 
 def tokens(known: Sequence[Token], at: datetime) -> Judgement:
     if not known:
-        return Judgement(Outcome.OK, "none", "makes an administrator's with the first penstock serve")
+        return Judgement(Outcome.OK, "none", "the first penstock serve creates an administrator's")
     valid = [token for token in known if token.expires_at is None or token.expires_at > at]
     if not valid:
         return Judgement(Outcome.FAILED, f"all {len(known)} have expired", "penstock token create NAME")
     soon = [token for token in valid if token.expires_at is not None and token.expires_at - at < _SOON]
     if soon:
         names = ", ".join(token.name for token in soon)
-        return Judgement(Outcome.LIMITED, f"{len(valid)} valid; soon to expire: {names}", "penstock token rotate ID")
+        return Judgement(Outcome.LIMITED, f"{len(valid)} valid; expiring soon: {names}", "penstock token rotate ID")
     lasting = sum(
         token.expires_at is None and any(scope is Scope.ADMINISTER for scope in token.grants.values())
         for token in valid
     )
-    told = f"{len(valid)} valid" + (f", {lasting} of an administrator for ever" if lasting else "")
-    return Judgement(Outcome.OK, told, "accepts them")
+    finding = f"{len(valid)} valid" + (f", {lasting} administrator's without expiry" if lasting else "")
+    return Judgement(Outcome.OK, finding, "the service accepts them")
 
 
 def certificate(not_after: datetime, at: datetime) -> Judgement:
     left = not_after - at
     seen = f"valid until {not_after:%Y-%m-%d}"
     if left <= timedelta():
-        return Judgement(Outcome.FAILED, seen, "clients refuse it: renew it and start the service again")
+        return Judgement(Outcome.FAILED, seen, "clients refuse it: renew it and restart the service")
     if left < _SOON:
-        return Judgement(Outcome.LIMITED, seen, "renew it, and start the service again")
-    return Judgement(Outcome.OK, seen, "encrypts with it")
+        return Judgement(Outcome.LIMITED, seen, "renew it and restart the service")
+    return Judgement(Outcome.OK, seen, "the service uses it")
 
 
 _PATIENCE_SECONDS = 5.0
@@ -161,7 +172,7 @@ _MOST_OF_AN_ANSWER = 64 << 10
 
 
 class Examination:
-    """`url` is where a service of this home should answer."""
+    """All checks. `url` is the address of this home's service."""
 
     def __init__(self, home: Home, url: str) -> None:
         self._home = home
@@ -169,7 +180,7 @@ class Examination:
         self._database = Database(home)
 
     def rows(self) -> Iterator[Row]:
-        """One by one, as they are found; what cannot be looked at is a failed row, never an exception."""
+        """Yield the checks one by one. A check that raises an error is a failed row, never an exception."""
         yield _row("Java", self._java)
         yield _row("jars", self._jars)
         yield _row("room", lambda: room(choice.capacity(self._home)))
@@ -188,10 +199,10 @@ class Examination:
 
     def _java(self) -> Judgement:
         java = jvm.find_java()
-        return Judgement(Outcome.OK, f"{java.version} in {java.home}", "runs Spark with it")
+        return Judgement(Outcome.OK, f"{java.version} in {java.home}", "Spark runs with it")
 
     def _jars(self) -> Judgement:
-        return Judgement(Outcome.OK, f"{len(jvm.class_path())} of Spark's and Penstock's", "gives every cluster them")
+        return Judgement(Outcome.OK, f"{len(jvm.class_path())} of Spark and Penstock", "every cluster uses them")
 
     def _disk(self) -> Judgement:
         existing = next(path for path in (self._home.root, *self._home.root.parents) if path.exists())
@@ -211,34 +222,34 @@ class Examination:
             prices = Pricing(self._home).prices()
         except PenstockError as error:
             return without_costs(error)
-        return Judgement(Outcome.OK, f"in {prices.currency}, of {prices.date}", "tells what each application cost")
+        return Judgement(Outcome.OK, f"in {prices.currency}, of {prices.date}", "each application shows its cost")
 
     def _webhooks(self) -> Judgement:
         text = os.environ.get(NETWORKS_VARIABLE, "")
         inside = len(Reach.parse(text).allowed)
-        return Judgement(Outcome.OK, f"public addresses and {inside} networks", "sends them nowhere else")
+        return Judgement(Outcome.OK, f"public addresses and {inside} networks", "no other address is called")
 
     def _database_answers(self) -> Judgement:
         status = self._database.status()
         if status.state == "up" and self._database.shares_its_login:
-            return Judgement(Outcome.LIMITED, SHARED_LOGIN, f"starts no service; {OWN_LOGIN_FIX}")
+            return Judgement(Outcome.LIMITED, SHARED_LOGIN, f"no service can start; {OWN_LOGIN_FIX}")
         if status.state == "up":
-            return Judgement(Outcome.OK, status.address, "keeps records and tables there")
+            return Judgement(Outcome.OK, status.address, "records and tables are stored there")
         if status.embedded and status.state == "down":
-            return Judgement(Outcome.OK, "down", "starts it when it is needed")
-        told = f"{status.address} is {status.state} {status.detail}".strip()
-        return Judgement(Outcome.FAILED, told, "start it, or correct PENSTOCK_DATABASE_URL")
+            return Judgement(Outcome.OK, "down", "started on demand")
+        finding = f"{status.address} is {status.state} {status.detail}".strip()
+        return Judgement(Outcome.FAILED, finding, "start it, or correct PENSTOCK_DATABASE_URL")
 
     def _in_records(self) -> Iterator[Row]:
         names = ("records", "applications", "tokens")
         if self._database.status().state != "up":
-            yield from (Row(name, skipped("the database is not up")) for name in names)
+            yield from (Row(name, skipped("the database is not running")) for name in names)
             return
         records = _row("records", lambda: records_row(self._version, HEAD))
         yield records
         if records.judgement.outcome is Outcome.FAILED or self._version != HEAD:
-            # Opening them would make them, or bring them to this release's version.
-            yield from (Row(name, skipped("the records are not of this version")) for name in names[1:])
+            # Opening them would create or migrate them.
+            yield from (Row(name, skipped("the records have another version")) for name in names[1:])
             return
         yield _row("applications", self._applications)
         yield _row("tokens", self._tokens)
@@ -262,18 +273,18 @@ class Examination:
     def _lake(self, lake: Lake) -> Judgement:
         store = stores.store_of(self._home, lake)
         if store is not None and not store.ready():
-            return Judgement(Outcome.OK, "down", "starts it when it is needed")
+            return Judgement(Outcome.OK, "down", "started on demand")
         require_reachable(lake, Lakes(self._home).client_credentials(lake))
         more = (
             f"penstock lake check --lake {lake.name}" if lake.is_s3 else f"penstock lake hdfs status --name {lake.name}"
         )
-        return Judgement(Outcome.OK, f"{lake.root} answers", f"{more} tells more")
+        return Judgement(Outcome.OK, f"{lake.root} answers", f"details: {more}")
 
     def _service(self) -> Judgement:
         request = urllib.request.Request(f"{self._url}/health/ready")  # noqa: S310  the command checked the scheme
         try:
             with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS, context=_context()):  # noqa: S310
-                return Judgement(Outcome.OK, f"ready at {self._url}", "answers clients there")
+                return Judgement(Outcome.OK, f"ready at {self._url}", "the service accepts clients")
         except urllib.error.HTTPError as error:
             return Judgement(Outcome.FAILED, f"{self._url} answers {error.code}", _fix_in(error))
         except OSError as error:
@@ -281,8 +292,8 @@ class Examination:
             if isinstance(reason, ssl.SSLCertVerificationError):
                 return Judgement(
                     Outcome.FAILED,
-                    f"its certificate is not accepted: {reason.verify_message}",
-                    f"renew it; {CA_FILE_VARIABLE} names the authority where it is your own",
+                    f"its certificate is invalid: {reason.verify_message}",
+                    f"renew it; {CA_FILE_VARIABLE} names a private authority",
                 )
             return skipped(f"none at {self._url} ({reason})")
 
@@ -303,7 +314,7 @@ def _row(name: str, look: Callable[[], Judgement]) -> Row:
         return Row(name, look())
     except PenstockError as error:
         return Row(name, failed(error))
-    except Exception as error:  # whatever is wrong here is what was asked for
+    except Exception as error:  # the check reports every defect
         return Row(name, Judgement(Outcome.FAILED, f"{type(error).__name__}: {error}", ""))
 
 
@@ -312,9 +323,9 @@ def _context() -> ssl.SSLContext:
 
 
 def _fix_in(error: urllib.error.HTTPError) -> str:
-    """What the service itself says, where it is one of ours."""
+    """The service's own error, if a Penstock service answered."""
     try:
         problem = json.loads(error.read(_MOST_OF_AN_ANSWER))
         return f"{problem['problem']}: {problem['fix']}"
     except (OSError, ValueError, KeyError, TypeError):
-        return "look at what listens there: it may be another program"
+        return "check the address: another program may listen there"

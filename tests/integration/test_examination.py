@@ -72,7 +72,7 @@ def test_credentials_others_can_read_and_a_lake_that_does_not_answer_are_rows(tm
 @pytest.mark.parametrize(
     ("status", "body", "outcome", "told"),
     [
-        (200, b'{"status": "ready"}', Outcome.OK, "answers clients there"),
+        (200, b'{"status": "ready"}', Outcome.OK, "the service accepts clients"),
         (503, b'{"problem": "This service is ending", "fix": "ask again"}', Outcome.FAILED, "ending: ask again"),
         (404, b"<html>", Outcome.FAILED, "another program"),
         (500, b"[1]", Outcome.FAILED, "another program"),

@@ -46,7 +46,7 @@ def test_what_one_application_leaves_is_seen_dropped_warmed_and_read_by_the_next
     penstock.ok("cache", "drop")
     assert in_memory(shared_home)["pages"] == 0 and not page_files(shared_home)
 
-    assert "of which 0 B were there already" in penstock.ok("cache", "warm", "cache.readings")
+    assert "of which 0 B were cached already" in penstock.ok("cache", "warm", "cache.readings")
     warmed = json.loads(penstock.ok("cache", "warm", "cache.readings", "--json"))
     assert warmed["done"] and warmed["objects"] == warmed["of_objects"] >= 3
     verified = [json.loads(line) for line in penstock.ok("cache", "verify", "--json").splitlines()]

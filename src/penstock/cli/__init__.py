@@ -1,3 +1,3 @@
-"""The `penstock` command: `main` loads one chapter of commands when it is called; `options`, `output`, `foreground` and
-`target` are shared. `lake` and `lab` have commands enough for packages.
+"""The `penstock` command. `main` loads a command's module on first use; `options`, `output`, `foreground` and `target`
+are shared. `lake` and `lab` are packages, since they have many commands.
 """

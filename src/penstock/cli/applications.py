@@ -1,4 +1,4 @@
-"""`penstock run|apps|show|logs|stop|rerun`: applications on clusters of their own, now and before."""
+"""`penstock run|apps|show|logs|stop|rerun`: run applications on dedicated clusters, inspect and stop them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also o
 
 
 def run(
-    application: Annotated[str, typer.Argument(metavar="APP", help="A Python file or a jar, here or in the lake.")],
-    arguments: Annotated[Several, typer.Argument(metavar="[ARGS]...", help="Its own arguments.")] = None,
+    application: Annotated[
+        str, typer.Argument(metavar="APP", help="Python file or jar, on this machine or in the lake.")
+    ],
+    arguments: Annotated[Several, typer.Argument(metavar="[ARGS]...", help="Arguments for the application.")] = None,
     *,
     driver_cores: options.DriverCores = None,
     driver_memory: options.DriverMemory = None,
@@ -34,28 +36,36 @@ def run(
     executor_cores: options.ExecutorCores = None,
     executor_memory: options.ExecutorMemory = None,
     main_class: Annotated[Optional[str], typer.Option("--class", help="Main class of a jar.")] = None,  # noqa: UP045
-    name: Annotated[Optional[str], typer.Option(help="Its name; the file's if not given.")] = None,  # noqa: UP045
-    conf: Annotated[Several, typer.Option(metavar="KEY=VALUE", help="A Spark setting.")] = None,
-    env: Annotated[Several, typer.Option(metavar="NAME=VALUE", help="A variable for driver and executors.")] = None,
-    jars: Annotated[Several, typer.Option(metavar="PATH", help="More jars for the class path.")] = None,
+    name: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Name of the application.", show_default="the file's name"),
+    ] = None,
+    conf: Annotated[Several, typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,
+    env: Annotated[
+        Several, typer.Option(metavar="NAME=VALUE", help="Environment variable for driver and executors.")
+    ] = None,
+    jars: Annotated[Several, typer.Option(metavar="PATH", help="Additional jars for the class path.")] = None,
     py_files: Annotated[Several, typer.Option(metavar="PATH", help="Python modules (.py, .zip, .egg, .whl).")] = None,
-    files: Annotated[Several, typer.Option(metavar="PATH", help="Files for SparkFiles.get.")] = None,
-    tag: Annotated[Several, typer.Option(help="A word to find it by.")] = None,
-    time_limit: Annotated[Optional[str], typer.Option(help="End it after this time, e.g. 2h.")] = None,  # noqa: UP045
+    files: Annotated[Several, typer.Option(metavar="PATH", help="Files that SparkFiles.get finds.")] = None,
+    tag: Annotated[Several, typer.Option(help="Label to filter lists by; repeatable.")] = None,
+    time_limit: Annotated[Optional[str], typer.Option(help="Stop the application after this time, e.g. 2h.")] = None,  # noqa: UP045
     profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "default",
     lake: options.Lake = None,
-    instance: Annotated[str, typer.Option(help="Whose share of the machine it takes.")] = DEFAULT_INSTANCE,
-    priority: Annotated[int, typer.Option(help="Within its instance, from -100 to 100; the highest first.")] = 0,
-    retries: Annotated[int, typer.Option(help="Attempts more where its cluster, not itself, fails.")] = 0,
-    webhook: Annotated[Several, typer.Option(metavar="URL", help="Told of changes of its state by a service.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and return.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON; its output to stderr.")] = False,
+    instance: Annotated[str, typer.Option(help="Instance (queue) to submit to.")] = DEFAULT_INSTANCE,
+    priority: Annotated[int, typer.Option(help="Priority in the instance, -100 to 100; higher starts first.")] = 0,
+    retries: Annotated[int, typer.Option(help="Retries after failures of the cluster, not of the application.")] = 0,
+    webhook: Annotated[
+        Several, typer.Option(metavar="URL", help="URL that the service calls on every change of state.")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the id and return.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record as JSON; the output goes to stderr.")
+    ] = False,
 ) -> None:
-    """Run a Spark application on a cluster of its own, and end the cluster with it.
+    """Run a Spark application on a dedicated cluster, which ends with it.
 
-    Options come before APP; what follows it belongs to the application. Options for several values may be given several
-    times. The exit code is the application's own: 128+n for signal n, 124 when its time limit is over, 130 when it was
-    stopped. Ctrl-C stops it.
+    Options come before APP; everything after APP is passed to the application. The exit code is the application's own:
+    128+n for signal n, 124 when the time limit is reached, 130 when the application was stopped. Ctrl-C stops it.
     """
     engine = target()
     spec = ApplicationSpec(
@@ -89,7 +99,7 @@ def run(
 
 
 def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as_json: bool) -> None:
-    """What `run` and `rerun` have in common; ends the command with the application's exit code."""
+    """Submit an application and follow it; exits with the application's exit code."""
     submitted = engine.submit(spec)
     for warning in engine.warnings(spec):
         typer.echo(f"Warning: {warning}", err=True)
@@ -106,18 +116,18 @@ def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as
     raise SystemExit(foreground.conclude(ended, quiet=as_json))
 
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, the beginning of one, or “last”.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Application id, a unique prefix of it, or “last”.")]
 
 _STREAMS = {"log": "driver.log", "out": "driver.out", "err": "driver.err"}
 
 
 def apps(
-    state: Annotated[Optional[list[str]], typer.Option(help="Only in this state; repeatable.")] = None,  # noqa: UP045
-    tag: Annotated[Optional[list[str]], typer.Option(help="Only with this tag; repeatable.")] = None,  # noqa: UP045
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 50,
+    state: Annotated[Optional[list[str]], typer.Option(help="Only applications in this state; repeatable.")] = None,  # noqa: UP045
+    tag: Annotated[Optional[list[str]], typer.Option(help="Only applications with this tag; repeatable.")] = None,  # noqa: UP045
+    limit: Annotated[int, typer.Option(help="Maximum number to list.", min=1)] = 50,
     as_json: options.Json = False,
 ) -> None:
-    """List applications, the newest first."""
+    """List applications, newest first."""
     engine = _engine()
     found = engine.list(states=[_state(text) for text in state or ()], tags=tag or (), limit=limit)
     if as_json:
@@ -145,7 +155,7 @@ def apps(
 
 
 def show(application_id: Id, as_json: options.Json = False) -> None:
-    """Show all that is known of an application."""
+    """Show the details of an application."""
     engine = _engine()
     application = engine.get(application_id)
     events = list(engine.events(application.id))
@@ -172,11 +182,11 @@ def show(application_id: Id, as_json: options.Json = False) -> None:
 def logs(
     application_id: Id,
     process: Annotated[str, typer.Option(help="driver, executor-1, executor-2, …")] = "driver",
-    stream: Annotated[str, typer.Option(help="Of the driver: log (Spark's own), out or err.")] = "log",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
-    tail: Annotated[Optional[int], typer.Option(help="Only so many last lines.", min=0)] = None,  # noqa: UP045
+    stream: Annotated[str, typer.Option(help="Driver stream: log (Spark's log), out or err.")] = "log",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the application ends.")] = False,
+    tail: Annotated[Optional[int], typer.Option(help="Print only the last N lines.", min=0)] = None,  # noqa: UP045
 ) -> None:
-    """Show what an application's processes wrote; an executor's streams are one."""
+    """Print the logs of an application's processes; an executor has a single log."""
     engine = _engine()
     application = engine.get(application_id)
     name = _artefact(process, stream)
@@ -192,7 +202,7 @@ def logs(
 
 
 def stop(application_id: Id) -> None:
-    """End an application, and return when nothing of its cluster is left."""
+    """Stop an application and wait until its cluster is removed."""
     engine = _engine()
     already = engine.get(application_id)
     if already.state.final:
@@ -203,21 +213,21 @@ def stop(application_id: Id) -> None:
 
 def rerun(
     application_id: Id,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and return.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the id and return.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Run an application again, as a new one with the same file, arguments, size and settings.
 
-    Of `penstock sql`, the statements: what they answer now is printed, with --json as JSON.
+    For `penstock sql`, the statements run again and their new results are printed, as JSON with --json.
     """
     engine = _engine()
     before = engine.get(application_id)
     if is_statements(before.spec):
         if detach:
             raise InvalidInput(
-                "Statements cannot be detached from",
-                why="this command prints what they answer",
-                fix="leave out --detach",
+                "SQL statements cannot be rerun with --detach",
+                why="this command prints their results",
+                fix="omit --detach",
             )
         run_again(engine, before, output_format="json" if as_json else "table")
     spec = replace(before.spec, idempotency_key=None)
@@ -307,8 +317,8 @@ def _effort(summary: Any) -> Iterable[tuple[str, str]]:
 
 
 def _scratch(summary: Any) -> str:
-    """Where shuffle and spill went, of an application that was to have them in memory."""
-    told = f"{size(summary['scratch_memory_bytes'])} in memory"
+    """Memory and disk that shuffle and spill took, for an application with a memory budget for them."""
+    used = f"{size(summary['scratch_memory_bytes'])} in memory"
     if summary["scratch_disk_bytes"]:
-        told += f", {size(summary['scratch_disk_bytes'])} on disk"
-    return f"{told}: {summary['scratch_fell_over']}" if summary["scratch_fell_over"] else told
+        used += f", {size(summary['scratch_disk_bytes'])} on disk"
+    return f"{used}: {summary['scratch_fell_over']}" if summary["scratch_fell_over"] else used

@@ -1,4 +1,4 @@
-"""`penstock cache`: what this machine keeps of the lake, near its clusters."""
+"""`penstock cache`: the page cache of this machine."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from penstock.home import Home
 
 app = typer.Typer(
     help=(
-        "What this machine keeps of the lake: pages of objects, in memory and on disk, shared by all applications and "
-        "outliving each of them. Applications fill it as they read and write; nothing here is needed for that."
+        "The page cache of this machine: pages of the lake's objects in memory and on disk, shared by all applications "
+        "and kept when they end.  Applications fill it as they read and write; none of these commands is required."
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -28,19 +28,19 @@ app = typer.Typer(
 
 @app.command()
 def status(as_json: options.Json = False) -> None:
-    """Show both tiers, how full they are, and how much of their reading the last applications had from them."""
-    told = _status()
+    """Show the usage of both tiers and the hit rate of the last applications."""
+    seen = _status()
     if as_json:
-        typer.echo(json.dumps(told, indent=2))
+        typer.echo(json.dumps(seen, indent=2))
         return
-    for tier in told["tiers"]:
+    for tier in seen["tiers"]:
         if not tier["budget_bytes"]:
             typer.echo(f"{tier['tier']:<7} off")
             continue
         filling = f"{size(tier['used_bytes'])} of {size(tier['budget_bytes'])}"
         pages = f"{count(tier['pages'])} pages, {count(tier['evictions'])} evicted so far"
         typer.echo(f"{tier['tier']:<7} {filling}, {pages}\n        {tier['directory']}")
-    for use in told["applications"]:
+    for use in seen["applications"]:
         typer.echo(f"{use['id']}  {share(use['hit_rate'] or 0)} of {size(use['read_bytes'])} from cache  {use['name']}")
 
 
@@ -59,16 +59,18 @@ def _status() -> Mapping[str, Any]:
 def set_size(
     memory: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Most bytes in memory, such as 4g; 0 for none; “usual” for a tenth of the machine's."),
+        typer.Option(
+            help="Size limit in memory, e.g. 4g; 0 disables the tier; “usual” is a tenth of the machine's memory."
+        ),
     ] = None,
     disk: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Most bytes on disk, such as 100g; 0 for none; “usual” for a tenth of the disk's."),
+        typer.Option(help="Size limit on disk, e.g. 100g; 0 disables the tier; “usual” is a tenth of the disk."),
     ] = None,
 ) -> None:
-    """Set how large the tiers may become; applications started from now on keep to it.
+    """Set the size limits of the tiers, for applications that start from now on.
 
-    What the memory tier may take is not promised to applications.
+    Memory of the memory tier is not available to applications.
     """
     from dataclasses import replace
 
@@ -90,40 +92,40 @@ def set_size(
 def warm(
     targets: Annotated[list[str], typer.Argument(metavar="s3a://…|TABLE", help="Addresses, or tables of the catalog.")],
     lake: options.Lake = None,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Requests on their way at once.")] = 8,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Concurrent requests.")] = 8,
     as_json: options.Json = False,
 ) -> None:
-    """Read objects into the cache before an application does: `penstock cache warm tpcds.store_sales s3a://lake/logs`.
+    """Load objects into the cache in advance: `penstock cache warm tpcds.store_sales s3a://lake/logs`.
 
-    Of a table all partitions are read. What does not fit into memory goes to disk; what fits in neither pushes out
-    what was used least.
+    All partitions of a table are read. Pages that exceed the memory tier go to disk; when both are full, the least used
+    pages are evicted.
     """
     from penstock.engine import installation
     from penstock.summary import LakeUse
 
     live = sys.stderr.isatty() and not as_json
-    told: Mapping[str, Any] = {}
-    for told in installation.warm(Home.default(), targets, lake=lake, threads=threads):
+    progress: Mapping[str, Any] = {}
+    for progress in installation.warm(Home.default(), targets, lake=lake, threads=threads):
         if live:
-            print(f"\r{_progress(told)}\033[K", end="", file=sys.stderr, flush=True)
+            print(f"\r{_in_words(progress)}\033[K", end="", file=sys.stderr, flush=True)
     if live:
         print("\r\033[K", end="", file=sys.stderr)
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(progress))
         return
-    spared = LakeUse({}, 0, {}, told["lake"]).spared
-    typer.echo(f"{_progress(told)}, of which {size(spared)} were there already")
+    spared = LakeUse({}, 0, {}, progress["lake"]).spared
+    typer.echo(f"{_in_words(progress)}, of which {size(spared)} were cached already")
 
 
 @app.command()
 def drop(
     prefix: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Argument(metavar="[s3a://…]", help="Only pages of objects below this address."),
+        typer.Argument(metavar="[s3a://…]", help="Drop only pages of objects below this address."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Empty the cache, or drop the pages of some objects. Only time is lost: they are read from the lake again."""
+    """Empty the cache, or drop the pages of some objects. No data is lost: they are read from the lake again."""
     from penstock.clusters import machine
     from penstock.engine import installation
 
@@ -132,27 +134,27 @@ def drop(
         freed = machine.drop_pages(machine.page_cache(home))
         typer.echo(json.dumps({"bytes": freed}) if as_json else f"Dropped {size(freed)}")
     else:
-        _tell(installation.drop(home, prefix), as_json, lambda tier: f"dropped {count(tier['pages'])} pages")
+        _print_tiers(installation.drop(home, prefix), as_json, lambda tier: f"dropped {count(tier['pages'])} pages")
 
 
 @app.command()
 def verify(as_json: options.Json = False) -> None:
-    """Read every page and drop those that are damaged. Applications do the same with every page they use."""
+    """Verify every page and drop damaged ones. Applications also verify every page they read."""
     from penstock.engine import installation
 
-    _tell(
+    _print_tiers(
         installation.verify(Home.default()),
         as_json,
         lambda tier: (
-            f"{count(tier['pages'])} sound pages, {size(tier['bytes'])}; {count(tier['damaged'])} damaged, "
-            f"{count(tier['orphans'])} unknown and {count(tier['missing'])} missing ones are forgotten"
+            f"{count(tier['pages'])} valid pages, {size(tier['bytes'])}; dropped {count(tier['damaged'])} damaged, "
+            f"{count(tier['orphans'])} unknown and {count(tier['missing'])} missing"
         ),
     )
 
 
-def _tell(told: Iterator[Mapping[str, Any]], as_json: bool, sentence: Any) -> None:
+def _print_tiers(lines: Iterator[Mapping[str, Any]], as_json: bool, sentence: Any) -> None:
     problem = False
-    for line in told:
+    for line in lines:
         problem = problem or line.get("state") == "unreadable"
         if as_json:
             typer.echo(json.dumps(line))
@@ -161,7 +163,7 @@ def _tell(told: Iterator[Mapping[str, Any]], as_json: bool, sentence: Any) -> No
         elif line["state"] == "present":
             typer.echo(f"{line['tier']:<7} {sentence(line)}")
         else:
-            typer.echo(f"{line['tier']:<7} {line.get('problem', 'nothing is kept there')}")
+            typer.echo(f"{line['tier']:<7} {line.get('problem', 'empty')}")
     if problem:
         raise typer.Exit(1)
 
@@ -171,12 +173,14 @@ def _bytes(text: str, option: str) -> int | None:
         return None
     found = units.parse_size(text)
     if found is None or found < 0:
-        raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 4g")
+        raise InvalidInput(
+            f"{option} {text} is not a size", why="a size is a number with k, m, g or t", fix=f"{option} 4g"
+        )
     return found
 
 
-def _progress(told: Mapping[str, Any]) -> str:
+def _in_words(progress: Mapping[str, Any]) -> str:
     return (
-        f"{count(told['objects'])} of {count(told['of_objects'])} objects, "
-        f"{size(told['bytes'])} of {size(told['of_bytes'])}"
+        f"{count(progress['objects'])} of {count(progress['of_objects'])} objects, "
+        f"{size(progress['bytes'])} of {size(progress['of_bytes'])}"
     )

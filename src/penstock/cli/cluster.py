@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 cluster_app = typer.Typer(
     help=(
-        "Where applications run: as processes of this machine, or as pods of a Kubernetes or OpenShift that a file "
-        "tells of. What you type stays the same: penstock run, sql, lab."
+        "The place where applications run: processes of this machine, or pods of the Kubernetes or OpenShift cluster "
+        "that a file describes. The commands stay the same: penstock run, sql, lab."
     ),
     no_args_is_help=True,
     add_completion=False,
 )
 
 _EXAMPLE = """\
-# Where penstock runs applications, and how their pods are made. Keep it with: penstock cluster use FILE
+# The cluster that runs applications, and their pods. Activate it with: penstock cluster use FILE
 kind: kubernetes
 namespace: penstock                 # kubectl create namespace penstock
-image: registry.example/penstock:1  # penstock image build makes one; push it where the nodes can pull it
-# kubeconfig: /home/me/.kube/config # left out: $KUBECONFIG, ~/.kube/config, or, in a pod, its own service account
+image: registry.example/penstock:1  # built by penstock image build; the nodes must be able to pull it
+# kubeconfig: /home/me/.kube/config # default: $KUBECONFIG, ~/.kube/config, or in a pod its service account
 # context: production
 # pull_policy: IfNotPresent         # Always, IfNotPresent, Never
 # pull_secrets: [registry-login]
-# service_account: penstock-driver  # the drivers': they make executors
+# service_account: penstock-driver  # of the drivers, which create executors
 # executor_service_account: penstock-executor
 # labels: {team: analytics}
 # annotations: {}
@@ -48,21 +48,21 @@ image: registry.example/penstock:1  # penstock image build makes one; push it wh
 # tolerations: [{key: spark, operator: Exists}]
 # affinity: {}
 # priority_class: batch
-# cpu_request: 1.0                  # how much of each core is kept for a pod; the limit are whole cores
-# overhead: 0.10                    # of the heap, for what a process needs beside it; left out: as Spark has it, 0.10,
-#                                   # and 0.40 for Python; at least 384 MiB; spark.*.memoryOverhead of users wins
+# cpu_request: 1.0                  # CPU request per core; the limit is the whole core
+# overhead: 0.10                    # memory overhead as a share of the heap; default: Spark's, 0.10, or 0.40 for
+#                                   # Python, at least 384 MiB; spark.*.memoryOverhead of users takes precedence
 # scratch: {medium: disk, size: 20Gi}             # shuffle and spill of each pod: emptyDir; medium: memory counts
 #                                                 # as the pod's memory; path: /mnt/nvme is a directory of the nodes
 # page_cache:                                     # directories of the nodes that outlive pods (hostPath)
 #   disk: {path: /var/lib/penstock/pages, size: 100Gi}
 #   memory: {path: /dev/shm/penstock, size: 8Gi}
 # environment_from: [secret-with-variables]
-# start_timeout_seconds: 600        # without a node or an image for so long, an application fails
-# capacity: {cores: 64, memory: 256Gi}            # the most there will ever be: larger clusters are refused. Pods are
-#                                                 # made up to it, for an autoscaler to add nodes; left out: clusters
-#                                                 # start while today's nodes have room, and larger ones wait
-# largest_node: {cores: 16, memory: 64Gi}         # with capacity: no pod will ever find a larger one
-# driver_template: {}               # pod templates, below all of the above
+# start_timeout_seconds: 600        # an application fails after this time without a node or an image
+# capacity: {cores: 64, memory: 256Gi}            # maximum capacity: larger clusters are refused, and pods are created
+#                                                 # up to it, so that an autoscaler adds nodes; default: clusters start
+#                                                 # while the present nodes have room, and larger ones wait
+# largest_node: {cores: 16, memory: 64Gi}         # with capacity: larger pods are refused
+# driver_template: {}               # pod templates; all keys above take precedence
 # executor_template: {}
 """
 
@@ -76,9 +76,9 @@ def example() -> None:
 @cluster_app.command()
 def use(
     file: Annotated[Path, typer.Argument(help="The cluster file (penstock cluster example).")],
-    unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not ask the cluster whether it can.")] = False,
+    unchecked: Annotated[bool, typer.Option("--unchecked", help="Skip the check of the cluster.")] = False,
 ) -> None:
-    """Run applications on that Kubernetes from now on."""
+    """Run applications on the Kubernetes cluster that FILE describes, from now on."""
     from penstock.clusters.choice import own_file
     from penstock.clusters.kubernetes.target import read_target
     from penstock.home import write_atomically
@@ -90,7 +90,7 @@ def use(
         found = _findings(file)
         _print(found)
         if not all(one.good for one in found):
-            typer.echo("It is not used: mend that first, or say --unchecked", err=True)
+            typer.echo("The cluster file was not activated: correct the failed rows, or use --unchecked", err=True)
             raise typer.Exit(1)
     home.create()
     write_atomically(own_file(home), file.read_bytes())
@@ -119,9 +119,9 @@ def show() -> None:
 
 @cluster_app.command()
 def check(as_json: options.Json = False) -> None:
-    """Ask the Kubernetes whether it can run applications; what it lacks, with the commands that mend it.
+    """Check whether the Kubernetes cluster can run applications; print what is missing and the commands that add it.
 
-    The exit code is 1 where it cannot.
+    The exit code is 1 if it cannot.
     """
     from penstock.clusters.choice import cluster_file
     from penstock.errors import InvalidInput
@@ -130,7 +130,7 @@ def check(as_json: options.Json = False) -> None:
     if file is None:
         raise InvalidInput(
             "Applications run on this machine",
-            why="no Kubernetes was chosen",
+            why="no Kubernetes cluster was chosen",
             fix="penstock cluster use FILE; penstock doctor",
         )
     found = _findings(file)
@@ -163,7 +163,7 @@ def _print(found: list[Finding]) -> None:
 
 
 def _require_idle(home: Home) -> None:
-    """An engine that looks for a cluster elsewhere than where it was started would take it for lost."""
+    """Refuse the change while applications run: the engine would look for their clusters in the new place."""
     from penstock.engine.ledger import Ledger
     from penstock.errors import StateError
     from penstock.model import State
@@ -174,13 +174,13 @@ def _require_idle(home: Home) -> None:
     if found := Ledger(home).list(states=alive, limit=1):
         raise StateError(
             f"{found[0].id} has not ended",
-            why="it belongs to where it was started",
+            why="its cluster is in the present place",
             fix="penstock apps; penstock stop ID",
         )
 
 
 image_app = typer.Typer(
-    help="The container image: written without a container daemon, the same bytes each time.",
+    help="The container image, built reproducibly without a container daemon.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -188,7 +188,7 @@ image_app = typer.Typer(
 
 @image_app.callback()
 def _group() -> None:
-    """The container image: written without a container daemon, the same bytes each time."""
+    """The container image, built reproducibly without a container daemon."""
 
 
 @image_app.command()
@@ -197,25 +197,28 @@ def build(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The OCI archive.")] = Path(
         "penstock.tar"
     ),
-    name: Annotated[str, typer.Option(help="What it is called: [REGISTRY/]NAME:TAG.")] = f"penstock:{__version__}",
+    name: Annotated[str, typer.Option(help="Name of the image: [REGISTRY/]NAME:TAG.")] = f"penstock:{__version__}",
     base: Annotated[
         Optional[Path],  # noqa: UP045  Typer reads it at run time, also on Python 3.10
         typer.Option(
             metavar="PATH",
-            help="What it is built on: a root directory, a tar of one, or an OCI layout or archive of another image, "
-            "with Java 17 and this machine's Python. [a root of Debian's packages, made by mmdebstrap]",
+            help="Base of the image, with Java 17 and this machine's Python: a root directory, a tar of one, or an OCI "
+            "layout or archive.",
+            show_default="a root of Debian packages, built by mmdebstrap",
         ),
     ] = None,
     more: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option("--with", metavar="NAME", help="A Python package installed here, for applications; repeatable."),
+        typer.Option(
+            "--with", metavar="NAME", help="Locally installed Python package to include for applications; repeatable."
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write the image of what is installed here: Penstock, Spark, Python packages, on a base with Java and Python.
+    """Build an image of the local installation: Penstock, Spark and Python packages on a base with Java and Python.
 
-    Neither Docker nor a registry is needed. From the same installation and base come the same bytes. Containers run as
-    user 1000, or as any user of group 0 (OpenShift). Push it with skopeo copy oci-archive:penstock.tar
+    Neither Docker nor a registry is needed. The same installation and base give the same bytes. Containers run as
+    user 1000, or as any user of group 0 (OpenShift). Push the image with skopeo copy oci-archive:penstock.tar
     docker://REGISTRY/penstock:TAG, or load it on a node with ctr -n k8s.io images import penstock.tar.
 
     penstock image build -o penstock.tar --name registry.example.com/penstock:1.0 --with pandas --with pyarrow
@@ -223,7 +226,7 @@ def build(
     from penstock.image import oci
     from penstock.image.build import build as run
 
-    built = run(output, oci.name(name), base, _tell, more=more or ())
+    built = run(output, oci.name(name), base, _print_step, more=more or ())
     if as_json:
         layers = [
             {"layer": layer.history, "digest": layer.blob.digest, "bytes": layer.blob.size} for layer in built.layers
@@ -241,23 +244,23 @@ def base(
         "root.tar"
     ),
 ) -> None:
-    """Make the base alone, for builds that are to differ in nothing else: penstock image build --base root.tar.
+    """Build only the base, which several images can share: penstock image build --base root.tar.
 
-    Half a minute to some minutes, by the network. Make it anew for Debian's security updates.
+    It takes from half a minute to some minutes, depending on the network. Rebuild it for Debian's security updates.
     """
     from penstock.image.build import make_base
 
-    make_base(output, _tell)
+    make_base(output, _print_step)
     typer.echo(str(output))
 
 
-def _tell(what: str, bytes_: int, seconds: float) -> None:
+def _print_step(what: str, bytes_: int, seconds: float) -> None:
     print(f"{what}: {size(bytes_)} in {duration(seconds)}", file=sys.stderr, flush=True)
 
 
 profile_app = typer.Typer(
     name="profile",
-    help="The tuned settings, and where each value came from.",
+    help="Tuned settings of workloads, with the reason and source of each value.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -267,7 +270,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @profile_app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
-    """The workload profiles, and the layers each is made of."""
+    """List the workload profiles and their layers."""
     rows = [
         {
             "name": name,
@@ -290,19 +293,19 @@ def list_profiles(as_json: AsJson = False) -> None:
 
 @profile_app.command("show")
 def show_profile(
-    name: Annotated[str, typer.Argument(help="A profile of `penstock profile list`.")],
+    name: Annotated[str, typer.Argument(help="Name of a profile, from penstock profile list.")],
     *,
     executors: Annotated[int, typer.Option(min=1, help="Number of executors.")] = 1,
     executor_cores: Annotated[int, typer.Option(min=1, help="Cores of each executor.")] = 2,
-    executor_memory: Annotated[str, typer.Option(help="Heap of each executor, such as 4g.")] = "4g",
+    executor_memory: Annotated[str, typer.Option(help="Heap of each executor, e.g. 4g.")] = "4g",
     driver_cores: Annotated[int, typer.Option(min=1, help="Cores of the driver.")] = 1,
-    driver_memory: Annotated[str, typer.Option(help="Heap of the driver, such as 2g.")] = "2g",
+    driver_memory: Annotated[str, typer.Option(help="Heap of the driver, e.g. 2g.")] = "2g",
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", help="KEY=VALUE of your own, to see what it does.")
+        list[str] | None, typer.Option("--conf", help="KEY=VALUE, a Spark setting of your own, to see its effect.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The settings of one profile on a cluster of a given size: value, layer, reason, source, and what it replaced."""
+    """Show a profile's settings for a cluster size: value, layer, reason, source and the value it replaced."""
     from penstock.model import ClusterSize, ProcessSize
     from penstock.profiles.check import check, refuse
     from penstock.profiles.known import bundled
@@ -330,14 +333,14 @@ def show_profile(
 def _memory(option: str, text: str) -> int:
     amount = units.parse_size(text)
     if amount is None or amount <= 0:
-        raise InvalidInput(f"{option} {text} is no size", fix=f"give a number and a unit, such as {option} 4g")
+        raise InvalidInput(f"{option} {text} is not a size", fix=f"give a number and a unit, such as {option} 4g")
     return amount
 
 
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise InvalidInput(f"--conf {text} is no setting", fix="give --conf KEY=VALUE")
+        raise InvalidInput(f"--conf {text} is not KEY=VALUE", fix="give --conf KEY=VALUE")
     return key.strip(), value
 
 
@@ -368,7 +371,7 @@ def _print_profile(name: str, size: ClusterSize, resolved: Resolved) -> None:
     )
     for setting in resolved:
         console.print(Text.assemble((setting.key, "bold"), " = ", (setting.value, "green")))
-        # A list under one key has a reason for each part.
+        # A value that is a list has a reason for each part.
         for origin in setting.origins if not setting.overrode else (setting.origin,):
             console.print(Text(f"    {origin.layer}: {origin.reason}"))
             console.print(Text(f"    source: {origin.source}", style="dim"))

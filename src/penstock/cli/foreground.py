@@ -1,6 +1,6 @@
-"""An application in the foreground: its output, live progress, Ctrl-C, and the exit code by its end.
+"""An application in the foreground: its output, live progress, Ctrl-C, and its exit code.
 
-Penstock's own words go to standard error; standard output belongs to the application.
+Penstock's own messages go to standard error; standard output belongs to the application.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Display(Protocol):
     def show(self, application: Application, seen: Observation | None) -> None: ...
 
     def clear(self) -> None:
-        """Make room for other output; the next `show` draws again."""
+        """Clear the display before other output; the next `show` redraws it."""
 
 
 class Output:
-    """Copies what the driver writes, as it comes, to this process's standard output and error."""
+    """Copies the driver's output to this process's standard output and error as it arrives."""
 
     def __init__(
         self, read: Callable[[Application, str, int], bytes], *, out: IO[bytes] | None, err: IO[bytes] | None
@@ -44,7 +44,7 @@ class Output:
 
     def copy(self, application: Application, before_writing: Callable[[], None]) -> None:
         if application.attempt != self._attempt:
-            # Each attempt writes from its beginning.
+            # Each attempt starts its logs anew.
             self._attempt, self._positions = application.attempt, dict.fromkeys(self._streams, 0)
         for name, stream in self._streams.items():
             while piece := self._read(application, name, self._positions[name]):
@@ -55,7 +55,7 @@ class Output:
 
 
 class Lines:
-    """For logs and pipes: a line for each state, and one now and then while it runs."""
+    """Display for logs and pipes: a line for each state and, while the application runs, periodic progress lines."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -83,10 +83,10 @@ class Lines:
 
 
 class Live:
-    """For a terminal: what runs now, redrawn in place."""
+    """Display for a terminal: running stages, redrawn in place."""
 
     def __init__(self) -> None:
-        # A tenth of a second to load, spent while the cluster starts.
+        # The import takes a tenth of a second, which passes while the cluster starts.
         from rich.console import Console, Group
         from rich.live import Live as RichLive
         from rich.progress_bar import ProgressBar
@@ -166,7 +166,7 @@ _FAILED = 1
 
 
 def drive(engine: Target, application: Application, display: Display, output: Output) -> Application:
-    """Supervise to the end. Ctrl-C (or a hang-up, or a termination) stops it; once more does so without patience."""
+    """Follow an application until it ends. SIGINT, SIGHUP or SIGTERM stops it; a second one forces the stop."""
     supervisor = engine.supervisor(application.id)
     others_looked_after = False
 
@@ -174,7 +174,7 @@ def drive(engine: Target, application: Application, display: Display, output: Ou
         nonlocal others_looked_after
         output.copy(now, display.clear)
         display.show(now, seen)
-        # What a killed engine left may hold the memory this one waits for.
+        # Clusters of a killed engine may hold the memory that this application waits for.
         if not others_looked_after and now.state in (State.WAITING, State.RUNNING):
             others_looked_after = True
             engine.reconcile()
@@ -197,32 +197,32 @@ def _interruptible(supervisor: Attendant, display: Display) -> Iterator[None]:
             return
         asked = True
         display.clear()
-        print(" stopping; once more to insist", file=sys.stderr)
+        print(" stopping; press Ctrl-C again to force it", file=sys.stderr)
         supervisor.stop(Reason(STOPPED_BY_USER, f"it was interrupted ({signal.Signals(number).name})"))
 
-    # Shells have SIGINT ignored for whatever runs in the background; it is heard there all the same.
+    # Shells ignore SIGINT for background jobs; this command handles it there as well.
     with handled(on_signal, signal.SIGINT, signal.SIGTERM, *not_ignored(signal.SIGHUP)):
         yield
 
 
 def conclude(application: Application, *, quiet: bool = False) -> int:
-    """Say how it ended, on standard error; returns the exit code for the shell."""
+    """Print the result to standard error and return the exit code for the shell."""
     if not quiet:
         print(closing_line(application), file=sys.stderr)
         summary = application.summary or {}
         if application.reason and application.state is not State.FINISHED:
             print(f"  why  {application.reason.message}", file=sys.stderr)
-            fix = application.reason.fix or f"read its log: penstock logs {application.id}"
+            fix = application.reason.fix or f"read the log: penstock logs {application.id}"
             print(f"  fix  {fix}", file=sys.stderr)
         if problem := summary.get("artefacts_problem"):
             where = f" and are in {summary['artefacts']}" if "artefacts" in summary else ""
-            print(f"  The logs could not be kept in the lake{where}", file=sys.stderr)
+            print(f"  The logs could not be saved in the lake{where}", file=sys.stderr)
             print("  why  " + str(problem).replace("\n", "\n       "), file=sys.stderr)
     return exit_code(application)
 
 
 def exit_code(application: Application) -> int:
-    """The application's own (128 + n for signal n), 124 for its time limit, 130 where it was stopped."""
+    """The application's own exit code (128 + n for signal n), 124 for its time limit, 130 if it was stopped."""
     if application.state is State.AUTO_TERMINATED:
         return TIMED_OUT
     if application.state is State.STOPPED:

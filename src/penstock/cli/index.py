@@ -1,4 +1,4 @@
-"""`penstock index`: what is known of each of a table's files, so that those that cannot match are never read."""
+"""`penstock index`: skipping indexes, which let queries skip files of a table that cannot match."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from penstock.cli.target import target
 from penstock.errors import InvalidInput
 
 app = typer.Typer(
-    help="Skipping indexes: files of a table that a query cannot need are not read.",
+    help="Skipping indexes: queries skip files that cannot contain matching rows.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 Table = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="DB.TABLE of the catalog, or the address of a directory: s3a://bucket/table."),
+    typer.Argument(metavar="TABLE", help="DB.TABLE of the catalog, or a directory's address: s3a://bucket/table."),
 ]
 Names = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 
@@ -34,9 +34,9 @@ def build(
     table: Table,
     *,
     columns: Annotated[
-        Names, typer.Option(metavar="A,B", help="Only these; otherwise those that are worth it.")
+        Names, typer.Option(metavar="A,B", help="Columns to index; by default those that benefit.")
     ] = None,
-    kinds: Annotated[Names, typer.Option(metavar="KIND,KIND", help="Of minmax, values, bloom.")] = None,
+    kinds: Annotated[Names, typer.Option(metavar="KIND,KIND", help="Kinds of index: minmax, values, bloom.")] = None,
     driver_memory: options.DriverMemory = None,
     executors: options.Executors = None,
     executor_cores: options.ExecutorCores = None,
@@ -44,7 +44,7 @@ def build(
     lake: options.Lake = None,
     as_json: options.Json = False,
 ) -> None:
-    """Build the index of a table's files, in place of the one there was, and say which columns it covers and why."""
+    """Build or replace the index of a table; print which columns it covers and why."""
     place = table_in_sql(table)
     wanted = "".join(
         f" {word} ({', '.join(map(quoted, names))})"
@@ -66,34 +66,34 @@ def build(
         spec,
         f"BUILD SKIPPING INDEX ON {place}{wanted};\nSHOW SKIPPING INDEX ON {place}",
         problem=f"The index of {table} was not built",
-        fix="the former index, if there was one, is as it was: put right what is named above and build again",
+        fix="correct the cause above and build again; a previous index is unchanged",
     )
-    _tell(table, change, covered, as_json=as_json)
+    _print_change(table, change, covered, as_json=as_json)
 
 
 @app.command()
 def refresh(table: Table, lake: options.Lake = None, as_json: options.Json = False) -> None:
-    """Read what is new or was changed since, and nothing else. Queries are right without: unknown files are read."""
+    """Index only new and changed files. Queries are correct without it, since they read files that are not indexed."""
     (change,) = _run(table, lake, "REFRESH SKIPPING INDEX ON", problem="was not refreshed")
-    _tell(table, change, None, as_json=as_json)
+    _print_change(table, change, None, as_json=as_json)
 
 
 @app.command()
 def show(table: Table, lake: options.Lake = None, as_json: options.Json = False) -> None:
-    """Show which columns a table's index covers, how far each can skip files, and why it was chosen."""
+    """Show the columns that a table's index covers, how well each can skip files, and why it was chosen."""
     (covered,) = _run(table, lake, "SHOW SKIPPING INDEX ON", problem="cannot be shown")
-    _tell(table, None, covered, as_json=as_json)
+    _print_change(table, None, covered, as_json=as_json)
 
 
 @app.command()
 def drop(table: Table, lake: options.Lake = None, as_json: options.Json = False) -> None:
-    """Remove a table's index. The table stays as it is, and its queries read all files again."""
+    """Remove a table's index. The table is unchanged; its queries read all files again."""
     (answer,) = _run(table, lake, "DROP SKIPPING INDEX ON", problem="was not dropped")
     dropped = records(answer)[0]["dropped"]
     if as_json:
         typer.echo(json.dumps({"table": table, "dropped": dropped}))
     else:
-        typer.echo(f"The index of {table} is gone" if dropped else f"{table} had no index")
+        typer.echo(f"Dropped the index of {table}" if dropped else f"{table} had no index")
 
 
 @app.command()
@@ -104,9 +104,9 @@ def advise(
     lake: options.Lake = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say how a table should be laid out for the queries that were noted of it, and how much less they would read.
+    """Recommend a layout for a table from its recorded queries, and estimate how much less they would read.
 
-    Reads a sample of the columns that they ask for.
+    The advice is based on a sample of the columns that those queries use.
     """
     engine = target()
     settings = options.layout_settings(object_size)
@@ -116,17 +116,17 @@ def advise(
         spec,
         f"SHOW SKIPPING ADVICE ON {table_in_sql(table)}",
         problem=f"There is no advice on {table}",
-        fix="penstock tables lists the tables; queries by penstock sql and penstock run are noted",
+        fix="penstock tables lists the tables; queries of penstock sql and penstock run are recorded",
     )
     items = [(str(row["item"]), row["value"]) for row in records(answer)]
     reasons = [value for item, value in items if item == "why"]
     advice = {item: value for item, value in items if item != "why"}
     if as_json:
         measured = {name.replace(" ", "_"): int(advice[name]) for name in ("scans", "bytes now", "bytes then")}
-        told = {"table": table, "layout": advice["layout"], **measured, "why": reasons}
-        typer.echo(json.dumps({**told, "statement": advice.get("statement")}, indent=2))
+        shown = {"table": table, "layout": advice["layout"], **measured, "why": reasons}
+        typer.echo(json.dumps({**shown, "statement": advice.get("statement")}, indent=2))
         return
-    typer.echo(f"{table}: {advice['layout'] or 'stay as it is'}")
+    typer.echo(f"{table}: {advice['layout'] or 'keep the present layout'}")
     for reason in reasons:
         typer.echo(f"  {reason}")
     if advice["layout"]:
@@ -134,53 +134,53 @@ def advise(
 
 
 def table_in_sql(text: str) -> str:
-    """A table as SQL writes it: `db.t` quoted part by part (parts that are quoted stay), an address as a Parquet path.
+    """A table's name in SQL: `db.t` quoted part by part (quoted parts are kept), an address as a Parquet path.
 
-    Raises `InvalidInput` for what is neither.
+    Raises `InvalidInput` for other texts.
     """
     if "://" in text or text.startswith("/"):
         return f"parquet.{quoted(text)}"
     parts = [match[1] for match in _NAME.finditer(text)]
     if not parts or ".".join(parts) != text:
         raise InvalidInput(
-            f"{text} is no table",
-            why="a table of the catalog is DB.TABLE, one without a catalog the address of its directory",
-            fix="penstock tables lists the catalog's; a name with other characters goes in backquotes: db.`my-table`",
+            f"{text} is not a table",
+            why="a table is DB.TABLE of the catalog, or the address of a directory",
+            fix="penstock tables lists the catalog; put special characters in backquotes: db.`my-table`",
         )
     return ".".join(part if part.startswith("`") else quoted(part) for part in parts)
 
 
 def _run(table: str, lake: str | None, statement: str, *, problem: str) -> Sequence[Result]:
-    """On a cluster of the usual size: the work is a listing, and footers of what is new."""
+    """Run a statement on a cluster of the default size: it lists files and reads the footers of new ones."""
     engine = target()
     spec = sql.application(engine, lake, engine.usual_size(), name=f"index {table}")
     text = f"{statement} {table_in_sql(table)}"
-    fix = f"penstock index build {table} makes an index; penstock tables lists the tables"
+    fix = f"penstock index build {table} builds an index; penstock tables lists the tables"
     return sql.answers(engine, spec, text, problem=f"The index of {table} {problem}", fix=fix)
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it, whatever is in it."""
+    """A name quoted for SQL."""
     return f"`{name.replace('`', '``')}`"
 
 
 def parts(names: Sequence[str] | None) -> list[str]:
-    """Of a repeatable option that also takes commas."""
+    """The values of a repeatable option that also takes commas."""
     return [part.strip() for text in names or () for part in text.split(",") if part.strip()]
 
 
 def records(result: Result) -> list[dict[str, Any]]:
-    """The rows of a result, by the names of its columns."""
+    """The rows of a result as mappings by column name."""
     names = [column["name"] for column in result["columns"]]
     return [dict(zip(names, row, strict=True)) for row in result["rows"]]
 
 
-def _tell(table: str, change: Result | None, covered: Result | None, *, as_json: bool) -> None:
+def _print_change(table: str, change: Result | None, covered: Result | None, *, as_json: bool) -> None:
     changes = records(change)[0] if change else None
     columns = records(covered) if covered else None
     if as_json:
-        told = {"table": table, "change": changes, "columns": columns}
-        typer.echo(json.dumps({name: value for name, value in told.items() if value is not None}, indent=2))
+        shown = {"table": table, "change": changes, "columns": columns}
+        typer.echo(json.dumps({name: value for name, value in shown.items() if value is not None}, indent=2))
         return
     if changes:
         typer.echo(f"{table}: {in_words(changes)}")
@@ -191,12 +191,12 @@ def _tell(table: str, change: Result | None, covered: Result | None, *, as_json:
 
 
 def in_words(change: Mapping[str, int]) -> str:
-    """`144 files, 12 read now, 3 entries of files that are gone; 1 file cannot be read, …`"""
+    """`144 files, 12 read now, 3 gone or replaced, …`"""
     parts = [_files(change["files"]), f"{count(change['read'])} read now"]
     if change["obsolete"]:
         parts.append(f"{count(change['obsolete'])} gone or replaced")
     if change["unsettled"]:
-        parts.append(f"{count(change['unsettled'])} too young, left to the next refresh")
+        parts.append(f"{count(change['unsettled'])} too recent, left to the next refresh")
     if change["unreadable"]:
         parts.append(f"{count(change['unreadable'])} unreadable, never skipped (the driver's log names them)")
     return ", ".join(parts)

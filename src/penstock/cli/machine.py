@@ -1,4 +1,4 @@
-"""`penstock up|down|status|wipe|doctor`: what runs and what is kept on this machine, and its health."""
+"""`penstock up|down|status|wipe|doctor`: the processes and data of this machine, and its health."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from penstock.home import Home
 
 
 def up(
-    archives: Annotated[bool, typer.Option(help="Make the class-data archives that let clusters start fast.")] = True,
+    archives: Annotated[
+        bool, typer.Option(help="Create the class-data archives that make clusters start faster.")
+    ] = True,
 ) -> None:
-    """Start the embedded lake and catalog, and prepare fast starts; what is there already stays as it is."""
+    """Start the embedded lake and catalog, and create class-data archives, unless they exist."""
     from penstock.engine.installation import Installation
 
     installation = Installation(Home.default())
-    with step("lake") as told:
+    with step("lake") as result:
         lake = installation.lake_up()
-        told.append(f"{lake.root} at {lake.endpoints[0]}")
-    with step("catalog") as told:
-        told.append(installation.catalog_up())
+        result.append(f"{lake.root} at {lake.endpoints[0]}")
+    with step("catalog") as result:
+        result.append(installation.catalog_up())
     if archives:
-        with step("class-data archives") as told:
-            told.append("made" if installation.archives_made() else "there already")
+        with step("class-data archives") as result:
+            result.append("created" if installation.archives_made() else "up to date")
 
 
 def down() -> None:
-    """Stop applications, lake and catalog. Data, tables and records stay."""
+    """Stop applications, lake and catalog. Data, tables and records are kept."""
     from penstock.engine.installation import Installation
 
     installation = Installation(Home.default())
     for what in installation.down():
         typer.echo(what)
-    typer.echo("Nothing of Penstock runs here")
+    typer.echo("No Penstock process is running")
 
 
 def status(as_json: options.Json = False) -> None:
-    """Show what runs here."""
+    """Show the state of lake, catalog and applications on this machine."""
     from penstock.engine.installation import Installation
 
     rows = Installation(Home.default()).status()
@@ -57,31 +59,31 @@ def status(as_json: options.Json = False) -> None:
 def wipe(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove everything Penstock keeps on this machine: the embedded lake with its data, the catalog, the records.
+    """Delete everything Penstock stores on this machine: the embedded lake and its data, the catalog, the records.
 
-    External lakes and databases are left as they are.
+    External lakes and databases are not changed.
     """
     from penstock.engine.installation import Installation
 
     home = Home.default()
     if not yes:
-        typer.confirm(f"Remove {home.root} with all data, tables and records in it?", abort=True)
+        typer.confirm(f"Delete {home.root} with all data, tables and records in it?", abort=True)
     installation = Installation(home)
     for what in installation.down():
         typer.echo(what)
     installation.wipe()
-    typer.echo(f"{home.root} is gone")
+    typer.echo(f"{home.root} is deleted")
 
 
 def doctor(
     service: Annotated[
-        str, typer.Option(metavar="URL", help="Where this machine's service should answer.")
+        str, typer.Option(metavar="URL", help="Address of this machine's service.")
     ] = "http://127.0.0.1:8440",
     as_json: options.Json = False,
 ) -> None:
-    """Look at Java, disk, secrets, database, lakes and the service; say what each finding means.
+    """Check Java, disk, secrets, database, lakes and the service; explain each finding.
 
-    Nothing is changed or started. The exit code is 1 where something does not work.
+    Nothing is changed or started. The exit code is 1 if a check fails.
     """
     from rich.console import Console
 
@@ -90,7 +92,7 @@ def doctor(
     from penstock.lake.check import Outcome
 
     if urlsplit(service).scheme not in ("http", "https") or not urlsplit(service).hostname:
-        raise InvalidInput(f"--service {service} is no address", fix="--service http://127.0.0.1:8440")
+        raise InvalidInput(f"--service {service} is not a URL", fix="--service http://127.0.0.1:8440")
     home = Home.default()
     with Console(stderr=True).status("Looking"):
         rows = list(Examination(home, service.rstrip("/")).rows())
@@ -99,6 +101,6 @@ def doctor(
         report = {"home": str(home.root), "failed": wrong, "rows": [row.as_json() for row in rows]}
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
-        conclusion = f"{wrong} of {len(rows)} do not work: see the failed rows." if wrong else "Everything works."
-        print_rows(str(home.root), rows, conclusion, columns=("what", "found", "what follows"))
+        conclusion = f"{wrong} of {len(rows)} checks failed: see the failed rows." if wrong else "All checks passed."
+        print_rows(str(home.root), rows, conclusion, columns=("check", "finding", "consequence"))
     raise typer.Exit(1 if wrong else 0)

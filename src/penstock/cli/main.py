@@ -1,4 +1,4 @@
-"""The `penstock` command: its sub-commands, loaded when used, and the one place where errors are shown."""
+"""The `penstock` command: sub-commands, loaded on first use, and the display of all errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BROKEN_PIPE_EXIT_CODE = 128 + 13
 
 @dataclass(frozen=True)
 class _Command:
-    """Where a sub-command lives, and what the overview says of it without loading it."""
+    """A sub-command: its module, and its line in the overview, which loads no module."""
 
     module: str
     attribute: str
@@ -35,9 +35,9 @@ class _Command:
     passes_arguments: bool = False
     hidden: bool = False
     remote: bool = False
-    """Whether it works through a service, too."""
+    """True if it also works through a service."""
     remote_parts: tuple[str, ...] = ()
-    """Those of its sub-commands that do, where not all do."""
+    """The sub-commands that work through a service, if only some do."""
 
     def works_through_a_service(self, arguments: Sequence[str]) -> bool:
         return self.remote or "--help" in arguments or any(part in arguments[:1] for part in self.remote_parts)
@@ -47,7 +47,7 @@ class _Command:
         if isinstance(found, typer.Typer):
             return get_command(found)
         alone = typer.Typer(add_completion=False)
-        # What follows the application belongs to it, options too.
+        # Everything after APP is passed to the application, options included.
         settings = {"allow_interspersed_args": False} if self.passes_arguments else {}
         alone.command(name, context_settings=settings)(found)
         return get_command(alone)
@@ -58,18 +58,18 @@ _COMMANDS = {
     "run": _Command(
         "applications",
         "run",
-        "Run a Spark application on a cluster of its own.",
+        "Run a Spark application on a dedicated cluster.",
         _RUN,
         passes_arguments=True,
         remote=True,
     ),
-    "sql": _Command("sql", "sql", "Run SQL statements on a cluster of their own.", _RUN, remote=True),
-    "apps": _Command("applications", "apps", "List applications, the newest first.", _RUN, remote=True),
-    "show": _Command("applications", "show", "Show all that is known of an application.", _RUN, remote=True),
-    "logs": _Command("applications", "logs", "Show what an application's processes wrote.", _RUN, remote=True),
-    "stop": _Command("applications", "stop", "End an application.", _RUN, remote=True),
+    "sql": _Command("sql", "sql", "Run SQL statements on a dedicated cluster.", _RUN, remote=True),
+    "apps": _Command("applications", "apps", "List applications, newest first.", _RUN, remote=True),
+    "show": _Command("applications", "show", "Show the details of an application.", _RUN, remote=True),
+    "logs": _Command("applications", "logs", "Print the logs of an application's processes.", _RUN, remote=True),
+    "stop": _Command("applications", "stop", "Stop an application.", _RUN, remote=True),
     "session": _Command("sessions", "app", "Clusters for interactive work over Spark Connect.", _RUN, remote=True),
-    "queue": _Command("service", "queue", "Show who waits, and why.", _RUN, remote=True),
+    "queue": _Command("service", "queue", "Show the waiting applications and what they wait for.", _RUN, remote=True),
     "rerun": _Command("applications", "rerun", "Run an application again, as a new one.", _RUN, remote=True),
     "lake": _Command(
         "lake.lakes",
@@ -81,28 +81,24 @@ _COMMANDS = {
     "tables": _Command("tables", "app", "The catalog's tables.", _DATA, remote=True),
     # `penstock table rewrite T` reads better than `penstock tables rewrite T`; both are right.
     "table": _Command("tables", "app", "The catalog's tables.", _DATA, hidden=True, remote=True),
-    "index": _Command(
-        "index", "app", "Skipping indexes: files that a query cannot need are not read.", _DATA, remote=True
-    ),
+    "index": _Command("index", "app", "Skipping indexes: queries skip files that cannot match.", _DATA, remote=True),
     "cache": _Command("cache", "app", "The page cache of this machine.", _DATA, remote_parts=("status",)),
     "cluster": _Command(
         "cluster", "cluster_app", "The place where applications run: this machine or Kubernetes.", _HERE
     ),
-    "profile": _Command(
-        "cluster", "profile_app", "The tuned settings, and where each value came from.", _DATA, remote=True
-    ),
+    "profile": _Command("cluster", "profile_app", "Tuned settings, with the source of each value.", _DATA, remote=True),
     "lab": _Command("lab", "app", "Measure workloads, check their answers, report and compare.", _DATA),
-    "up": _Command("machine", "up", "Start the embedded lake and catalog, and prepare fast starts.", _HERE),
-    "down": _Command("machine", "down", "Stop applications, lake and catalog; nothing is left running.", _HERE),
-    "status": _Command("machine", "status", "Show what runs here.", _HERE),
-    "doctor": _Command("machine", "doctor", "Say what works here, and what to do about the rest.", _HERE),
-    "wipe": _Command("machine", "wipe", "Remove everything Penstock keeps on this machine.", _HERE),
+    "up": _Command("machine", "up", "Start the embedded lake and catalog.", _HERE),
+    "down": _Command("machine", "down", "Stop applications, lake and catalog.", _HERE),
+    "status": _Command("machine", "status", "Show the state of lake, catalog and applications.", _HERE),
+    "doctor": _Command("machine", "doctor", "Check this installation and explain each finding.", _HERE),
+    "wipe": _Command("machine", "wipe", "Delete everything Penstock stores on this machine.", _HERE),
     "serve": _Command("service", "serve", "Serve the REST API and the console.", _HERE),
     "instance": _Command(
-        "service", "instances_app", "Shares of the machine, with weights and quotas.", _HERE, remote=True
+        "service", "instances_app", "Instances (queues), with weights and quotas.", _HERE, remote=True
     ),
     "token": _Command("service", "token_app", "Access tokens of the service.", _HERE, remote=True),
-    "records": _Command("service", "records_app", "Keep a copy of the engine's records, and bring it back.", _HERE),
+    "records": _Command("service", "records_app", "Back up, restore and prune the engine's records.", _HERE),
     "image": _Command(
         "cluster", "image_app", "The container image of Penstock and Spark, built without a daemon.", _HERE
     ),
@@ -111,7 +107,7 @@ _COMMANDS = {
 
 
 class _OnDemand(TyperGroup):
-    """Shows every sub-command, loads the one that is called."""
+    """A group that lists every sub-command and loads only the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and (wanted := _COMMANDS.get(args[0])):
@@ -122,11 +118,11 @@ class _OnDemand(TyperGroup):
 
 
 def _only_here(name: str) -> InvalidInput:
-    """Rather than to do to this machine what was meant for another."""
+    """The refusal of a local command while a service is selected: it would act on the wrong machine."""
     return InvalidInput(
         f"penstock {name} works on this machine only",
-        why=f"a service is named, by --server or {SERVER_VARIABLE}: {server()}",
-        fix=f"on the service's machine: penstock {name}; for this one, unset {SERVER_VARIABLE}",
+        why=f"--server or {SERVER_VARIABLE} selects a service: {server()}",
+        fix=f"on the service's machine: penstock {name}; on this machine, unset {SERVER_VARIABLE}",
     )
 
 
@@ -154,12 +150,12 @@ def _penstock(
         typer.Option(
             metavar="URL",
             envvar=SERVER_VARIABLE,
-            help="Let a service do it: its address (penstock serve).",
+            help="Address of the service to use (penstock serve).",
             callback=_choose_server,
         ),
     ] = None,
 ) -> None:
-    """Apache Spark applications, each on its own throw-away cluster, over one shared data lake."""
+    """Run Apache Spark applications, each on a dedicated, short-lived cluster, over one shared data lake."""
 
 
 def command() -> Any:
@@ -171,13 +167,13 @@ def command() -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and exit with its code; a user's mistake is explained, a defect is written down."""
+    """Run one command and exit with its code. Explains users' errors; writes the trace of a defect to a file."""
     try:
         command().main(args=arguments, prog_name="penstock")
     except PenstockError as error:
         raise _explained(error) from None
     except BrokenPipeError:
-        # Whoever read our output has enough; say nothing, and do not let Python's exit say it either.
+        # The reader closed the pipe, which is no error; Python must not report it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(_BROKEN_PIPE_EXIT_CODE) from None
     except KeyboardInterrupt:
@@ -192,15 +188,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _lost_database(error: Exception) -> PenstockError | None:
-    """What is to be said where the database went away in the middle of a command, at whatever statement."""
-    # Who met the database has loaded this; the others need not.
+    """The error to show if the database connection was lost during a command."""
+    # Only commands that used the database have imported this.
     records = sys.modules.get("penstock.engine.repository.applications")
     if records is None or not isinstance(error, records.CONNECTION_LOST):
         return None
     return CatalogError(
-        "The database was lost on the way",
+        "The connection to the database was lost",
         why=str(getattr(error, "orig", error)).strip().partition("\n")[0],
-        fix="see that it runs (penstock up starts the embedded one), and look what has become of it: penstock apps",
+        fix="check the database (penstock up starts the embedded one), then the application: penstock apps",
     )
 
 
@@ -235,7 +231,7 @@ def _write_down(error: Exception) -> None:
         pass
     print(
         f"Penstock failed: {type(error).__name__}: {error}\n"
-        f"  why  this is a defect of Penstock, not yours\n  fix  report it with the trace, {where}",
+        f"  why  this is a bug in Penstock\n  fix  report it with the trace, {where}",
         file=sys.stderr,
     )
 

@@ -14,24 +14,24 @@ from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
 
 # Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
-DriverCores = Annotated[Optional[int], typer.Option(help="Cores of the driver. [1]", show_default=False)]  # noqa: UP045
+DriverCores = Annotated[Optional[int], typer.Option(help="Cores of the driver.", show_default="1")]  # noqa: UP045
 DriverMemory = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(help="Heap of the driver. [an eighth of the machine, 512m to 4g]", show_default=False),
+    typer.Option(help="Heap of the driver.", show_default="an eighth of the machine, 512m to 4g"),
 ]
-Executors = Annotated[Optional[int], typer.Option(help="Number of executors. [1]", show_default=False)]  # noqa: UP045
+Executors = Annotated[Optional[int], typer.Option(help="Number of executors.", show_default="1")]  # noqa: UP045
 ExecutorCores = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option(help="Cores of each executor. [all of the machine]", show_default=False),
+    typer.Option(help="Cores of each executor.", show_default="all of the machine"),
 ]
 ExecutorMemory = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(help="Heap of each executor. [a quarter of the machine, 512m to 8g]", show_default=False),
+    typer.Option(help="Heap of each executor.", show_default="a quarter of the machine, 512m to 8g"),
 ]
-Lake = Annotated[Optional[str], typer.Option(help="Which lake; the default one if not given.", show_default=False)]  # noqa: UP045
+Lake = Annotated[Optional[str], typer.Option(help="Name of the lake.", show_default="the default lake")]  # noqa: UP045
 ObjectSize = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(help="How large the table's objects are to be. [32m]", show_default=False),
+    typer.Option(help="Size of the table's objects.", show_default="32m"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -45,7 +45,7 @@ def cluster_size(
     executor_cores: int | None,
     executor_memory: str | None,
 ) -> ClusterSize:
-    """What was asked for, and the `usual` for the rest."""
+    """The requested cluster size, with `usual` values for sizes that are not given."""
     return ClusterSize(
         driver=ProcessSize(
             usual.driver.cores if driver_cores is None else driver_cores,
@@ -60,23 +60,27 @@ def cluster_size(
 
 
 def memory(text: str | None, option: str) -> int | None:
-    """`512m`, `4g`, …; a bare number is MiB, as Spark has it."""
+    """Bytes of `512m`, `4g`, …; a bare number is MiB, as in Spark."""
     if text is None:
         return None
     found = units.parse_size(text, unit="m")
     if found is None or found <= 0:
-        raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 4g")
+        raise InvalidInput(
+            f"{option} {text} is not a size", why="a size is a number with k, m, g or t", fix=f"{option} 4g"
+        )
     return found
 
 
 def layout_settings(object_size: str | None) -> dict[str, str]:
-    """The settings of an application that lays a table out."""
+    """Spark settings of an application that writes a table's layout."""
     if object_size is None:
         return {}
     found = units.parse_size(object_size)
     if found is None or found <= 0:
         raise InvalidInput(
-            f"--object-size {object_size} is not understood", why="it should be a size", fix="--object-size 32m"
+            f"--object-size {object_size} is not a size",
+            why="a size is a number with k, m, g or t",
+            fix="--object-size 32m",
         )
     return {"spark.penstock.skipping.layout.object.size": f"{found}b"}
 
@@ -87,26 +91,26 @@ def seconds(text: str | None, option: str) -> float | None:
     found = units.parse_seconds(text)
     if found is None:
         raise InvalidInput(
-            f"{option} {text} is not understood", why="it should be a time", fix=f"{option} 90s, 15m, 2h"
+            f"{option} {text} is not a time", why="a time is a number with s, m, h or d", fix=f"{option} 90s, 15m, 2h"
         )
     return found
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """`KEY=VALUE` of a repeatable option; the value may hold further `=`."""
+    """Parse the `KEY=VALUE` texts of a repeatable option; values may contain `=`."""
     found: dict[str, str] = {}
     for text in texts or ():
         key, sign, value = text.partition("=")
         if not sign or not key.strip():
             raise InvalidInput(f"{option} {text} is not KEY=VALUE", fix=f"{option} {key or 'KEY'}=VALUE")
         if key.strip() in found and found[key.strip()] != value:
-            raise InvalidInput(f"{option} gives {key.strip()} twice", fix="give it once")
+            raise InvalidInput(f"{option} sets {key.strip()} twice", fix="give it once")
         found[key.strip()] = value
     return found
 
 
 def paths(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """Of a repeatable option that also takes commas between paths, as spark-submit does; a file's own comma wins."""
+    """The paths of a repeatable option that also takes commas, as spark-submit does; file names may contain commas."""
     found: list[str] = []
     for text in texts or ():
         found += [text] if Path(text).exists() else [part for part in text.split(",") if part]
@@ -117,10 +121,10 @@ SERVER_VARIABLE = "PENSTOCK_SERVER"
 
 
 def server() -> str | None:
-    """Its address, by `--server` or the environment."""
+    """The service's address, from `--server` or the environment."""
     return os.environ.get(SERVER_VARIABLE) or None
 
 
 def choose(url: str) -> None:
-    """For this process, and those it starts."""
+    """Select the service for this process and its children."""
     os.environ[SERVER_VARIABLE] = url

@@ -1,4 +1,4 @@
-"""Output for people: amounts, times and states, steps of long work, rows of findings, and results of SQL."""
+"""Output for people: amounts, times, states, progress steps, tables of findings, and SQL results."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ STYLES = {
     State.RUNNING: "cyan",
 }
 
-# A table is measured against the console it is for, and is never said to be wider than that.
+# Rich measures a table against a console, and never returns more than that console's width.
 _WIDEST = 1_000_000
 
 
 def colours(stream: IO[str]) -> tuple[str, str, str]:
-    """Red, bold and plain, or nothing where the stream is no terminal or the user wants none (NO_COLOR)."""
+    """Escape codes for red, bold and plain; empty if the stream is not a terminal or NO_COLOR is set."""
     if stream.isatty() and not os.environ.get("NO_COLOR"):
         return "\033[31m", "\033[1m", "\033[0m"
     return "", "", ""
 
 
 def plain_console() -> Console:
-    """For tables that hold names: on a pipe nothing is folded to fit a screen, and brackets are no markup."""
+    """A console for tables of names: it does not fold lines on a pipe, and prints brackets as they are."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 500, markup=False, highlight=False)
 
 
 def whole_width(table: Table) -> int:
-    """The columns of a screen that shows the table with nothing folded or cut off."""
+    """The width in columns at which nothing of the table is folded or cut off."""
     from rich.console import Console
 
     return Console(width=_WIDEST).measure(table).maximum
 
 
 def size(count: float | None) -> str:
-    """Bytes in the largest unit that leaves a number above one."""
+    """Bytes in the largest unit that gives a number above one."""
     value = float(count or 0)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
@@ -80,7 +80,7 @@ def count(number: int | None) -> str:
 
 
 def share(fraction: float) -> str:
-    """Rounded down, so that only all is “100 %”."""
+    """A percentage, rounded down so that only the whole is “100 %”."""
     return f"{int(fraction * 100)} %"
 
 
@@ -89,7 +89,7 @@ def moment(at: datetime | None) -> str:
 
 
 def took(application: Application) -> float | None:
-    """Seconds from submission to the end; None while it goes on."""
+    """Seconds from submission to the end; None for an application that has not ended."""
     if application.ended_at is None:
         return None
     return (application.ended_at - application.submitted_at).total_seconds()
@@ -114,12 +114,12 @@ def closing_line(application: Application) -> str:
 
 
 def skipped_line(skipped: Skipped) -> str:
-    """`124 of 144 files, 1.2 GiB of 1.4 GiB, in 3 scans of indexed tables; the index was asked for 4 ms`"""
+    """`124 of 144 files, 1.2 GiB of 1.4 GiB, in 3 scans of indexed tables; index look-ups took 4 ms`"""
     scans = "1 scan" if skipped.scans == 1 else f"{count(skipped.scans)} scans"
     return (
         f"{count(skipped.files_skipped)} of {count(skipped.files)} files, "
         f"{size(skipped.bytes_skipped)} of {size(skipped.bytes)}, in {scans} of indexed tables; "
-        f"the index was asked for {skipped.select_us / 1000:.0f} ms"
+        f"index look-ups took {skipped.select_us / 1000:.0f} ms"
     )
 
 
@@ -133,38 +133,38 @@ def lake_line(use: LakeUse) -> str:
     parts.append(f"{size(use.read)} read")
     if use.hit_rate is not None:
         places = ((place, use.count(f"bytes_from_{place}")) for place in ("memory", "disk"))
-        told = ", ".join(f"{place} {size(amount)}" for place, amount in places)
-        parts.append(f"{share(use.hit_rate)} from cache ({told})")
+        by_tier = ", ".join(f"{place} {size(amount)}" for place, amount in places)
+        parts.append(f"{share(use.hit_rate)} from cache ({by_tier})")
     if use.count("bytes_sent"):
         parts.append(f"{size(use.count('bytes_sent'))} sent")
     parts.append(f"{count(use.retries)} retries")
-    for name, told in (
-        ("answers_throttled", "answers “slow down”"),
-        ("answers_failed", "errors of the store"),
+    for name, label in (
+        ("answers_throttled", "“SlowDown” responses"),
+        ("answers_failed", "store errors"),
         ("gateway_failovers", "fail-overs to another gateway"),
         ("pages_damaged", "damaged pages read again"),
         ("objects_changed", "objects changed while read"),
     ):
         if use.count(name):
-            parts.append(f"{count(use.count(name))} {told}")
+            parts.append(f"{count(use.count(name))} {label}")
     return ", ".join(parts)
 
 
 @contextlib.contextmanager
 def step(title: str) -> Iterator[list[str]]:
-    """Says what is being done, and how long it took once it is; what the block appends is the result."""
-    told: list[str] = []
+    """Print a step of long work, then its result and duration. The block appends the result to the list."""
+    outcome: list[str] = []
     began = time.monotonic()
     live = sys.stdout.isatty()
     if live:
         print(f"{title} …", end="", flush=True)
     try:
-        yield told
+        yield outcome
     except BaseException:
         if live:
             print()
         raise
-    result = f"{title}: {' '.join(told)}" if told else title
+    result = f"{title}: {' '.join(outcome)}" if outcome else title
     print(f"{chr(13) if live else ''}{result} ({duration(time.monotonic() - began)})", flush=True)
 
 
@@ -192,7 +192,7 @@ Result = Mapping[str, Any]
 
 
 def write(results: Sequence[Result], output_format: str, stream: IO[str], *, limit: int) -> None:
-    """Those that succeeded, in order; in CSV and tables those that have columns, an empty line between them."""
+    """Write the successful results in order. CSV and tables omit those without columns; empty lines separate them."""
     answered = [result for result in results if "error" not in result]
     if output_format == "json":
         json.dump(answered, stream, ensure_ascii=False, indent=2)
@@ -231,7 +231,7 @@ def _write_table(result: Result, stream: IO[str], limit: int) -> None:
     if stream.isatty():
         console.print(table)
     else:
-        # A pipe has no width; a line is a row then, whatever its length, and is not filled up to the longest.
+        # On a pipe each row is one line of any length, without padding to the longest.
         console.width = whole_width(table)
         with console.capture() as printed:
             console.print(table)

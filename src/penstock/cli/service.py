@@ -1,4 +1,4 @@
-"""`penstock serve|token|instance|queue|records`: REST API and console, tokens, shares of the machine, the queue."""
+"""`penstock serve|token|instance|queue|records`: REST API and console, tokens, instances (queues), records."""
 
 from __future__ import annotations
 
@@ -31,17 +31,15 @@ if TYPE_CHECKING:
     from penstock.engine.tokens import TokenStore
 
 
-Events = Annotated[str, typer.Option(help="How long an application's events are kept after its end.")]
-Deliveries = Annotated[
-    str, typer.Option(help="How long it is kept what webhooks were told, after an application's end.")
-]
-Audit = Annotated[str, typer.Option(help="How long the audit is kept; 30d at least.")]
+Events = Annotated[str, typer.Option(help="Retention of an application's events after its end.")]
+Deliveries = Annotated[str, typer.Option(help="Retention of an application's webhook deliveries after its end.")]
+Audit = Annotated[str, typer.Option(help="Retention of the audit log; at least 30d.")]
 
 EVENTS, DELIVERIES, AUDIT = (f"{kept.days}d" for kept in (Retention.events, Retention.deliveries, Retention.audit))
 
 
 def retention(events: str, deliveries: str, audit: str) -> Retention:
-    """Raises `InvalidInput` for what is no time."""
+    """Retention periods from the options. Raises `InvalidInput` for texts that are not times."""
     return Retention(
         events=_time(events, "--keep-events"),
         deliveries=_time(deliveries, "--keep-deliveries"),
@@ -65,32 +63,32 @@ class LogLevel(str, enum.Enum):
 def serve(
     *,
     host: Annotated[
-        str, typer.Option(help="Where to listen; another than this machine's own needs TLS.")
+        str, typer.Option(help="Address to listen on; addresses other than loopback require TLS.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port.", min=1, max=65535)] = PORT,
     spark_ui_port: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="TCP port of Spark's own pages; the next one if not given.", min=1, max=65535),
+        typer.Option(help="TCP port of Spark's own pages.", show_default="the port after --port", min=1, max=65535),
     ] = None,
     spark_ui_url: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="URL", help="How browsers reach that port, where something is in front of it."),
+        typer.Option(metavar="URL", help="URL by which browsers reach that port through a proxy."),
     ] = None,
     tls_cert: Annotated[PemFile, typer.Option(metavar="FILE", help="Certificate chain (PEM).")] = None,
-    tls_key: Annotated[PemFile, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    tls_key: Annotated[PemFile, typer.Option(metavar="FILE", help="Private key of the certificate (PEM).")] = None,
     keep_events: Events = EVENTS,
     keep_deliveries: Deliveries = DELIVERIES,
     keep_audit: Audit = AUDIT,
     log_level: Annotated[
-        LogLevel, typer.Option(help="What is written to standard error, as JSON lines.")
+        LogLevel, typer.Option(help="Level of the log on standard error, in JSON lines.")
     ] = LogLevel.INFO,
 ) -> None:
-    """Serve the REST API and the console until interrupted; applications go on without it.
+    """Serve the REST API and the console until interrupted. Applications continue without the service.
 
-    Every call needs a token (penstock token create). On this machine's own address the first start makes one for an
-    administrator, in a file only you can read; commands of the same state directory find it by themselves.
+    Every call needs a token (penstock token create). On a loopback address the first start creates an administrator's
+    token in a file that only you can read; commands of the same state directory find it there.
 
-    Spark's own pages run users' code. They have a port of their own, so that they cannot read the console's token.
+    Spark's own pages can run users' code. They have a separate port, so that they cannot read the console's token.
     """
     from penstock.lab.api import LabReports
     from penstock.service.server import serve as run
@@ -108,31 +106,34 @@ def serve(
 
 
 token_app = typer.Typer(
-    help="Who may use the service (penstock serve): tokens with scopes, per instance, with an end.",
+    help="Access tokens of the service (penstock serve), with a scope for each instance and an expiry.",
     no_args_is_help=True,
     add_completion=False,
 )
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Of penstock token list.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Token id, from penstock token list.")]
 Output = Annotated[
     Optional[Path],  # noqa: UP045  Typer reads it at run time, also on Python 3.10
-    typer.Option("--output", "-o", metavar="FILE", help="Write it to a new file only you can read."),
+    typer.Option("--output", "-o", metavar="FILE", help="Write the token to a new file that only you can read."),
 ]
 
 
 @token_app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Whose it is: lists and the audit log show it.")],
+    name: Annotated[str, typer.Argument(help="Owner's name, shown in lists and in the audit log.")],
     *,
-    scope: Annotated[str, typer.Option(help="read, submit or administer; each includes those before it.")] = "submit",
+    scope: Annotated[str, typer.Option(help="read, submit or administer; each includes the previous ones.")] = "submit",
     instance: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="Only on this instance; repeatable. [all]"),
+        typer.Option(help="Limit the token to this instance; repeatable.", show_default="all"),
     ] = None,
-    expires: Annotated[Optional[str], typer.Option(metavar="TIME", help="After this time, e.g. 30d. [never]")] = None,  # noqa: UP045
+    expires: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="TIME", help="Lifetime of the token, e.g. 30d.", show_default="unlimited"),
+    ] = None,
     output: Output = None,
 ) -> None:
-    """Make a token and print it. It is shown this once: what is kept of it proves one, and makes none."""
+    """Create a token and print it. It is shown only once, since only a hash is stored."""
     from penstock.engine.tokens import Scope, grants
 
     seconds = options.seconds(expires, "--expires")
@@ -170,12 +171,12 @@ def list_tokens(as_json: options.Json = False) -> None:
         table.add_row(
             token["id"], Text(token["name"]), Text(may), _when(token["expires_at"]), _when(token["last_used_at"])
         )
-    Console().print(table if found else "No tokens yet: penstock token create NAME")
+    Console().print(table if found else "There are no tokens; penstock token create NAME creates one")
 
 
 @token_app.command()
 def rotate(token_id: Id, output: Output = None) -> None:
-    """Give a token a new secret and print it; the old one is refused from now on."""
+    """Replace a token's secret and print the new one; the old secret becomes invalid at once."""
     _require_new(output)
     if client := _client():
         text = client.call("POST", f"/v1/tokens/{token_id}/rotate")["token"]
@@ -186,12 +187,12 @@ def rotate(token_id: Id, output: Output = None) -> None:
 
 @token_app.command()
 def revoke(token_id: Id) -> None:
-    """Refuse a token from now on."""
+    """Revoke a token."""
     if client := _client():
         client.call("DELETE", f"/v1/tokens/{token_id}")
     else:
         _store().revoke(token_id)
-    typer.echo(f"{token_id} is refused from now on")
+    typer.echo(f"{token_id} is revoked")
 
 
 def _client() -> Client | None:
@@ -212,9 +213,9 @@ def _store() -> TokenStore:
 
 
 def _require_new(output: Path | None) -> None:
-    """Before there is a token that could not be written down."""
+    """Refuse an existing file before the token is created, since the token is shown only once."""
     if output is not None and output.exists():
-        raise InvalidInput(f"{output} is there already", why="a secret replaces no file", fix="name a new file")
+        raise InvalidInput(f"{output} already exists", why="a token never replaces a file", fix="name a new file")
 
 
 def _hand_over(text: str, output: Path | None) -> None:
@@ -231,16 +232,16 @@ def _when(text: str | None) -> str:
     return moment(datetime.fromisoformat(text) if text else None)
 
 
-instances_app = typer.Typer(no_args_is_help=True, help="Instances: shares of the machine, with weights and quotas.")
+instances_app = typer.Typer(no_args_is_help=True, help="Instances: queues with weights and quotas.")
 
-Name = Annotated[str, typer.Argument(help="The instance.")]
+Name = Annotated[str, typer.Argument(help="Name of the instance.")]
 Bound = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 NO_BOUND = "none"
 
 
 @instances_app.command("list")
 def listing(as_json: options.Json = False) -> None:
-    """Show the instances: weight, what each may have at once, and has."""
+    """List the instances with weights, quotas and usage."""
     found = _remote_instances() if server() else _local_instances()
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -262,18 +263,21 @@ def put(
     *,
     weight: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(help="Its share against the others' where all want more; 1 for a new instance."),
+        typer.Option(help="Share relative to other instances under contention.", show_default="1 for a new instance"),
     ] = None,
-    cores: Annotated[Bound, typer.Option(help="The most cores at once, drivers included; “none” for no bound.")] = None,
+    cores: Annotated[
+        Bound, typer.Option(help="Limit of concurrent cores, drivers included; “none” removes it.")
+    ] = None,
     memory: Annotated[
-        Bound, typer.Option(help="The most memory at once, overheads included: 64g; “none” for no bound.")
+        Bound, typer.Option(help="Limit of concurrent memory, overheads included, e.g. 64g; “none” removes it.")
     ] = None,
-    running: Annotated[Bound, typer.Option(help="The most clusters at once; “none” for no bound.")] = None,
+    running: Annotated[Bound, typer.Option(help="Limit of concurrent clusters; “none” removes it.")] = None,
     waiting: Annotated[
-        Bound, typer.Option(help="The most applications in its queue; more are refused. “none” for no bound.")
+        Bound,
+        typer.Option(help="Limit of waiting applications, beyond which submissions are refused; “none” removes it."),
     ] = None,
 ) -> None:
-    """Make an instance, or change one: its weight and quotas that are not named stay. What runs goes on."""
+    """Create or change an instance. Options that are not given keep their values; running applications continue."""
     named: dict[str, int | None] = {}
     for part, text in {"cores": cores, "running": running, "waiting": waiting}.items():
         if text is not None:
@@ -301,7 +305,7 @@ def put(
 
 @instances_app.command()
 def remove(name: Name) -> None:
-    """Remove an instance of which nothing runs or waits; its applications stay listed."""
+    """Remove an instance without running or waiting applications; its former applications stay listed."""
     if server():
         _call("DELETE", f"/v1/instances/{quote(name, safe='')}")
     else:
@@ -311,7 +315,7 @@ def remove(name: Name) -> None:
 
 @instances_app.command("webhook-key")
 def webhook_key(name: Name) -> None:
-    """Show the secret that signs an instance's webhooks: receivers check by it who has sent them."""
+    """Show the secret that signs an instance's webhooks, with which receivers verify the sender."""
     if server():
         typer.echo(_call("GET", f"/v1/instances/{quote(name, safe='')}/webhook-key")["key"])
     else:
@@ -322,11 +326,11 @@ def webhook_key(name: Name) -> None:
 def queue(
     instance: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Only of this instance."),
+        typer.Option(help="Only applications of this instance."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show who waits, in the order in which they would start, and why."""
+    """Show the waiting applications in the order in which they would start, and what each waits for."""
     if server():
         path = f"/v1/instances/{quote(instance, safe='')}/queue" if instance else "/v1/queue"
         found: Sequence[Mapping[str, Any]] = _call("GET", path)["items"]
@@ -339,16 +343,16 @@ def queue(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("", "id", "instance", "why it waits", box=None, header_style="bold")
+    table = Table("", "id", "instance", "waits for", box=None, header_style="bold")
     for place in found:
-        reason = place["reason"]["message"] if place["reason"] else "it starts now"
+        reason = place["reason"]["message"] if place["reason"] else "starts now"
         table.add_row(str(place["position"]), place["id"], place["instance"], Text(reason))
-    Console().print(table if found else "Nobody waits")
+    Console().print(table if found else "No application is waiting")
 
 
 def _whole(text: str, option: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise InvalidInput(f"{option} {text} is not understood", why="it should be a whole number", fix=f"{option} 4")
+        raise InvalidInput(f"{option} {text} is not a whole number", fix=f"{option} 4")
     return int(text)
 
 
@@ -390,34 +394,38 @@ def _call(method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
 
 
 records_app = typer.Typer(
-    no_args_is_help=True, help="The engine's records: applications, instances, tokens, the audit."
+    no_args_is_help=True, help="The engine's records: applications, instances, tokens, audit log."
 )
 
 
 @records_app.command()
-def backup(file: Annotated[Path, typer.Argument(help="The file to write; there must be none yet.")]) -> None:
-    """Write all records to a file, as they are at one moment; everything goes on meanwhile."""
+def backup(file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
+    """Back up all records to a file, as a consistent snapshot; the engine keeps running meanwhile."""
     contents = Engine(Home.default()).backup(file)
-    typer.echo(f"{contents.applications} applications are in {file}")
+    typer.echo(f"Saved {contents.applications} applications in {file}")
     if contents.sealed:
-        typer.echo(f"{contents.sealed} sealed secrets, too: keep the file that {KEY_VARIABLE} names as well")
+        typer.echo(
+            f"The backup contains {contents.sealed} sealed secrets: also back up the file that {KEY_VARIABLE} names"
+        )
 
 
 @records_app.command()
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that backup wrote, with this release or an older one.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Lose the records there are.")] = False,
+    file: Annotated[
+        Path, typer.Argument(help="A file that penstock records backup wrote, of this release or an older one.")
+    ],
+    replace: Annotated[bool, typer.Option("--replace", help="Discard the present records.")] = False,
 ) -> None:
-    """Make the records what they were when the file was written. Stop every service first.
+    """Restore the records from a backup. Stop every service first.
 
-    Only Penstock's own tables and functions are replaced, in one transaction; others of the same database stay.
+    Only Penstock's own tables and functions are replaced, in one transaction; others in the database are kept.
     """
     restored = Engine(Home.default()).restore(file, replace=replace)
     contents = restored.contents
-    typer.echo(f"{contents.applications} applications of {contents.at} are back")
+    typer.echo(f"Restored {contents.applications} applications of {contents.at}")
     typer.echo(f"replaced tables: {', '.join(restored.replaced)}")
     if contents.sealed:
-        typer.echo(f"{contents.sealed} sealed secrets are back: the key of that time, in {KEY_VARIABLE}, opens them")
+        typer.echo(f"Restored {contents.sealed} sealed secrets: {KEY_VARIABLE} must name the key of that time")
 
 
 @records_app.command()
@@ -428,12 +436,12 @@ def prune(
     keep_audit: Audit = AUDIT,
     as_json: options.Json = False,
 ) -> None:
-    """Remove what of the records is older than it has to be; a service does so by itself, every hour.
+    """Delete records beyond their retention; a service does this every hour.
 
-    Of an application that has not ended, nothing is removed; of one that has, its record, summary and logs stay.
+    Records of running applications are not pruned. Of ended ones, record, summary and logs are kept.
     """
     pruned = Engine(Home.default()).prune(retention(keep_events, keep_deliveries, keep_audit))
     if as_json:
         typer.echo(json.dumps(asdict(pruned)))
         return
-    typer.echo(f"removed: {pruned.events} events, {pruned.deliveries} deliveries, {pruned.audit} entries of the audit")
+    typer.echo(f"removed: {pruned.events} events, {pruned.deliveries} deliveries, {pruned.audit} audit entries")

@@ -18,7 +18,7 @@ from penstock.model import DEFAULT_INSTANCE
 
 app = typer.Typer(no_args_is_help=True, help="Clusters for interactive work: any Spark Connect client, any notebook.")
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, the beginning of one, or “last”.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Session id, a unique prefix of it, or “last”.")]
 Text = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 
 
@@ -31,19 +31,19 @@ def start(
     executor_cores: options.ExecutorCores = None,
     executor_memory: options.ExecutorMemory = None,
     name: Annotated[str, typer.Option(help="Its name.")] = "session",
-    idle_timeout: Annotated[str, typer.Option(help="End it when nobody has used it for so long.")] = "30m",
-    time_limit: Annotated[Text, typer.Option(help="End it after this time in any case, e.g. 8h.")] = None,
+    idle_timeout: Annotated[str, typer.Option(help="End the session when it has been idle for this long.")] = "30m",
+    time_limit: Annotated[Text, typer.Option(help="End the session after this time, even in use, e.g. 8h.")] = None,
     profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "sql",
-    conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="A Spark setting.")] = None,  # noqa: UP045
-    tag: Annotated[Optional[list[str]], typer.Option(help="A word to find it by.")] = None,  # noqa: UP045
+    conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
+    tag: Annotated[Optional[list[str]], typer.Option(help="Label to filter lists by; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
-    instance: Annotated[str, typer.Option(help="Whose quota and share it has.")] = DEFAULT_INSTANCE,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and return.")] = False,
+    instance: Annotated[str, typer.Option(help="Instance (queue) to submit to.")] = DEFAULT_INSTANCE,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the id and return.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Start a cluster for interactive work and print its address, token included.
+    """Start a cluster for interactive work and print its address, which includes the token.
 
-    PySpark's own client works on it: SPARK_REMOTE=$(penstock session start) python, then SparkSession.builder as ever.
+    PySpark's own client connects to it: SPARK_REMOTE=$(penstock session start) python, then use SparkSession.builder.
     """
     there = sessions()
     size = options.cluster_size(
@@ -73,44 +73,44 @@ def start(
     try:
         session = there.wait(session.id)
     except KeyboardInterrupt:
-        print(f" {session.id} goes on starting: penstock session stop {session.id}", file=sys.stderr)
+        print(f" {session.id} is still starting; to stop it: penstock session stop {session.id}", file=sys.stderr)
         raise
     found = there.address(session.id)
     if as_json:
         typer.echo(json.dumps({**session.to_json(), "address": found}))
         return
-    print(f"{session.id} ends after {duration(session.idle_seconds)} without use", file=sys.stderr)
+    print(f"{session.id} ends after {duration(session.idle_seconds)} of idleness", file=sys.stderr)
     if way := tunnel(found, server()):
-        print(f"It is on the service's machine; to be reached from here: {way}", file=sys.stderr)
+        print(f"It runs on the service's machine; to reach it from here: {way}", file=sys.stderr)
     typer.echo(found)
 
 
 @app.command("list")
 def list_(
-    ended: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 50,
+    ended: Annotated[bool, typer.Option("--all", help="Include ended sessions.")] = False,
+    limit: Annotated[int, typer.Option(help="Maximum number to list.", min=1)] = 50,
     as_json: options.Json = False,
 ) -> None:
-    """List sessions, the newest first."""
+    """List sessions, newest first."""
     found = _existing().list(ended=ended, limit=limit)
     if as_json:
         typer.echo(json.dumps([session.to_json() for session in found], indent=2))
         return
     if not found:
-        typer.echo("No sessions: penstock session start")
+        typer.echo("There are no sessions; penstock session start starts one")
         return
     _show(found)
 
 
 @app.command()
 def address(session_id: Id) -> None:
-    """Print where a session listens, token included."""
+    """Print a session's address, which includes the token."""
     typer.echo(_existing().address(session_id))
 
 
 @app.command()
 def stop(session_id: Id) -> None:
-    """End a session, and return when nothing of its cluster is left."""
+    """Stop a session and wait until its cluster is removed."""
     session = _existing().get(session_id)
     if session.application.state.final:
         typer.echo(f"{session.id} has already ended: {session.application.state.value}")
@@ -119,7 +119,7 @@ def stop(session_id: Id) -> None:
 
 
 def tunnel(address: str, url: str | None) -> str | None:
-    """How to get from here to a session of the service at `url`; None where it is on this machine."""
+    """The SSH command that makes a session of the service at `url` reachable from here; None on the same machine."""
     host = urlsplit(url).hostname if url else None
     if host in (None, "localhost", "127.0.0.1", "::1"):
         return None
@@ -134,7 +134,7 @@ def _show(found: list[Session]) -> None:
     from penstock.cli.output import plain_console
 
     table = Table(box=None, header_style="bold")
-    for title in ("id", "name", "state", "submitted", "address", "ends when idle for"):
+    for title in ("id", "name", "state", "submitted", "address", "idle timeout"):
         table.add_column(title, no_wrap=title in ("id", "address"))
     for session in found:
         state = session.application.state

@@ -1,4 +1,4 @@
-"""`penstock sql`: statements on a cluster of their own; results come back through the lake."""
+"""`penstock sql`: SQL statements on a dedicated cluster; results are transported through the lake."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.model import Application, ApplicationSpec, ClusterSize
 
 @dataclass(frozen=True)
 class Ran:
-    """`results` are those of the statements that were begun, in order; the last has an `error` where it failed."""
+    """A finished run. `results` are those of the statements that started, in order; a failed one has an `error`."""
 
     application: Application
     results: Sequence[Result]
@@ -42,44 +42,44 @@ def application(
     limit: int = 100_000,
     settings: Mapping[str, str] | None = None,
 ) -> ApplicationSpec:
-    """What `run` runs; `limit` is the most rows of each result."""
+    """The specification of an SQL application; `limit` is the maximum number of rows per result."""
     return sessions.application(name=name, lake=target.lake(lake).name, size=size, limit=limit, settings=settings)
 
 
 def kept(target: Target, application: Application) -> str:
     """The statements of an earlier run.
 
-    Raises `NotFound` where they were not kept: the command that ran them was killed, or could not reach the lake.
+    Raises `NotFound` if they were not saved: the command was killed, or could not reach the lake.
     """
     try:
         return target.exchange(target.lake(application.spec.lake)).kept(application)
     except NotFound:
         raise NotFound(
-            f"The statements of {application.id} were not kept",
-            why="the command that ran them ended before they were brought to the lake",
-            fix="give them again: penstock sql, with -f FILE where they are many",
+            f"The statements of {application.id} were not saved",
+            why="the command that ran them ended before it had copied them to the lake",
+            fix="run them again: penstock sql, or penstock sql -f FILE",
         ) from None
 
 
 def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] | None) -> Ran:
-    """On a cluster of their own; `errors` is where the driver's own standard error goes."""
+    """Run statements on a dedicated cluster; the driver's standard error goes to `errors`."""
     found = target.lake(spec.lake)
     exchange = target.exchange(found)
     key = f"{sessions.RESULTS}{secrets.token_hex(8)}.jsonl"
     with exchange.given(text) as source:
         arguments = sessions.arguments(output=f"{found.root}/{key}", limit=sessions.limit_of(spec), source=source)
         submitted = target.submit(replace(spec, arguments=arguments, idempotency_key=None))
-        # A terminal is shown what happens; a script gets the answer, and standard error only where it fails.
+        # Progress is for a terminal; a script needs the results, and standard error only after a failure.
         quiet = not sys.stderr.isatty()
         ended = foreground.drive(target, submitted, display(quiet=quiet), Output(target.read, out=None, err=errors))
     return Ran(ended, exchange.taken(ended, key, text))
 
 
 def answers(target: Target, spec: ApplicationSpec, text: str, *, problem: str, fix: str) -> Sequence[Result]:
-    """The results of statements that all succeed.
+    """Run statements that must all succeed and return their results.
 
-    Raises `PenstockError` with `problem` and `fix` around what Spark says of the one that does not. Where the
-    application itself does not end well, says why and ends the command with its exit code.
+    Raises `PenstockError` with `problem`, Spark's message and `fix` if a statement fails. If the application itself
+    fails, explains why and exits with its exit code.
     """
     ran = run(target, spec, text, errors=None)
     if ran.error is not None:
@@ -93,22 +93,22 @@ def answers(target: Target, spec: ApplicationSpec, text: str, *, problem: str, f
 def sql(
     text: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Argument(metavar="[STATEMENTS]", help="One or more statements, with ; between."),
+        typer.Argument(metavar="[STATEMENTS]", help="One or more statements, separated by semicolons."),
     ] = None,
-    file: Annotated[Optional[Path], typer.Option("--file", "-f", help="Read them from a file.")] = None,  # noqa: UP045
+    file: Annotated[Optional[Path], typer.Option("--file", "-f", help="Read the statements from a file.")] = None,  # noqa: UP045
     *,
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
-    limit: Annotated[int, typer.Option(help="At most so many rows of each result.", min=1)] = 1000,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows per result.", min=1)] = 1000,
     driver_memory: options.DriverMemory = None,
     executors: options.Executors = None,
     executor_cores: options.ExecutorCores = None,
     executor_memory: options.ExecutorMemory = None,
-    conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="A Spark setting.")] = None,  # noqa: UP045
+    conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
 ) -> None:
-    """Run SQL statements on a cluster of their own and print what they answer.
+    """Run SQL statements on a dedicated cluster and print their results.
 
-    Statements run in order and the first that fails ends the run, with exit code 1.
+    Statements run in order. The first failure ends the run, with exit code 1.
     """
     if output_format not in FORMATS:
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")
@@ -127,7 +127,7 @@ def sql(
 
 
 def run_again(engine: Target, before: Application, *, output_format: str) -> NoReturn:
-    """Run the statements of an earlier application and print what they answer now. Raises as `statements.kept`."""
+    """Run the statements of an earlier application again and print the results. Raises the errors of `kept`."""
     _run(engine, before.spec, kept(engine, before), output_format=output_format)
 
 
@@ -135,7 +135,7 @@ def _run(engine: Target, spec: ApplicationSpec, text: str, *, output_format: str
     ran = run(engine, spec, text, errors=sys.stderr.buffer)
     write(ran.results, output_format, sys.stdout, limit=limit_of(spec))
     ended = ran.application
-    # A statement that fails has already said so, in better words than the driver's exit code.
+    # The error of a failed statement explains more than the driver's exit code.
     quiet = ended.exit_code == 1 or (not sys.stderr.isatty() and ended.reason is None)
     raise SystemExit(foreground.conclude(ended, quiet=quiet))
 
@@ -143,7 +143,7 @@ def _run(engine: Target, spec: ApplicationSpec, text: str, *, output_format: str
 def _statements(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
         raise InvalidInput(
-            "Give the statements or a file with them, one of the two", fix='penstock sql "SHOW TABLES", or -f FILE'
+            "Give either statements or a file of statements", fix='penstock sql "SHOW TABLES", or -f FILE'
         )
     if file is not None:
         try:
@@ -151,7 +151,7 @@ def _statements(text: str | None, file: Path | None) -> str:
         except FileNotFoundError:
             raise NotFound(f"There is no file {file}", fix=f"ls -l '{file.parent}'") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{file} cannot be read", why=str(error), fix="give a text file in UTF-8") from error
+            raise InvalidInput(f"{file} cannot be read", why=str(error), fix="give a UTF-8 text file") from error
     if not text or not text.strip():
-        raise InvalidInput("There is no statement", fix='penstock sql "SHOW TABLES"')
+        raise InvalidInput("No statement was given", fix='penstock sql "SHOW TABLES"')
     return text

@@ -1,4 +1,4 @@
-"""`penstock tables`: the catalog's tables without Spark, and rewriting one so that queries read fewer objects."""
+"""`penstock tables`: list the catalog's tables without Spark, and rewrite one so that queries read fewer objects."""
 
 from __future__ import annotations
 
@@ -27,15 +27,21 @@ _Names = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on
 def rewrite(
     table: index.Table,
     *,
-    advised: Annotated[bool, typer.Option("--advised", help="As `penstock index advise` says.")] = False,
-    partition_by: Annotated[_Names, typer.Option(metavar="A,B", help="A directory for each value of these.")] = None,
+    advised: Annotated[
+        bool, typer.Option("--advised", help="Apply the layout that `penstock index advise` recommends.")
+    ] = False,
+    partition_by: Annotated[
+        _Names, typer.Option(metavar="A,B", help="Partition columns: one directory per value.")
+    ] = None,
     range_by: Annotated[
         _Names,
-        typer.Option(metavar="A,B:N", help="Cut by ranges of these, B into N; otherwise as many as objects need."),
+        typer.Option(
+            metavar="A,B:N", help="Columns to range-partition by, B into N ranges; the object size decides otherwise."
+        ),
     ] = None,
     into: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="DB.TABLE", help="Write a new table and leave this one."),
+        typer.Option(metavar="DB.TABLE", help="Write a new table and keep this one."),
     ] = None,
     object_size: options.ObjectSize = None,
     driver_memory: options.DriverMemory = None,
@@ -45,9 +51,9 @@ def rewrite(
     lake: options.Lake = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write a table again in another layout, with its statistics and its skipping index.
+    """Rewrite a table in another layout, with statistics and skipping index.
 
-    Readers see the table as it was, or whole in its new layout. Nothing may write to it meanwhile.
+    Readers see either the old table or the complete new one. No other job may write to the table meanwhile.
     """
     statement = in_sql(table, into, advised=advised, partition_by=partition_by or (), range_by=range_by or ())
     engine = target()
@@ -70,7 +76,7 @@ def rewrite(
         spec,
         statement,
         problem=f"{table} was not rewritten",
-        fix="put right what is named above; penstock index advise says what would be of use",
+        fix="correct the cause above; penstock index advise recommends a layout",
     )
     (done,) = index.records(answer)
     if as_json:
@@ -82,14 +88,14 @@ def rewrite(
 
 
 def in_sql(table: str, into: str | None, *, advised: bool, partition_by: Sequence[str], range_by: Sequence[str]) -> str:
-    """The statement. Raises `InvalidInput` where no layout is given, or two are."""
+    """The statement that rewrites a table. Raises `InvalidInput` unless exactly one layout is given."""
     partitions = [index.quoted(name) for name in index.parts(partition_by)]
     ranges = [_range(text) for text in index.parts(range_by)]
     if advised == bool(partitions or ranges):
         raise InvalidInput(
-            f"Say how {table} is to be laid out",
+            f"Give one layout for {table}",
             why="both --advised and a layout are given" if advised else "no layout is given",
-            fix="--advised, or --partition-by and --range-by",
+            fix="use --advised, or --partition-by and --range-by",
         )
     words = ["REWRITE TABLE", index.table_in_sql(table)]
     if into:
@@ -108,7 +114,7 @@ def _range(text: str) -> str:
     if not colon:
         return index.quoted(text)
     if not name or not number.isdecimal() or int(number) < 1:
-        raise InvalidInput(f"--range-by {text} is not understood", why="it is NAME or NAME:N", fix="--range-by item:8")
+        raise InvalidInput(f"--range-by {text} is invalid", why="the form is NAME or NAME:N", fix="--range-by item:8")
     return f"{index.quoted(name)} INTO {int(number)}"
 
 
@@ -136,11 +142,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def list_tables(
     pattern: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Argument(help="A shell pattern of DATABASE.TABLE, or of TABLE in any database: 'tpcds*.store_*'."),
+        typer.Argument(help="Shell pattern for DATABASE.TABLE, or for TABLE in any database: 'tpcds*.store_*'."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List tables and views. `list` itself may be left out: penstock tables 'store_*'."""
+    """List tables and views. The word `list` is optional: penstock tables 'store_*'."""
     found = _tables(pattern)
     if as_json:
         typer.echo(json.dumps([table.as_json() for table in found], indent=2))
@@ -152,10 +158,10 @@ def list_tables(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table; in `default` where no DB is given.")],
+    name: Annotated[str, typer.Argument(metavar="DB.TABLE", help="Table; without DB, the database is `default`.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show one table: where it is, its columns, and which statistics the optimizer has of it."""
+    """Show a table's location, columns and optimizer statistics."""
     table = _table(name)
     if as_json:
         typer.echo(json.dumps(table.as_json(), indent=2))

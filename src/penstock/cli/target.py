@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Attendant(Protocol):
-    """Follows one application to its end; see `Supervisor`, which also drives it there.
+    """Follows one application until it ends; `Supervisor` implements it locally.
 
-    `stop` and `insist` may be called from a signal handler.
+    `stop` and `insist` are safe to call from a signal handler.
     """
 
     def run(self, application_id: str, on_change: OnChange) -> Application: ...
@@ -34,14 +34,14 @@ class Attendant(Protocol):
 
 
 class Target(Protocol):
-    """What commands about applications need; `Engine` says what each means and raises."""
+    """The operations that commands on applications need; `Engine` documents them and their errors."""
 
     def submit(self, spec: ApplicationSpec) -> Application: ...
 
     def warnings(self, spec: ApplicationSpec) -> Sequence[str]: ...
 
     def usual_size(self) -> ClusterSize:
-        """Of work of which nobody says how large it is."""
+        """The size of a cluster for which the user gives none."""
 
     def detach(self, application_id: str) -> None: ...
 
@@ -80,7 +80,7 @@ def target() -> Target:
 
 
 STATEMENTS = "statements.sql"
-"""Among an application's artefacts."""
+"""Name of the statements among an application's artifacts."""
 
 
 class LocalEngine(Engine):
@@ -95,7 +95,7 @@ class LocalExchange:
 
     @contextlib.contextmanager
     def given(self, text: str) -> Iterator[str]:
-        """In a private file, or an object: statements may hold what no list of processes should show."""
+        """Pass statements in a private file or an object: they may hold secrets, which process lists would show."""
         if not self._engine.shares_files:
             store, key = self._engine.store(self._lake.name), f"{RESULTS}{secrets.token_hex(8)}.sql"
             store.put(key, text.encode())
@@ -115,7 +115,7 @@ class LocalExchange:
 
     def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
         store = self._engine.store(self._lake.name)
-        # The private file is gone, and an application's arguments are no place for them.
+        # The private file is gone, and arguments of the application would expose the statements.
         store.put(artifact_prefix(application.id) + STATEMENTS, text.encode())
         return _take(store, key)
 
@@ -133,7 +133,7 @@ def _take(store: ObjectStore, key: str) -> list[dict[str, Any]]:
 
 
 class SessionTarget(Protocol):
-    """`AnySessions` says what each means and raises."""
+    """The operations that session commands need; `AnySessions` documents them and their errors."""
 
     def start(self, wanted: Wanted) -> Session: ...
     def get(self, session_id: str) -> Session: ...
@@ -148,7 +148,7 @@ class LocalSessions(Sessions):
         self._engine = engine
 
     def start(self, wanted: Wanted) -> Session:
-        """Have a process of its own look after it; raises what `Engine.submit` does."""
+        """Start a session under a detached supervisor. Raises the errors of `Engine.submit`."""
         submitted = self._engine.submit(wanted.specification())
         self._engine.detach(submitted.id)
         return self.get(submitted.id)

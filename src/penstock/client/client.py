@@ -7,7 +7,7 @@
         ended = penstock.wait(application.id)
         print(ended.state, penstock.log(application.id, "driver.out").decode())
 
-Every method raises the errors of `penstock.errors`, as the engine itself does.
+Every method raises the errors of `penstock.errors`, like the engine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Uploads:
         self._connection = connection
 
     def uploaded(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The same with addresses in the lake for files of this machine. Raises `NotFound` where there is none."""
+        """Upload a body's local files and return it with their addresses. Raises `NotFound` for missing files."""
         lake = body.get("lake")
         sent = {**body, "application": self.address_of(str(body["application"]), lake)}
         if not sent.get("name"):
@@ -61,7 +61,7 @@ class Uploads:
 
 
 def file_name(name: str) -> str:
-    """A name the service takes: what an address cannot have in it becomes `_`."""
+    """A name that the service accepts: characters that an address cannot contain become `_`."""
     cleaned = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-200:]
     return cleaned if re.match(r"[A-Za-z0-9_]", cleaned) else f"_{cleaned[1:]}"
 
@@ -82,7 +82,7 @@ _LIST_AT_ONCE = 200
 
 
 class Client:
-    """Safe to use from several threads. Close it, or use it as a context manager."""
+    """A connection to one service. It is thread-safe. Close it, or use it as a context manager."""
 
     def __init__(
         self,
@@ -93,11 +93,13 @@ class Client:
         ca_file: str | Path | None = None,
         timeout_seconds: float = 30.0,
     ) -> None:
-        """`url`: else `$PENSTOCK_SERVER`. The token: `token`, else in `token_file`, else in `$PENSTOCK_TOKEN_FILE`,
-        else for a service of this machine and account in its state directory. `ca_file` is for a certificate that the
-        system's own authorities do not vouch for; else `$PENSTOCK_CA_FILE`.
+        """Connect to the service at `url`, by default `$PENSTOCK_SERVER`.
 
-        Raises `InvalidInput` where there is no address or token, or the token would cross a network in the open.
+        The token is `token`, or the content of `token_file`, of `$PENSTOCK_TOKEN_FILE`, or, for a service of this
+        machine and account, of the file in its state directory. `ca_file`, by default `$PENSTOCK_CA_FILE`, holds a
+        private certificate authority.
+
+        Raises `InvalidInput` without an address or token, and if the token would cross a network unencrypted.
         """
         self._connection: Connection = connect(
             url, token=token, token_file=token_file, ca_file=ca_file, timeout_seconds=timeout_seconds
@@ -130,11 +132,11 @@ class Client:
         idempotency_key: str | None = None,
         **more: Any,
     ) -> Application:
-        """Submit a Python file or a jar: one of this machine, which is uploaded, or one in the lake (`s3a://…`).
+        """Submit a Python file or a jar: a local one, which is uploaded, or one in the lake (`s3a://…`).
 
-        `more` are the other fields of `POST /v1/applications`: `jars`, `files`, `python_files` (uploaded alike),
+        `more` are the other fields of `POST /v1/applications`: `jars`, `files`, `python_files` (also uploaded),
         `settings`, `environment`, `profile`, `lake`, `tags`, `time_limit_seconds`, `instance`, `priority`, `retries`,
-        `webhooks`. Repeated after a broken connection it submits once.
+        `webhooks`. The call is idempotent: a repetition after a broken connection submits nothing twice.
         """
         body = {
             **more,
@@ -154,24 +156,26 @@ class Client:
     def submit_body(
         self, body: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> tuple[Application, list[str]]:
-        """The application, and warnings about its settings. `body` is that of `POST /v1/applications`, but files may be
-        of this machine."""
+        """Submit a body of `POST /v1/applications`, which may name local files.
+
+        Returns the application and warnings about its settings.
+        """
         sent = self._uploads.uploaded(body)
-        # One of our own makes it safe to ask again.
+        # An idempotency key makes a retry safe.
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
         answer = self._connection.json("POST", "/v1/applications", json=sent, headers=headers, repeatable=True)
         return Application.from_json(answer), list(answer.get("warnings", ()))
 
     def upload(self, path: str | Path, *, lake: str | None = None) -> str:
-        """Bring a file to the lake; returns its address there. The same content is brought once."""
+        """Upload a file to the lake and return its address. The same content is uploaded only once."""
         return self._uploads.address_of(str(path), lake)
 
     def application(self, application_id: str) -> Application:
-        """By id, the unmistakable beginning of one, or `last`."""
+        """Return an application by id, unique prefix of an id, or `last`."""
         return Application.from_json(self.shown(application_id))
 
     def shown(self, application_id: str) -> dict[str, Any]:
-        """All the API shows of it: beside the application itself, its `progress` and live `ui`."""
+        """Return the API's representation: the application with its `progress` and live `ui`."""
         return self._get(application_id, "")
 
     def applications(
@@ -184,7 +188,7 @@ class Client:
         sort: str = "-submitted_at",
         at_once: int = _LIST_AT_ONCE,
     ) -> Iterator[Application]:
-        """The newest first; asked for page by page, `at_once` on each."""
+        """Iterate over applications, newest first, fetched in pages of `at_once`."""
         wanted: dict[str, Any] = {
             "state": [State(state).value for state in states],
             "tag": list(tags),
@@ -201,26 +205,27 @@ class Client:
             wanted = {**wanted, "page": following}
 
     def events(self, application_id: str) -> list[dict[str, Any]]:
-        """What happened to it, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
+        """Return its events, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
         return list(self._get(application_id, "/events")["items"])
 
     def deliveries(self, application_id: str) -> list[dict[str, Any]]:
-        """What its webhooks were told and are still to be told, oldest first: `url`, `state`, `tries`, `due_at`,
-        `delivered_at`, `problem`."""
+        """Return its webhook deliveries, sent and pending, oldest first: `url`, `state`, `tries`, `due_at`,
+        `delivered_at`, `problem`.
+        """
         return list(self._get(application_id, "/deliveries")["items"])
 
     def stop(self, application_id: str) -> Application:
-        """Ask it to end, and return at once; may be repeated."""
+        """Request its stop and return at once. Idempotent."""
         return Application.from_json(self._connection.json("POST", _path(application_id, "/stop"), repeatable=True))
 
     def rerun(self, application_id: str) -> Application:
-        """The same again, as a new application."""
+        """Submit a copy as a new application."""
         headers = {"Idempotency-Key": uuid.uuid4().hex}
         answer = self._connection.json("POST", _path(application_id, "/rerun"), headers=headers, repeatable=True)
         return Application.from_json(answer)
 
     def wait(self, application_id: str, *, timeout_seconds: float | None = None) -> Application:
-        """Until it has ended. Raises `StateError` where that takes longer."""
+        """Wait until it has ended. Raises `StateError` after `timeout_seconds`."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
             left = _WAIT_AT_ONCE_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
@@ -231,7 +236,7 @@ class Client:
                 raise StateError(f"{application_id} is still {application.state.value}")
 
     def wait_once(self, application_id: str, *, seconds: float) -> Application:
-        """As it is when it has ended, or after so long."""
+        """Return it when it has ended, or its current state after `seconds`."""
         params = {"timeout": seconds}
         answer = self._connection.json(
             "GET", _path(application_id, "/wait"), params=params, timeout_seconds=seconds + 30
@@ -239,30 +244,32 @@ class Client:
         return Application.from_json(answer)
 
     def logs(self, application_id: str) -> list[str]:
-        """The names of its logs."""
+        """Return the names of its logs."""
         return [str(item["name"]) for item in self._get(application_id, "/logs")["items"]]
 
     def log(self, application_id: str, name: str = "driver.log", *, start: int = 0, tail: int | None = None) -> bytes:
-        """What is there now from byte `start`, or the last `tail` lines."""
+        """Return the log's present content from byte `start`, or its last `tail` lines."""
         params = _given(start=start, tail=tail)
         return self._connection.content(_path(application_id, f"/logs/{name}"), params=params)
 
     def follow(
         self, application_id: str, name: str = "driver.log", *, start: int = 0, tail: int | None = None
     ) -> Iterator[bytes]:
-        """Piece by piece until the application has ended; a connection that breaks is made anew where it was. Where
-        another attempt follows, its log comes after that of the one before."""
+        """Iterate over pieces of a log until the application has ended.
+
+        A broken connection is resumed at the same byte. The log of another attempt follows that of the previous one.
+        """
         path = _path(application_id, f"/logs/{name}")
         attempt = yield from self._connection.follow(path, start=start, tail=tail)
         while attempt is not None and attempt < self.application(application_id).attempt:
             attempt = yield from self._connection.follow(path, attempt=attempt + 1)
 
     def get(self, path: str, **params: Any) -> Any:
-        """Any other address below `/v1`, such as `/v1/queue`."""
+        """GET any other path below `/v1`, such as `/v1/queue`."""
         return self._connection.json("GET", path, params=params)
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Any other call below `/v1`; what it answers, None for nothing. It is not repeated."""
+        """Call any other path below `/v1`; returns the response's JSON or None. The request is not retried."""
         return self._connection.json(method, path, json=body)
 
     def _get(self, application_id: str, part: str) -> dict[str, Any]:

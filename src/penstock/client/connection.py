@@ -1,4 +1,4 @@
-"""Talking to a Penstock service over HTTP: where it is, with which token, what is repeated, and its errors as ours."""
+"""HTTP connection to a Penstock service: address, token, retries, and conversion of its errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOG_ATTEMPT_HEADER = "Penstock-Log-Attempt"
 
 _ATTEMPTS = 3
 _ATTEMPTS_ONCE_KNOWN = 8
-"""Of a service that has answered before: it may be starting again."""
+"""Attempts for a service that has answered before, since it may be restarting."""
 _PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 5.0
 _BUSY = frozenset({502, 503, 504})
@@ -46,15 +46,15 @@ def connect(
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
         raise InvalidInput(
-            f"“{address}” is no address of a service" if address else "There is no address of a service",
-            fix=f"https://HOST:PORT, by --server or {SERVER_VARIABLE}",
+            f"“{address}” is not the address of a service" if address else "No address of a service was given",
+            fix=f"give https://HOST:PORT with --server or {SERVER_VARIABLE}",
         )
     here = _is_here(parts.hostname)
     if parts.scheme == "http" and not here:
         raise InvalidInput(
-            f"The token would cross the network in the open to {parts.hostname}",
+            f"The token would be sent unencrypted to {parts.hostname}",
             why="the address begins with http",
-            fix=f"https://{parts.netloc}; the service needs --tls-cert and --tls-key, or a proxy that has TLS",
+            fix=f"use https://{parts.netloc}; the service needs --tls-cert and --tls-key, or a TLS proxy",
         )
     secret = token or _token(token_file, here=here)
     authorities = ca_file or os.environ.get(CA_FILE_VARIABLE)
@@ -64,7 +64,7 @@ def connect(
             headers={"Authorization": f"Bearer {secret}", "User-Agent": f"penstock/{__version__}"},
             timeout=httpx.Timeout(timeout_seconds, connect=10.0),
             verify=_context(Path(authorities)) if authorities else True,
-            # A proxy of the environment is not for this machine, and a redirect would take the token elsewhere.
+            # Proxies of the environment do not apply to this machine; a redirect would leak the token.
             trust_env=not here,
             follow_redirects=False,
         ),
@@ -73,8 +73,9 @@ def connect(
 
 
 class Connection:
-    """One service. Raises the service's errors as the classes of `penstock.errors` they are, and `ServiceError` where
-    there is no answer."""
+    """A connection to one service. Raises its errors as their classes of `penstock.errors`, and `ServiceError` without
+    a response.
+    """
 
     def __init__(self, client: httpx.Client, address: str) -> None:
         self._client = client
@@ -95,26 +96,26 @@ class Connection:
         timeout_seconds: float | None = None,
         repeatable: bool = False,
     ) -> Any:
-        """What it answers; None for nothing. GET, and what is `repeatable`, is asked again where no answer comes."""
+        """Return the response's JSON, or None. GET and `repeatable` requests are retried without a response."""
         options: dict[str, Any] = {"params": params, "json": json, "headers": headers}
         if timeout_seconds is not None:
             options["timeout"] = timeout_seconds
-        response = self._asked(method, path, options, repeatable=repeatable or method == "GET")
+        response = self._request(method, path, options, repeatable=repeatable or method == "GET")
         return response.json() if response.content else None
 
     def content(self, path: str, *, params: Mapping[str, Any]) -> bytes:
-        return self._asked("GET", path, {"params": params}, repeatable=True).content
+        return self._request("GET", path, {"params": params}, repeatable=True).content
 
     def put_file(self, path: str, file: Path, *, params: Mapping[str, Any]) -> Any:
         with file.open("rb") as content:
-            # Pieces of a file may wait for the lake.
+            # The upload may wait for the lake.
             options = {"content": content, "params": params, "timeout": httpx.Timeout(300.0, connect=10.0)}
-            return self._asked("PUT", path, options, repeatable=False).json()
+            return self._request("PUT", path, options, repeatable=False).json()
 
     def follow(
         self, path: str, *, start: int = 0, tail: int | None = None, attempt: int | None = None
     ) -> Generator[bytes, None, int | None]:
-        """To the end of the log; returns of which attempt it was, None where its name says so."""
+        """Stream a log to its end; returns its attempt, or None if the log's name contains the attempt."""
         broken = 0
         while True:
             params: dict[str, Any] = {"follow": "true", **({"start": start} if tail is None else {"tail": tail})}
@@ -132,14 +133,14 @@ class Connection:
             except (httpx.TransportError, ServiceError) as error:
                 broken += 1
                 if broken >= self._attempts:
-                    raise self._no_answer(error) from error
+                    raise self._unreachable(error) from error
                 _pause(broken)
             else:
                 return attempt
 
     @contextlib.contextmanager
     def _stream(self, path: str, params: Mapping[str, Any]) -> Iterator[httpx.Response]:
-        # A log may be silent for as long as it likes.
+        # A log may be silent for any time.
         timeout = httpx.Timeout(30.0, read=None)
         with self._client.stream("GET", quote(path), params=params, timeout=timeout) as response:
             if response.is_error:
@@ -147,7 +148,7 @@ class Connection:
                 raise _error_of(response)
             yield response
 
-    def _asked(self, method: str, path: str, options: Mapping[str, Any], *, repeatable: bool) -> httpx.Response:
+    def _request(self, method: str, path: str, options: Mapping[str, Any], *, repeatable: bool) -> httpx.Response:
         attempt = 0
         while True:
             attempt += 1
@@ -155,9 +156,9 @@ class Connection:
             try:
                 response = self._client.request(method, quote(path), **options)
             except httpx.TransportError as error:
-                # What was never sent can always be sent again.
+                # A request that was never sent is always safe to retry.
                 if last or not (repeatable or isinstance(error, httpx.ConnectError)):
-                    raise self._no_answer(error) from error
+                    raise self._unreachable(error) from error
             else:
                 self._known = True
                 if not response.is_error:
@@ -170,7 +171,7 @@ class Connection:
     def _attempts(self) -> int:
         return _ATTEMPTS_ONCE_KNOWN if self._known else _ATTEMPTS
 
-    def _no_answer(self, error: Exception) -> ServiceError:
+    def _unreachable(self, error: Exception) -> ServiceError:
         return ServiceError(
             f"The service at {self._address} does not answer",
             why=str(error) or type(error).__name__,
@@ -189,15 +190,15 @@ def _error_of(response: httpx.Response) -> PenstockError:
         body = None
     if response.status_code in _BUSY and not isinstance(body, dict):
         return ServiceError(
-            f"The service at {response.url.host} has too much to do",
+            f"The service at {response.url.host} is overloaded",
             why=f"it answered {response.status_code} {response.reason_phrase}",
-            fix="ask again in a while",
+            fix="retry later",
         )
     if not isinstance(body, dict) or "problem" not in body:
         return ServiceError(
-            f"What answers at {response.url.host} is no service of Penstock",
+            f"The server at {response.url.host} is not a Penstock service",
             why=f"it answered {response.status_code} {response.reason_phrase}",
-            fix="check the address, and proxies on the way",
+            fix="check the address and any proxies",
         )
     return from_problem(body)
 
@@ -207,9 +208,9 @@ def _token(file: str | Path | None, *, here: bool) -> str:
     path = Path(named).expanduser() if named else first_token_file(Home.default()) if here else None
     if path is None:
         raise Unauthenticated(
-            "There is no token",
-            why=f"{TOKEN_FILE_VARIABLE} names no file",
-            fix="write the token into a file of mode 600",
+            "No token was given",
+            why=f"{TOKEN_FILE_VARIABLE} is not set",
+            fix="write the token to a file of mode 600 and name it there",
         )
     try:
         text = path.read_text(encoding="ascii").strip()
@@ -217,10 +218,12 @@ def _token(file: str | Path | None, *, here: bool) -> str:
         raise Unauthenticated(
             f"There is no token in {path}",
             why=getattr(error, "strerror", "") or "it is not text",
-            fix=f"penstock token create NAME --output FILE makes one; {TOKEN_FILE_VARIABLE} names the file",
+            fix=f"penstock token create NAME --output FILE creates one; {TOKEN_FILE_VARIABLE} names the file",
         ) from error
     if not text or any(character <= " " for character in text):
-        raise Unauthenticated(f"{path} holds no token", fix="one line, as penstock token create printed it")
+        raise Unauthenticated(
+            f"{path} does not contain a token", fix="write one line, as penstock token create printed it"
+        )
     return text
 
 
@@ -237,4 +240,6 @@ def _context(authorities: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=str(authorities))
     except (OSError, ssl.SSLError) as error:
-        raise InvalidInput(f"{authorities} holds no certificate", why=str(error), fix="a PEM file") from error
+        raise InvalidInput(
+            f"{authorities} does not contain a certificate", why=str(error), fix="give a PEM file"
+        ) from error

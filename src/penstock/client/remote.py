@@ -1,4 +1,4 @@
-"""A service as the target of commands: the engine's contract, sessions included, over HTTP."""
+"""A service as the target of commands: the engine's and the sessions' interface over HTTP."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LIST_AT_ONCE = 200
 
 
 class RemoteEngine:
-    """Files of this machine are uploaded with a submission. The service looks after every application by itself."""
+    """The engine of a service. Local files are uploaded with a submission; the service supervises every application."""
 
     def __init__(self, url: str) -> None:
         self._client = Client(url)
@@ -36,21 +36,21 @@ class RemoteEngine:
 
     def submit(self, spec: ApplicationSpec) -> Application:
         if spec.application.lower().endswith(".jar") and not spec.main_class and Path(spec.application).is_file():
-            # What the manifest says is seen here; the service gets the jar as an address.
+            # Only the local jar's manifest can be read; the service gets the jar as an address.
             spec = validation.checked(spec)
         body = {name: value for name, value in spec.asked_json().items() if name != "idempotency_key"}
         accepted, self._warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
         return accepted
 
     def warnings(self, _: ApplicationSpec) -> Sequence[str]:
-        """Of what was submitted last: the service tells them with its answer."""
+        """Warnings of the last submission, which the service returns with its response."""
         return self._warnings
 
     def usual_size(self) -> ClusterSize:
         return ClusterSize.from_json(self._client.get("/v1/self")["usual_size"])
 
     def detach(self, application_id: str) -> None:
-        """It is nobody's here."""
+        """Do nothing: the service supervises the application."""
 
     def supervisor(self, _: str) -> RemoteAttendant:
         return RemoteAttendant(self._client)
@@ -78,7 +78,7 @@ class RemoteEngine:
         return self._client.follow(application_id, name, start=start)
 
     def read(self, application: Application, name: str, start: int) -> bytes:
-        # One that ended before it started has written nothing.
+        # An application that ended before it started has no logs.
         with contextlib.suppress(NotFound):
             return self._client.log(application.id, name, start=start)
         return b""
@@ -100,22 +100,22 @@ class RemoteEngine:
 
 
 class RemoteAttendant:
-    """Follows an application that the service looks after."""
+    """Follows an application that the service supervises."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._stop_asked = False
+        self._stop_requested = False
         self._insisted = False
 
     def stop(self, _: Reason) -> None:
-        self._stop_asked = True
+        self._stop_requested = True
 
     def insist(self) -> None:
-        """Leave: the service goes on ending it."""
+        """Stop following; the service still stops the application."""
         self._insisted = True
 
     def run(self, application_id: str, on_change: OnChange) -> Application:
-        shown, told = self._client.shown(application_id), False
+        shown, stop_sent = self._client.shown(application_id), False
         while True:
             application = Application.from_json(shown)
             progress = shown.get("progress")
@@ -124,9 +124,9 @@ class RemoteAttendant:
                 return application
             if self._insisted:
                 raise KeyboardInterrupt
-            if self._stop_asked and not told:
+            if self._stop_requested and not stop_sent:
                 self._client.stop(application_id)
-                told = True
+                stop_sent = True
             shown = self._client.get(f"/v1/applications/{application_id}/wait", timeout=_LOOK_SECONDS)
 
 
@@ -167,7 +167,7 @@ class RemoteSessions(AnySessions):
         return [self.get(shown["id"]) for shown in found["items"]]
 
     def address(self, session_id: str) -> str:
-        """On the service's machine; from elsewhere through `ssh -L PORT:localhost:PORT`."""
+        """The address on the service's machine; elsewhere it needs `ssh -L PORT:localhost:PORT`."""
         return str(self._client.get(f"/v1/sessions/{session_id}/address")["address"])
 
 

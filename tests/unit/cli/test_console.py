@@ -23,8 +23,8 @@ def test_the_line_says_where_bytes_came_from_and_never_rounds_up_to_all() -> Non
 
 
 def test_what_went_wrong_is_told_only_where_it_did() -> None:
-    assert "slow down" not in lake_line(_use())
-    assert lake_line(_use(answers_throttled=3)).endswith("2 retries, 3 answers “slow down”")
+    assert "SlowDown" not in lake_line(_use())
+    assert lake_line(_use(answers_throttled=3)).endswith("2 retries, 3 “SlowDown” responses")
 
 
 _ONE = ProcessSize(cores=1, memory_bytes=1 << 30)
@@ -49,5 +49,5 @@ def test_what_was_skipped_is_told_in_files_bytes_and_time() -> None:
     skipped = Skipped.of({"skipping": {**_SKIPPED, "select_us": 4200}})
     assert skipped
     assert skipped_line(skipped) == (
-        "1 240 of 1 440 files, 8.0 GiB of 9.0 GiB, in 3 scans of indexed tables; the index was asked for 4 ms"
+        "1 240 of 1 440 files, 8.0 GiB of 9.0 GiB, in 3 scans of indexed tables; index look-ups took 4 ms"
     )

@@ -76,7 +76,7 @@ def test_what_was_done_and_which_columns_are_covered_is_told_to_people(ran: list
     day, price = lines[2:]
     assert day.split() == ["day", "DATE", "minmax", "144", "2", "%", "sorted", "by", "it"]
     assert price.split() == ["price", "DOUBLE", "no", "sound", "bounds"]
-    assert penstock_index("drop", "db.t") == "The index of db.t is gone\n"
+    assert penstock_index("drop", "db.t") == "Dropped the index of db.t\n"
 
 
 def test_programs_are_told_the_same_as_json(ran: list[str]) -> None:
@@ -95,7 +95,7 @@ def test_a_table_without_an_index_is_told_how_to_get_one(monkeypatch: pytest.Mon
 def test_files_that_nothing_is_known_of_are_told() -> None:
     told = index.in_words({"files": 1, "read": 0, "obsolete": 0, "unreadable": 2, "unsettled": 1000})
     assert told == (
-        "1 file, 0 read now, 1 000 too young, left to the next refresh, "
+        "1 file, 0 read now, 1 000 too recent, left to the next refresh, "
         "2 unreadable, never skipped (the driver's log names them)"
     )
 

@@ -51,9 +51,9 @@ def test_the_example_is_a_file_that_can_be_measured(
     file.write_text(capsys.readouterr().out)
     assert run("run", str(file), "--dry-run") == 0
     told = capsys.readouterr().out
-    assert "4 arms, 3 repetitions after 1 to warm up, caches: keep" in told
+    assert "4 arms, 3 repetitions after 1 for warm-up, caches: keep" in told
     assert "order: warm-up: 1 2 3 4; round 1: 2 3 4 1; round 2: 3 4 1 2; round 3: 4 1 2 3" in told
-    assert "16 repetitions in all. Nothing was started." in told
+    assert "16 repetitions in total. Nothing was started." in told
     assert not home.root.exists(), "nothing was started indeed"
 
 
@@ -98,7 +98,7 @@ def test_every_workload_can_be_described_by_a_file_and_gone_on_with_from_its_rec
         ({"scale": None}, "scale cannot be None"),
         ({"scale": True}, "scale cannot be True"),
         ({"scale": {"a": 1}}, "scale cannot be"),
-        ({"validate": "maybe"}, "validate is not true or false but 'maybe'"),
+        ({"validate": "maybe"}, "validate must be true or false, not 'maybe'"),
         ({"queries": "q3,q14"}, "TPC-DS has no query q14"),
         ({"object_size": 32}, "--object-size"),
     ],

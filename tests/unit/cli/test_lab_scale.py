@@ -51,12 +51,12 @@ def test_every_executor_core_has_the_same_memory() -> None:
 
 @pytest.mark.parametrize("cores", ["", "1,,2", "two", "1,0", "-1,2", "1.5,2", "²,3"])
 def test_what_is_no_list_of_sizes_is_refused(cores: str) -> None:
-    with pytest.raises(InvalidInput, match="are not numbers of cores"):
+    with pytest.raises(InvalidInput, match="is not a list of numbers of cores"):
         sizes(cores)
 
 
 def test_one_size_is_no_curve() -> None:
-    with pytest.raises(InvalidInput, match="One size is no curve"):
+    with pytest.raises(InvalidInput, match="A curve needs several sizes"):
         sizes("4,4")
 
 
@@ -88,7 +88,7 @@ def test_the_template_is_a_price_file(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         ([], "nothing to price"),
-        (["--capacity", "100t", "--protection", "4:2"], "--protection is not understood"),
+        (["--capacity", "100t", "--protection", "4:2"], "--protection is invalid"),
         (["--capacity", "lots"], "--capacity lots is not a size"),
     ],
 )

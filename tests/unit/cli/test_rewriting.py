@@ -98,7 +98,7 @@ def test_advice_says_what_and_why_and_how_to_apply_it(ran: list[tuple[str, dict[
 def test_no_other_layout_is_said_so(monkeypatch: pytest.MonkeyPatch, ran: list[tuple[str, dict[str, str]]]) -> None:
     monkeypatch.setitem(globals(), "ADVICE", [("layout", None), *ADVICE[1:5]])
     told = penstock(index.app, "advise", "db.sales")
-    assert told.startswith("db.sales: stay as it is") and "rewrite" not in told
+    assert told.startswith("db.sales: keep the present layout") and "rewrite" not in told
 
 
 def test_table_is_another_word_for_tables_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,9 +67,9 @@ def test_what_waits_for_nobody_is_noticed() -> None:
 def test_tokens_about_to_expire_are_named() -> None:
     known = [token("ci", timedelta(days=3)), token("old", timedelta(days=-3)), token("ada", timedelta(days=90))]
     found = doctor.tokens(known, NOW)
-    assert (found.outcome, found.measured) == (Outcome.LIMITED, "2 valid; soon to expire: ci")
+    assert (found.outcome, found.measured) == (Outcome.LIMITED, "2 valid; expiring soon: ci")
     assert doctor.tokens([token("old", timedelta(days=-3))], NOW).outcome is Outcome.FAILED
-    assert "for ever" in doctor.tokens([token("root", scope=Scope.ADMINISTER)], NOW).measured
+    assert "without expiry" in doctor.tokens([token("root", scope=Scope.ADMINISTER)], NOW).measured
     assert doctor.tokens([], NOW).outcome is Outcome.OK
 
 

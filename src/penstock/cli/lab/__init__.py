@@ -1,8 +1,8 @@
-"""`penstock lab`: measure the field's workloads, look back at what was measured, and compare.
+"""`penstock lab`: measure standard workloads, report and compare runs.
 
-`commands` measures queries and pipelines, `storage` measures stores; `workloads` makes a command of a workload, with
-the `options` that several share. `measure` runs experiments, `scale` finds how cost and time grow, `reports` lists and
-compares runs, `demo` shows it all once.
+`commands` measures queries and pipelines, `storage` measures stores; `workloads` builds a command from a workload, with
+the shared `options`. `measure` runs experiments, `scale` measures how cost and time grow, `reports` lists and compares
+runs, `demo` is an end-to-end demonstration.
 """
 
 from penstock.cli.lab import commands, measure, reports, scale, storage

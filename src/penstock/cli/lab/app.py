@@ -1,9 +1,9 @@
-"""The command group that the modules beside this one add their commands to."""
+"""The `penstock lab` command group, to which the other modules of this package add commands."""
 
 from __future__ import annotations
 
 import typer
 
 app = typer.Typer(
-    help="Measure workloads, check their results, report and compare.", no_args_is_help=True, add_completion=False
+    help="Measure workloads, verify their results, report and compare runs.", no_args_is_help=True, add_completion=False
 )

@@ -1,7 +1,7 @@
-"""`penstock demo`: the whole way in one command, in a home of its own: lake, catalog, data, queries, answers, report.
+"""`penstock demo`: lake, catalog, data, queries, verified answers and report in one command, in a separate home.
 
-It leaves nothing running. Killed at any point and started again it goes on: data that is loaded is used, servers a
-killed demo left are taken over, its applications ended.
+It leaves nothing running. A demo that was killed at any point can be started again: it reuses loaded data, takes over
+servers that were left running, and stops applications that were left running.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from penstock.model import ClusterSize
 
 
 def demo(
-    scale: Annotated[float, typer.Option(help="TPC-DS scale factor; 0.1 for the impatient.", min=0.001)] = 1,
-    report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("penstock-demo.html"),
+    scale: Annotated[float, typer.Option(help="TPC-DS scale factor; 0.1 is quicker.", min=0.001)] = 1,
+    report: Annotated[Path, typer.Option(help="File of the report.")] = Path("penstock-demo.html"),
 ) -> None:
-    """Show TPC-DS end to end in a home of its own: lake, catalog, data, 104 queries, every answer checked, a report."""
+    """Run TPC-DS end to end in a separate home: lake, catalog, data, 104 queries, verified answers, report."""
     os.environ.setdefault("PENSTOCK_HOME", str(Path(".demo").absolute()))
     from penstock.cli.lab import reports
     from penstock.cli.lab.options import cluster_size
@@ -44,7 +44,7 @@ def demo(
     console = Console()
     run = run_demo(Home.default(), Tpcds(scale=scale), cluster_size(), report.absolute(), console)
     reports.show(console, [run])
-    console.print(f"The report is in {report.absolute()}", highlight=False, soft_wrap=True)
+    console.print(f"Report: {report.absolute()}", highlight=False, soft_wrap=True)
     reports.end_as([run])
 
 
@@ -52,9 +52,9 @@ _STEPS = 7
 
 
 def run_demo(home: Home, suite: Tpcds, size: ClusterSize, report: Path, console: Console) -> Run:
-    """Everything from an empty directory to the report; stops what it started, however it ends.
+    """Run the demo from an empty directory to the report; stops all servers that it started, also after errors.
 
-    Raises `StateError` when another demo runs in this home.
+    Raises `StateError` if another demo runs in this home.
     """
     busy = f"Another demo is running in {home.root}"
     with home.lock("demo", busy=busy), ended_in_order():
@@ -67,20 +67,20 @@ def run_demo(home: Home, suite: Tpcds, size: ClusterSize, report: Path, console:
 
 
 def minutes(scale: float) -> int:
-    """About how long it takes on two cores, downloads apart: starting and planning, then what grows with the data."""
+    """Estimated minutes on two cores without downloads: a constant for starts and planning, and a part per scale."""
     return round(3 + 3 * scale)
 
 
 def _announce(console: Console, home: Home, suite: Tpcds, report: Path) -> None:
     console.print(
         f"[bold]Penstock demo[/bold]: TPC-DS at scale {suite.scale:g}, about {minutes(suite.scale)} "
-        "minutes on two cores (less where the data is there already).",
+        "minutes on two cores (less if the data exists already).",
         highlight=False,
     )
     console.print(
         f"An object store and a table catalog start in {home.root}; a Spark application generates the data;\n"
-        f"{len(suite.queries)} queries run on a cluster of their own; DuckDB checks every answer; the report goes\n"
-        f"to {report}. At the end nothing is left running, and the data stays for the next time.\n",
+        f"{len(suite.queries)} queries run on a dedicated cluster; DuckDB verifies every answer; the report goes\n"
+        f"to {report}. At the end nothing is left running; the data is kept for the next demo.\n",
         highlight=False,
         soft_wrap=True,
     )
@@ -88,7 +88,7 @@ def _announce(console: Console, home: Home, suite: Tpcds, report: Path) -> None:
 
 @contextlib.contextmanager
 def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
-    """Lake and catalog up inside, down after: those the demo started, also one that was killed."""
+    """Lake and catalog while in the block; stops those that this demo, or a killed one, started."""
     lake, database = EmbeddedLake(home), Database(home)
     mark = home.root / "demo.json"
     ours: list[str] = (read_json(mark) or {}).get("started", [])
@@ -99,7 +99,7 @@ def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
             ours.append(name)
             write_json(
                 mark, {"started": ours}
-            )  # before the start: a kill in between leaves a mark, never a stray server
+            )  # written before the start: a kill in between leaves a mark, never an unknown server
         up()
 
     try:
@@ -114,7 +114,7 @@ def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
         listener.failed()
         raise
     finally:
-        listener.step("Stop what was started")
+        listener.step("Stop lake and catalog")
         with undisturbed():
             for name in reversed(ours):
                 stops[name]()
@@ -123,7 +123,7 @@ def _servers(home: Home, listener: Terminal) -> Iterator[Bench]:
 
 
 def _end_strays(engine: Engine) -> None:
-    """Applications of a demo that was killed: nobody waits for them any more."""
+    """Stop applications that a killed demo left running."""
     for application in engine.list():
         if not application.state.final:
             engine.stop(application.id)

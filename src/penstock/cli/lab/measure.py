@@ -1,4 +1,4 @@
-"""`penstock lab run|resume`: experiments from a file, with progress, and how to go on after an interruption."""
+"""`penstock lab run|resume`: run experiments from a file, with progress, and resume interrupted ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
-    """As `runner.measure` does it."""
+    """Run `runner.measure` with progress on the terminal."""
     from penstock.lab.experiment import Experiment
 
     (runs,) = measure_all([Experiment(arms, plan)])
@@ -35,27 +35,27 @@ def run_arms(arms: Sequence[Arm], plan: Plan) -> list[Run]:
 
 
 def measure_all(experiments: Sequence[Experiment]) -> list[list[Run]]:
-    """As `runner.measure_all` does it."""
+    """Run `runner.measure_all` with progress on the terminal."""
     from penstock.lab import runner
     from penstock.lab.environment import Bench
 
     home = Home.default()
-    with _shown(home) as listener:
+    with _progress(home) as listener:
         return runner.measure_all(functools.partial(Bench.open, home), experiments, listener)
 
 
 def resume(name: str) -> list[list[Run]]:
-    """As `resuming.resume` does it."""
+    """Run `runner.resume` with progress on the terminal."""
     from penstock.lab import runner
     from penstock.lab.environment import Bench
 
     home = Home.default()
-    with _shown(home) as listener:
+    with _progress(home) as listener:
         return runner.resume(home, functools.partial(Bench.open, home), name, listener)
 
 
 @contextmanager
-def _shown(home: Home) -> Iterator[Terminal]:
+def _progress(home: Home) -> Iterator[Terminal]:
     from penstock.lab import runner
     from penstock.lab.progress import Terminal
     from penstock.lab.runner import ended_in_order
@@ -63,21 +63,21 @@ def _shown(home: Home) -> Iterator[Terminal]:
     before = set(runner.interrupted(home))
     try:
         with ended_in_order(), Terminal(Console()).showing() as listener:
-            _tell_of_slow_starts(home, listener)
+            _warn_of_slow_starts(home, listener)
             yield listener
     except (PenstockError, KeyboardInterrupt, SystemExit):
         if left := [run for run in runner.interrupted(home) if run not in before]:
-            print(f"\nWhat was measured so far is kept. Go on with: penstock lab resume {left[-1]}", file=sys.stderr)
+            print(f"\nCompleted measurements are kept. To continue: penstock lab resume {left[-1]}", file=sys.stderr)
         raise
 
 
-def _tell_of_slow_starts(home: Home, listener: Terminal) -> None:
-    """An installation that was renewed has no archives until `penstock up`, and whoever measures it must know."""
+def _warn_of_slow_starts(home: Home, listener: Terminal) -> None:
+    """Warn that class-data archives are missing, as after an update of the jars, since that slows every JVM's start."""
     from penstock.runtime import cds
 
-    with suppress(PenstockError):  # no Java: what comes next says so
+    with suppress(PenstockError):  # without Java, the next step fails with a better error
         if not cds.made(home):
-            listener.note("No class-data archives of these jars, each JVM starts slower for it: penstock up makes them")
+            listener.note("Class-data archives are missing, so each JVM starts slower: penstock up creates them")
 
 
 def plan(repetitions: int, warmup: int, drop_caches: bool) -> Plan:
@@ -93,13 +93,15 @@ _SHOWN_VALUES = 12
 
 @app.command("run")
 def run_command(
-    file: Annotated[Optional[Path], typer.Argument(help="What to measure, in YAML.", show_default=False)] = None,  # noqa: UP045
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured, in which order.")] = False,
-    example: Annotated[bool, typer.Option("--example", help="Print a commented file to begin with.")] = False,
+    file: Annotated[Optional[Path], typer.Argument(help="Lab file (YAML).", show_default=False)] = None,  # noqa: UP045
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan of measurements and their order; measure nothing.")
+    ] = False,
+    example: Annotated[bool, typer.Option("--example", help="Print a commented example file.")] = False,
 ) -> None:
-    """Measure what a file describes: workloads, what varies between their arms, how often, with which caches.
+    """Run the experiments of a lab file: workloads, their arms, repetitions and cache policy.
 
-    Exit code 9 when a result was wrong, 1 when something failed.
+    Exit code 9 if a result was wrong, 1 if a repetition failed.
     """
     if example:
         sys.stdout.write(resources.files("penstock.lab").joinpath("example.yaml").read_text(encoding="utf-8"))
@@ -108,7 +110,7 @@ def run_command(
         raise InvalidInput("No file was given", fix=f"penstock lab run FILE.yaml; {_SEE_EXAMPLE}")
     experiments = _read(file)
     if dry_run:
-        _tell(Console(), experiments)
+        _print_plan(Console(), experiments)
         return
     _show_and_end(measure_all(experiments))
 
@@ -116,10 +118,10 @@ def run_command(
 @app.command("resume")
 def resume_command(
     run: Annotated[
-        str, typer.Argument(help="A run: its id or a unique part of it; the newest interrupted one.")
+        str, typer.Argument(help="Run id or a unique part of it; by default the newest interrupted run.")
     ] = "last",
 ) -> None:
-    """Go on with an interrupted run, and with all that was begun with it. What is done is not done again."""
+    """Resume an interrupted run and the other runs of its command. Completed repetitions are not repeated."""
     _show_and_end(resume(run))
 
 
@@ -135,14 +137,14 @@ def _read(file: Path) -> list[Experiment]:
     )
 
 
-def _tell(console: Console, experiments: Sequence[Experiment]) -> None:
+def _print_plan(console: Console, experiments: Sequence[Experiment]) -> None:
     from penstock import units
 
     total = 0
     for number, experiment in enumerate(experiments, start=1):
         plan = experiment.plan
         total += len(experiment.order())
-        warmup = f" after {plan.warmup} to warm up" if plan.warmup else ""
+        warmup = f" after {plan.warmup} for warm-up" if plan.warmup else ""
         console.print(
             f"[bold]{number}[/bold]  {experiment.arms[0].suite.title}: {units.plural(len(experiment.arms), 'arm')}, "
             f"{units.plural(plan.repetitions, 'repetition')}{warmup}, caches: {plan.caches}",
@@ -156,11 +158,11 @@ def _tell(console: Console, experiments: Sequence[Experiment]) -> None:
             console.print(_arms_table(experiment.arms, facts))
             console.print(f"   order: {_rounds(experiment)}", highlight=False, soft_wrap=True)
         console.print()
-    console.print(f"{units.plural(total, 'repetition')} in all. Nothing was started.", highlight=False)
+    console.print(f"{units.plural(total, 'repetition')} in total. Nothing was started.", highlight=False)
 
 
 def _arms_table(arms: Sequence[Arm], facts: Sequence[Mapping[str, str]]) -> Table:
-    """What differs between them."""
+    """The settings that differ between arms."""
     differing = [name for name in facts[0] if len({other[name] for other in facts}) > 1]
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("   #", justify="right", no_wrap=True)
@@ -172,7 +174,7 @@ def _arms_table(arms: Sequence[Arm], facts: Sequence[Mapping[str, str]]) -> Tabl
 
 
 def _rounds(experiment: Experiment) -> str:
-    """`round 1: 1 2; round 2: 2 1`, arms by their numbers."""
+    """The order of the arms, by number: `round 1: 1 2; round 2: 2 1`."""
     numbers = {arm.name: str(number) for number, arm in enumerate(experiment.arms, start=1)}
     rounds: dict[int, list[str]] = {}
     for repetition, arm in experiment.order():
@@ -184,17 +186,17 @@ def _rounds(experiment: Experiment) -> str:
 
 
 def _facts(arm: Arm) -> dict[str, str]:
-    """What an arm is measured with, each fact under its name in a file."""
+    """The conditions of an arm, by their names in a lab file."""
     from penstock.lab.launchers import PENSTOCK
     from penstock.lab.report.checks import cluster
 
     return {
         "launcher": arm.launcher,
-        "lake": arm.lake or "the default one",
+        "lake": arm.lake or "the default",
         "gateways": str(arm.gateways or "all"),
         "profile": (arm.profile or arm.suite.profile) if arm.launcher == PENSTOCK else "none",
         "cluster": cluster(asdict(arm.size)),
-        "settings": ", ".join(f"{name}={value}" for name, value in arm.settings.items()) or "none of its own",
+        "settings": ", ".join(f"{name}={value}" for name, value in arm.settings.items()) or "none",
         **{name: _shown_option(value) for name, value in arm.suite.options().items()},
     }
 
@@ -206,7 +208,7 @@ def _shown_option(value: object) -> str:
 
 
 def _are_stores(experiments: Sequence[Sequence[Run]]) -> bool:
-    """Whether several workloads were measured on the same lakes, more than one."""
+    """True if several workloads were measured on the same two or more lakes."""
     lakes = [[(run.description.arm, run.description.lake.get("name")) for run in runs] for runs in experiments]
     return len(lakes) > 1 and all(own == lakes[0] for own in lakes) and len({lake for _, lake in lakes[0]}) > 1
 
@@ -217,8 +219,6 @@ def _show_and_end(experiments: Sequence[Sequence[Run]]) -> None:
         show(console, runs)
     if _are_stores(experiments):
         last = experiments[-1][-1].description.id
-        told = (
-            f"All workloads side by side, against the price of raw capacity: penstock lab stores {last} -o stores.html"
-        )
-        console.print(told, highlight=False, soft_wrap=True)
+        hint = f"Compare all workloads against the price of raw capacity: penstock lab stores {last} -o stores.html"
+        console.print(hint, highlight=False, soft_wrap=True)
     end_as([run for runs in experiments for run in runs])

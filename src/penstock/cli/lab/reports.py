@@ -1,4 +1,4 @@
-"""`penstock lab runs|report|compare|price|stores`: looking back at what was measured, and exit codes by it."""
+"""`penstock lab runs|report|compare|price|stores`: list and report recorded runs, with the matching exit codes."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 _HEADING = 11
-"""Characters of a numeric column's heading in a line."""
+"""Characters per line of a numeric column's heading."""
 
 _TEXT = 40
-"""Characters in a line of a column of words, before they are broken on a terminal."""
+"""Characters per line of a text column on a terminal."""
 
 _GAP = 2
 """Characters between two columns."""
 
 
 def show(console: Console, runs: Sequence[Run]) -> None:
-    """The tables of the runs' report, its headline, and how to have all of it."""
+    """Print the tables and headline of the runs' report, and the command that writes all of it."""
     from penstock.lab.report import report
 
     show_document(console, report.document(runs))
@@ -54,7 +54,7 @@ def show_document(console: Console, document: Document) -> None:
     console.print()
     for part in brief(document):
         everything = list(range(len(part.columns)))
-        # A file has no edge to fit.
+        # A file has no width limit.
         page = console if console.is_terminal else Console(file=console.file, width=_width(part, everything))
         for columns in columns_that_fit(part, page.width):
             page.print(_table(part, columns))
@@ -63,7 +63,10 @@ def show_document(console: Console, document: Document) -> None:
 
 
 def present(runs: Sequence[Run], page: Path | None, make: Callable[[], Document], *, unfit: str) -> None:
-    """Show what `make` says of the runs, and write it to `page`. Where it finds them unfit: the refusal `unfit`."""
+    """Show the document that `make` builds, and write it to `page`.
+
+    Raises `InvalidInput` with the message `unfit` if `make` raises `ValueError`.
+    """
     try:
         document = make()
     except ValueError as error:
@@ -79,7 +82,7 @@ def show_and_save(console: Console, document: Document, runs: Sequence[Run], pag
 
 
 def end_as(runs: Sequence[Run]) -> None:
-    """Raise what the runs' outcomes call for: 9 where a result was wrong, 1 where something failed."""
+    """Exit with the code of the runs' outcomes: 9 if a result was wrong, 1 if a repetition failed."""
     for run in runs:
         if run.outcome == "wrong":
             answers = [str(sample["query"]) for sample in run.of_kind("answer") if sample["verdict"] != "equal"]
@@ -94,9 +97,9 @@ def end_as(runs: Sequence[Run]) -> None:
 
 
 def columns_that_fit(part: Rows, width: int) -> list[list[int]]:
-    """The columns in as many tables as it takes for none to be wider than `width`; the first column is in each.
+    """Split the columns into tables that are at most `width` wide; each repeats the first column.
 
-    A number that is cut off is worse than a second table.
+    A second table is better than a truncated number.
     """
     tables = [[0]]
     for index in range(1, len(part.columns)):
@@ -107,7 +110,7 @@ def columns_that_fit(part: Rows, width: int) -> list[list[int]]:
 
 
 def _width(part: Rows, columns: Sequence[int], *, text: int = sys.maxsize) -> int:
-    """Characters that these columns take, with words broken after `text` of them."""
+    """The width of these columns in characters, with text wrapped after `text` characters."""
 
     def of(index: int) -> int:
         cells = (_heading(part, index), *(row[index] for row in part.rows))
@@ -134,13 +137,13 @@ def _table(part: Rows, columns: Sequence[int]) -> Table:
 
 
 def _heading(part: Rows, index: int) -> str:
-    """Numbers are never broken, so the words above them are."""
+    """A column's heading, wrapped above numbers, which are never wrapped themselves."""
     column = part.columns[index]
     return "\n".join(textwrap.wrap(column, _HEADING)) if index in part.numeric else column
 
 
 def save(path: Path, document: Document, runs: Sequence[Run]) -> None:
-    """In the form that the file's name asks for, else as a page."""
+    """Write the document in the form of the file's suffix, by default as an HTML page."""
     from penstock.lab.report import report
 
     form = path.suffix.lstrip(".")
@@ -158,7 +161,7 @@ def write_report(path: Path, text: str) -> None:
 
 @app.command("runs")
 def runs_command(as_json: shared.Json = False) -> None:
-    """List the runs recorded on this machine, oldest first, and how to go on with interrupted ones."""
+    """List the runs recorded on this machine, oldest first, and the command that resumes an interrupted one."""
     from penstock.lab import records
 
     found = records.all_of(Home.default())
@@ -173,23 +176,23 @@ def runs_command(as_json: shared.Json = False) -> None:
         done = "" if run["ended"] else f", {run['repetitions_done']} of {run['repetitions']} done"
         table.add_row(run["run"], run["workload"], run["arm"], scale, run["outcome"] + done)
     console = Console()
-    # An id that is cut off can be copied by nobody.
+    # A truncated id cannot be copied.
     console.width = max(console.width, whole_width(table))
     console.print(table)
     if left := [run["run"] for run in found if run["outcome"] == "interrupted" and run["repetitions"]]:
         console.print(
-            f"\nGo on where it was interrupted: penstock lab resume {left[-1]}", highlight=False, soft_wrap=True
+            f"\nTo resume the newest interrupted run: penstock lab resume {left[-1]}", highlight=False, soft_wrap=True
         )
 
 
 @app.command("report")
 def report_command(
-    runs: Annotated[list[str], typer.Argument(help="Runs: ids, unique parts of them, directories, or `last`.")],
+    runs: Annotated[list[str], typer.Argument(help="Run ids, unique parts of them, directories, or `last`.")],
     output: options.Output = None,
     form: Annotated[Optional[str], typer.Option("--format", help="html, md or json.")] = None,  # noqa: UP045
     browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Make the report of a run, or of runs to be compared, from their raw samples alone."""
+    """Write the report of a run, or of several runs to compare, from their raw samples."""
     from penstock.lab.report import report
 
     suffix = output.suffix.lstrip(".") if output else ""
@@ -210,11 +213,11 @@ def report_command(
 
 @app.command("compare")
 def compare_command(
-    baseline: Annotated[str, typer.Argument(help="A run: its id, a unique part of it, or a directory.")],
-    candidate: Annotated[str, typer.Argument(help="The run to set against it.")],
+    baseline: Annotated[str, typer.Argument(help="Run id, a unique part of it, or a directory.")],
+    candidate: Annotated[str, typer.Argument(help="Run to compare with the baseline.")],
     output: options.Output = None,
 ) -> None:
-    """Compare two runs of one workload: medians, ratio, its interval, and what is only noise."""
+    """Compare two runs of one workload: medians, their ratio with its interval, and which differences are noise."""
     from penstock.lab.report import report
 
     runs = find([baseline, candidate])
@@ -226,7 +229,7 @@ def compare_command(
 
 
 def find(names: list[str]) -> list[Run]:
-    """From this machine, else from the default lake where there is one."""
+    """Find runs on this machine, else in the default lake, if one exists."""
     from penstock.lab import records
     from penstock.lake.registry import Lakes
     from penstock.lake.s3 import open_store
@@ -241,28 +244,28 @@ def find(names: list[str]) -> list[Run]:
 def price_command(
     runs: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Argument(help="Runs: ids, unique parts of them, directories, or `last`.", show_default=False),
+        typer.Argument(help="Run ids, unique parts of them, directories, or `last`.", show_default=False),
     ] = None,
     *,
     capacity: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Users' data that a store is to hold, e.g. 100t: adds its total cost of ownership."),
+        typer.Option(help="User data to store, e.g. 100t: adds the total cost of ownership of a store."),
     ] = None,
     protection: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
-            help="Copies (3x) or data and parity chunks (4+2). Given once for each run: how its store "
-            "was protected; time is then set against raw capacity.",
+            help="Copies (3x) or data and parity chunks (4+2). Repeat the option for each run to give its "
+            "store's protection; times are then compared with raw capacity.",
             show_default="3x and 4+2",
         ),
     ] = None,
     prices: options.PriceFile = None,
-    template: Annotated[bool, typer.Option("--template", help="Print the packaged prices, to be edited.")] = False,
+    template: Annotated[bool, typer.Option("--template", help="Print the packaged prices as a template.")] = False,
     output: options.Page = None,
 ) -> None:
-    """Price/performance of runs, and the total cost of a store, from editable prices.
+    """Compute price/performance of runs, and the total cost of a store, from editable prices.
 
-    Every packaged price names its source, or says that it is an assumption. Start from them:
+    Every packaged price names its source or is marked as an assumption. Start from them:
 
     penstock lab price --template > prices.yaml
     """
@@ -282,16 +285,14 @@ def price_command(
     try:
         kept = [cost.protection(name) for name in protection or ("3x", "4+2")]
     except ValueError as error:
-        raise InvalidInput(
-            "--protection is not understood", why=str(error), fix="--protection 3x --protection 4+2"
-        ) from error
+        raise InvalidInput("--protection is invalid", why=str(error), fix="--protection 3x --protection 4+2") from error
     asked = report.Question(
         prices=read_prices(prices),
         protections=kept,
         capacity_bytes=options.size_bytes(capacity, "--capacity") if capacity else None,
     )
     found = find(runs or [])
-    present(found, output, lambda: report.document(found, asked), unfit="These runs have no price")
+    present(found, output, lambda: report.document(found, asked), unfit="These runs cannot be priced")
 
 
 @app.command("stores")
@@ -299,12 +300,15 @@ def stores_command(
     runs: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Argument(
-            help="Runs: ids, unique parts of them, directories, or `last`. Each stands for all its command measured.",
+            help="Run ids, unique parts of them, directories, or `last`. Each stands for all runs of its command.",
             show_default="last",
         ),
     ] = None,
     *,
-    baseline: Annotated[Optional[str], typer.Option(help="The arm to set the others against; else the first.")] = None,  # noqa: UP045
+    baseline: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Arm to compare the others with.", show_default="the first"),
+    ] = None,
     protection: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
@@ -314,14 +318,14 @@ def stores_command(
     ] = None,
     medium: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="What the raw capacity is bought as, one of the prices' media.", show_default="the first"),
+        typer.Option(help="Medium of the raw capacity, from the prices file.", show_default="the first"),
     ] = None,
     prices: options.PriceFile = None,
     output: options.Page = None,
 ) -> None:
-    """Set stores against each other over several workloads: time, raw capacity, and price × time.
+    """Compare stores over several workloads: time, raw capacity, and price × time.
 
-    The arms of the experiments are the stores. Measure them with a lab file, and have the page:
+    The arms of the experiments are the stores. Measure them with a lab file, then write the page:
 
     penstock lab run examples/stores.yaml && penstock lab stores -o stores.html
     """
@@ -332,11 +336,11 @@ def stores_command(
     paid = read_prices(prices)
     asked = stores.Question(Choices(baseline, _protections(protection or [])), paid, _medium(medium, paid))
     found = _with_all_of_its_batch(runs or ["last"])
-    present(found, output, lambda: stores.document(found, asked), unfit="These runs are no comparison of stores")
+    present(found, output, lambda: stores.document(found, asked), unfit="These runs do not compare stores")
 
 
 def _with_all_of_its_batch(names: list[str]) -> list[Run]:
-    """Each run once, in the order measured; of a run that is not of this machine only itself is known."""
+    """The runs and all others of their commands, once each and in order; for runs of other machines only themselves."""
     from penstock.lab import records, runner
 
     home = Home.default()
@@ -354,19 +358,19 @@ def _with_all_of_its_batch(names: list[str]) -> list[Run]:
 def _protections(given: list[str]) -> dict[str, Protection]:
     from penstock.lab.analysis import cost
 
-    told = {}
+    protections = {}
     for text in given:
         arm, _, kept = text.rpartition("=")
         try:
-            told[arm] = cost.protection(kept)
+            protections[arm] = cost.protection(kept)
         except ValueError as error:
             raise InvalidInput(
-                f"--protection {text} is not understood", why=str(error), fix="--protection 'Ceph 4+2=4+2'"
+                f"--protection {text} is invalid", why=str(error), fix="--protection 'Ceph 4+2=4+2'"
             ) from error
-    return told
+    return protections
 
 
 def _medium(name: str | None, prices: Prices) -> str | None:
     if name is not None and name not in prices.media:
-        raise InvalidInput(f"The prices have no medium {name}", fix=f"choose one of {', '.join(prices.media)}")
+        raise InvalidInput(f"The prices contain no medium {name}", fix=f"choose one of {', '.join(prices.media)}")
     return name

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Right-sizing: measure a workload on several sizes of cluster, and say which is fastest, which cheapest, and "
-    "where more cores harm.",
+    help="Right-sizing: measure a workload on clusters of several sizes and find the fastest, the cheapest, and the "
+    "size beyond which more cores slow it down.",
     no_args_is_help=True,
     add_completion=False,
 )
 lab.app.add_typer(app, name="scale")
 
 _LARGEST_EXECUTOR = 8
-"""Cores: beyond it one heap holds more than its collector likes."""
+"""Cores per executor: a larger heap strains the garbage collector."""
 
 Cores = Annotated[str, typer.Option(help="Executor cores of each cluster, e.g. 1,2,4. A curve needs three sizes.")]
 ExecutorCores = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(
-        help="Cores of each executor; if not given, the most, up to 8, that divide every size.",
+        help="Cores of each executor; by default the largest common divisor of the sizes, up to 8.",
         min=1,
         show_default=False,
     ),
@@ -44,7 +44,7 @@ ExecutorCores = Annotated[
 ExecutorMemory = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
-        help="Heap of each executor; if not given, its cores' share of a quarter of the memory.", show_default=False
+        help="Heap of each executor; by default its cores' share of a quarter of the memory.", show_default=False
     ),
 ]
 
@@ -65,7 +65,7 @@ def measure_curve(
     prices: options.PriceFile = None,
     output: options.Page = None,
 ) -> None:
-    """Measure the arms in turns, show the curve, and exit as the workload's own command does."""
+    """Measure the arms in turns, show the curve, and exit like the workload's own command."""
     from penstock.lab.experiment import Arm
     from penstock.lab.report import scaling
     from penstock.prices import read_prices
@@ -91,7 +91,7 @@ def measure_curve(
 def cluster_sizes(
     cores: str, executor_cores: int | None, executor_memory: str | None, driver_memory: str | None
 ) -> list[ClusterSize]:
-    """Smallest first. Raises `InvalidInput`, or `ClusterError` where the largest could never start here."""
+    """The cluster sizes, smallest first. Raises `InvalidInput`, or `ClusterError` if the largest cannot start here."""
     from penstock.clusters import choice
     from penstock.engine.policy import admission
     from penstock.errors import ClusterError
@@ -112,13 +112,13 @@ def cluster_sizes(
         sizes = cost.sizes_for(wanted, ProcessSize(each, heap), driver)
     except ValueError as error:
         raise InvalidInput(
-            f"--cores {cores} cannot be had", why=str(error), fix="choose multiples, or another --executor-cores"
+            f"--cores {cores} is not possible", why=str(error), fix="choose multiples, or another --executor-cores"
         ) from error
     if too_large := admission.too_large(sizes[-1], capacity):
         raise ClusterError(
             f"A cluster of {wanted[-1]} executor cores does not fit here",
             why=too_large.message,
-            fix="leave it out of --cores, or give executors less memory with --executor-memory",
+            fix="remove it from --cores, or reduce --executor-memory",
         )
     return sizes
 
@@ -126,7 +126,7 @@ def cluster_sizes(
 def _sizes(text: str) -> list[int]:
     found = sorted(set(options.numbers(text, "--cores", "of cores")))
     if len(found) < 2:
-        raise InvalidInput("One size is no curve", why="--cores names a single size", fix="--cores 1,2,4")
+        raise InvalidInput("A curve needs several sizes", why="--cores has only one", fix="--cores 1,2,4")
     return found
 
 

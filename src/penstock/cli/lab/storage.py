@@ -1,4 +1,4 @@
-"""`penstock lab blocks|dfsio|gateways|objects|reads|startup`: stores, devices and starts."""
+"""`penstock lab blocks|dfsio|gateways|objects|reads|startup`: measure stores, devices and starts."""
 
 from __future__ import annotations
 
@@ -27,19 +27,22 @@ if TYPE_CHECKING:
 @suite_command("blocks", scales=False, spark=False)
 def blocks(
     *,
-    directory: Annotated[Optional[Path], typer.Option(help="On the device; else the state directory.")] = None,  # noqa: UP045
-    size: Annotated[str, typer.Option(help="Of each worker's file: larger than the device's own cache.")] = "1g",
-    seconds: Annotated[int, typer.Option(help="For each of the four patterns.", min=1)] = 10,
-    depth: Annotated[int, typer.Option(help="Requests in flight for each worker.", min=1, max=1024)] = 1,
-    workers: Annotated[int, typer.Option(help="Processes, each with a file of its own.", min=1, max=256)] = 1,
+    directory: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Directory on the device.", show_default="the state directory"),
+    ] = None,
+    size: Annotated[str, typer.Option(help="Size of each worker's file, larger than the device's cache.")] = "1g",
+    seconds: Annotated[int, typer.Option(help="Seconds for each of the four patterns.", min=1)] = 10,
+    depth: Annotated[int, typer.Option(help="Requests in flight per worker.", min=1, max=1024)] = 1,
+    workers: Annotated[int, typer.Option(help="Worker processes, each with its own file.", min=1, max=256)] = 1,
     device: Annotated[
         str,
-        typer.Option(help="A RADOS block device of the --lake's Ceph: rbd (fio's own client) or krbd (the kernel's)."),
+        typer.Option(help="RADOS block device in the Ceph of --lake: rbd (fio's client) or krbd (the kernel's)."),
     ] = "",
 ) -> Blocks:
-    """Measure a block device with fio: 4 KiB random, 64 KiB sequential, without the page cache.
+    """Measure a block device with fio: 4 KiB random and 64 KiB sequential I/O, without the page cache.
 
-    The device under --directory, or one that is made in the Ceph of --lake for the time, kept as the lake's data are.
+    The device is that of --directory, or a temporary one in the Ceph of --lake, protected like the lake's data.
     """
     from penstock.lab.workloads.blocks import Blocks
 
@@ -56,20 +59,23 @@ def blocks(
 @suite_command("dfsio")
 def dfsio(
     *,
-    clients: Annotated[str, typer.Option(help="Numbers of clients, each a point of the curve.")] = "1,2,4,8",
-    file_size: Annotated[str, typer.Option(help="Of each file.")] = "64m",
+    clients: Annotated[str, typer.Option(help="Numbers of clients, one for each point of the curve.")] = "1,2,4,8",
+    file_size: Annotated[str, typer.Option(help="Size of each file.")] = "64m",
     files: Annotated[
-        int, typer.Option(help="Files in all, shared out among the clients; 0: one for each of the most.", min=0)
+        int,
+        typer.Option(
+            help="Total files, divided among the clients; 0: as many as the largest number of clients.", min=0
+        ),
     ] = 0,
     write: Annotated[bool, typer.Option(help="Measure writing.")] = True,
-    read: Annotated[bool, typer.Option(help="Measure reading. All is read and checked anyway.")] = True,
-    shuffle: Annotated[bool, typer.Option("--shuffle", help="The numbers of clients in random order.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the contents and of the order.", min=0)] = 0,
+    read: Annotated[bool, typer.Option(help="Measure reading. All data is read and verified in any case.")] = True,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Measure the numbers of clients in random order.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the contents and of the order.", min=0)] = 0,
 ) -> Dfsio:
-    """Measure read and write throughput against the number of clients. Exit code 9 when a byte read is wrong.
+    """Measure read and write throughput by number of clients. Exit code 9 if a byte read is wrong.
 
-    A client is a thread of an executor with one stream at a time to the lake. The same files are written and read with
-    each number of clients, so the curve compares equal work.
+    A client is an executor thread with one stream to the lake at a time. Each number of clients writes and reads the
+    same files, so the curve compares equal work.
     """
     from penstock.lab.workloads.throughput import Dfsio
 
@@ -84,10 +90,10 @@ def dfsio(
     )
 
 
-Rate = Annotated[str, typer.Option(help="Bytes per second that each gateway lets pass.")]
-Clients = Annotated[int, typer.Option(help="Streams at once.", min=1)]
-FileSize = Annotated[str, typer.Option(help="Of each file.")]
-Files = Annotated[int, typer.Option(help="Files in all; 0: two for each client.", min=0)]
+Rate = Annotated[str, typer.Option(help="Bandwidth limit of each gateway, in bytes per second.")]
+Clients = Annotated[int, typer.Option(help="Concurrent streams.", min=1)]
+FileSize = Annotated[str, typer.Option(help="Size of each file.")]
+Files = Annotated[int, typer.Option(help="Total files; 0: two per client.", min=0)]
 
 
 @app.command("gateways")
@@ -107,9 +113,9 @@ def gateways_command(
     executor_cores: options.ExecutorCores = None,
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
-    """Measure two gateways against one of the same bandwidth, and two of which one is killed. In turns.
+    """Compare, in turns, one gateway with two of the same bandwidth each, and with two of which one is killed.
 
-    The gateways are the lab's own, before the lake's first endpoint. Exit code 9 when a byte read is wrong or a task
+    The gateways are proxies of the lab before the lake's first endpoint. Exit code 9 if a byte read is wrong or a task
     failed.
     """
     from penstock.clusters import choice
@@ -134,8 +140,8 @@ def _suite(
     clients: Clients = 4,
     file_size: FileSize = "32m",
     files: Files = 0,
-    kill: Annotated[bool, typer.Option("--kill", help="Kill one of them under load.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the contents.", min=0)] = 0,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill one gateway under load.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the contents.", min=0)] = 0,
 ) -> Gateways:
     from penstock.lab.workloads.throughput import Gateways
 
@@ -154,7 +160,7 @@ described_by_files("gateways", _suite)
 
 
 _LOAD = "The load"
-_HOW = "How it is generated"
+_HOW = "Load generator"
 
 
 @suite_command("objects", scales=False, spark=False)
@@ -162,41 +168,46 @@ def objects(
     *,
     operation: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(
-            help="put, get, range, list or delete; get if not given.", show_default=False, rich_help_panel=_LOAD
-        ),
+        typer.Option(help="Operation: put, get, range, list or delete.", show_default="get", rich_help_panel=_LOAD),
     ] = None,
     mix: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Several at once by shares: get=80,put=15,list=4,delete=1.", rich_help_panel=_LOAD),
+        typer.Option(help="Mix of operations by shares: get=80,put=15,list=4,delete=1.", rich_help_panel=_LOAD),
     ] = None,
     stage: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="An operation or a mix; given again, one after another.", rich_help_panel=_LOAD),
+        typer.Option(
+            help="Stage with an operation or a mix; repeat the option for several stages.", rich_help_panel=_LOAD
+        ),
     ] = None,
     size: Annotated[
-        str, typer.Option(help="Of the objects: 1m, 4k-1m, or u(1,64)KB as in COSBench.", rich_help_panel=_LOAD)
+        str, typer.Option(help="Size of the objects: 1m, 4k-1m, or u(1,64)KB as in COSBench.", rich_help_panel=_LOAD)
     ] = "1m",
-    range_size: Annotated[str, typer.Option(help="Of each range GET.", rich_help_panel=_LOAD)] = "64k",
-    objects: Annotated[int, typer.Option(help="How many are read, and how many written.", rich_help_panel=_LOAD)] = 200,
-    containers: Annotated[int, typer.Option(help="Key prefixes they are spread over.", rich_help_panel=_LOAD)] = 1,
+    range_size: Annotated[str, typer.Option(help="Size of each range GET.", rich_help_panel=_LOAD)] = "64k",
+    objects: Annotated[int, typer.Option(help="Number of objects to read, and to write.", rich_help_panel=_LOAD)] = 200,
+    containers: Annotated[
+        int, typer.Option(help="Key prefixes that the objects are spread over.", rich_help_panel=_LOAD)
+    ] = 1,
     workers: Annotated[
-        str, typer.Option(help="Requests in flight; with commas, one count after another.", rich_help_panel=_LOAD)
+        str,
+        typer.Option(
+            help="Requests in flight; several numbers with commas are measured in turn.", rich_help_panel=_LOAD
+        ),
     ] = "16",
-    duration: Annotated[str, typer.Option(help="Of each stage: 30s, 5m.", rich_help_panel=_LOAD)] = "30s",
-    rampup: Annotated[str, typer.Option(help="Load before it that is not counted.", rich_help_panel=_LOAD)] = "0s",
+    duration: Annotated[str, typer.Option(help="Duration of each stage: 30s, 5m.", rich_help_panel=_LOAD)] = "30s",
+    rampup: Annotated[str, typer.Option(help="Uncounted load before each stage.", rich_help_panel=_LOAD)] = "0s",
     rate: Annotated[
         float,
         typer.Option(
-            help="Requests per second on a schedule; latency counts from when each was due. 0: as fast as it "
-            "goes, each worker one after another.",
+            help="Scheduled requests per second, with latency measured from the scheduled time. 0: closed loop, "
+            "each worker sends one request after another.",
             rich_help_panel=_LOAD,
         ),
     ] = 0.0,
     cosbench: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
-            help="A COSBench workload file instead of all of these. Its storage and auth are not used.",
+            help="COSBench workload file, instead of these options. Its storage and auth are not used.",
             rich_help_panel=_LOAD,
         ),
     ] = None,
@@ -204,20 +215,20 @@ def objects(
         bool,
         typer.Option(
             "--ceiling",
-            help="First find the generator's own, against a store that stores nothing.",
+            help="First measure the generator's own ceiling against a null store.",
             rich_help_panel=_HOW,
         ),
     ] = False,
     processes: Annotated[
-        int, typer.Option(help="Of the generator. 0: one for each core.", min=0, max=256, rich_help_panel=_HOW)
+        int, typer.Option(help="Processes of the generator. 0: one per core.", min=0, max=256, rich_help_panel=_HOW)
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Of contents, sizes and order.", rich_help_panel=_HOW)] = 1,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the objects in the lake.", rich_help_panel=_HOW)] = False,
+    seed: Annotated[int, typer.Option(help="Seed of contents, sizes and order.", rich_help_panel=_HOW)] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the objects in the lake.", rich_help_panel=_HOW)] = False,
 ) -> Objects:
-    """Load the object store itself: rates, latencies to the 99.99th percentile, errors by kind; contents verified.
+    """Load the object store directly: rates, latencies up to the 99.99th percentile, errors by kind, verified contents.
 
-    The lake's gateways share the workers. Without --rate a worker that waits for a slow answer makes no requests
-    meanwhile, so stalls show in the rate over time rather than in the percentiles.
+    The workers are spread over the lake's gateways. Without --rate, a worker that waits for a slow response sends no
+    requests meanwhile, so stalls show in the rate over time rather than in the percentiles.
     """
     from penstock.lab.workloads.objects import Objects
 
@@ -249,25 +260,30 @@ def objects(
 def _counts(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
-        raise InvalidInput(f"--workers {text} is not understood", why="it should be numbers", fix="--workers 1,4,16")
+        raise InvalidInput(f"--workers {text} is not a list of numbers", fix="--workers 1,4,16")
     return tuple(map(int, parts))
 
 
 @suite_command("reads", scales=False)
 def reads(
     *,
-    size: Annotated[str, typer.Option(help="Of the large object.")] = "256m",
-    small_objects: Annotated[int, typer.Option(help="How many small objects are read whole.", min=1)] = 256,
-    small_size: Annotated[str, typer.Option(help="Of each small object.")] = "256k",
-    threads: Annotated[str, typer.Option(help="Numbers of threads, each measured by itself.")] = "1,2",
-    passes: Annotated[int, typer.Option(help="Of each pattern with each number of threads.", min=1)] = 3,
-    source: Annotated[str, typer.Option(help="lake; local files; raw: those without Hadoop's checksums.")] = "lake",
-    cache: Annotated[str, typer.Option(help="What a pass finds in the page cache: warm, cold, or none.")] = "warm",
-    medium: Annotated[str, typer.Option(help="Of the page cache: memory or disk.")] = "memory",
+    size: Annotated[str, typer.Option(help="Size of the large object.")] = "256m",
+    small_objects: Annotated[int, typer.Option(help="Number of small objects, each read completely.", min=1)] = 256,
+    small_size: Annotated[str, typer.Option(help="Size of each small object.")] = "256k",
+    threads: Annotated[str, typer.Option(help="Numbers of threads to measure, one at a time.")] = "1,2",
+    passes: Annotated[int, typer.Option(help="Passes of each pattern with each number of threads.", min=1)] = 3,
+    source: Annotated[
+        str, typer.Option(help="lake, local (files), or raw (local files without Hadoop's checksums).")
+    ] = "lake",
+    cache: Annotated[
+        str, typer.Option(help="State of the page cache before a pass: warm, cold or none (disabled).")
+    ] = "warm",
+    medium: Annotated[str, typer.Option(help="Tier of the page cache: memory or disk.")] = "memory",
 ) -> Reads:
-    """Measure what reading costs a process: time, processor time and requests. Exit code 9 when a byte is wrong.
+    """Measure the cost of reads in one process: time, CPU time and requests. Exit code 9 if a byte is wrong.
 
-    Sequential, random, vectored as Parquet reads, and small objects, through Hadoop's file system without Spark.
+    Patterns are sequential, random, vectored (like Parquet's) and small objects, through Hadoop's file system without
+    Spark.
     """
     from penstock.lab.workloads.overhead import Reads
 
@@ -294,7 +310,7 @@ def startup_command(
     executor_cores: options.ExecutorCores = None,
     executor_memory: options.ExecutorMemory = None,
 ) -> None:
-    """Measure from submission to the first task: Penstock against plain spark-submit, in turns."""
+    """Measure the time from submission to the first task: Penstock against plain spark-submit, in turns."""
     from penstock.lab.environment import Bench
     from penstock.lab.progress import Terminal
     from penstock.lab.workloads import overhead

@@ -1,4 +1,4 @@
-"""Commands from workloads: their own options with those that all share, and the same options read from lab files."""
+"""Commands generated from workloads: each with its own and the shared options, which lab files may use as well."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ if TYPE_CHECKING:
 
 
 TO_SUITE: dict[str, Callable[..., Suite]] = {}
-"""For each workload that is a command, a function with its own options alone."""
+"""The function with only the workload's own options, for each workload that is a command."""
 
 
 def suite_command(
     name: str, *, scales: bool = True, spark: bool = True
 ) -> Callable[[Callable[..., Suite]], Callable[..., None]]:
-    """Make a command of a function that turns a workload's own options into its suite.
+    """Generate a command from a function that turns a workload's own options into its suite.
 
-    The command has the shared options too: how often, against what, on which lake and size of cluster. It measures,
-    shows what came of it, and exits with 0, 1 (something failed) or 9 (a result was wrong). A workload that runs on a
-    cluster, and so `scales` with its cores, has a command of `penstock lab scale` as well. One to which `spark` and its
-    settings are nothing has no options about them.
+    The command also has the shared options: repetitions, baseline, lake and cluster size. It measures, shows the
+    results, and exits with 0, 1 (a repetition failed) or 9 (a result was wrong). A workload that `scales` with a
+    cluster's cores also gets a command of `penstock lab scale`. Without `spark`, the command has no options of Spark.
     """
 
     def decorate(to_suite: Callable[..., Suite]) -> Callable[..., None]:
@@ -52,12 +51,12 @@ def suite_command(
 
 
 def described_by_files(name: str, to_suite: Callable[..., Suite]) -> None:
-    """Let lab files name the workload, with the options of the function that turns them into its suite."""
+    """Register a workload for lab files, with the options of the function that turns them into its suite."""
     TO_SUITE[name] = _combined(to_suite, lambda suite: suite)
 
 
 def _combined(to_suite: Callable[..., Suite], carry_out: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with the options of both, that gives the suite of the one to the other."""
+    """A command with the options of both functions, which passes the suite of the first to the second."""
     own, shared = _parameters(to_suite), _parameters(carry_out, but="suite")
 
     @functools.wraps(to_suite)
@@ -72,7 +71,7 @@ def _combined(to_suite: Callable[..., Suite], carry_out: Callable[..., Any]) -> 
 
 
 def _parameters(function: Callable[..., Any], *, but: str = "") -> list[inspect.Parameter]:
-    """With their annotations resolved, as Typer wants them; those of types imported late are left out."""
+    """The parameters with resolved annotations, as Typer needs them, without those of types imported late."""
     wanted = [p for p in inspect.signature(function).parameters.values() if p.name != but]
     only = types.SimpleNamespace(__annotations__={p.name: p.annotation for p in wanted})
     hints = get_type_hints(only, globalns=function.__globals__, include_extras=True)
@@ -143,13 +142,13 @@ class CommandWorkloads:
             suite: Suite = _parser(workload).main(arguments, prog_name=workload, standalone_mode=False)
         except TyperException as error:
             raise InvalidInput(
-                error.format_message(), fix=f"penstock lab {workload} --help tells the options"
+                error.format_message(), fix=f"penstock lab {workload} --help lists the options"
             ) from error
         return suite
 
 
 def _options(workload: str) -> dict[str, Any]:
-    """Typer's options by their names in a file."""
+    """Typer's options by their names in a lab file."""
     return {
         option.opts[0].lstrip("-").replace("-", "_"): option
         for option in _parser(workload).params
@@ -162,19 +161,19 @@ def _parser(workload: str) -> TyperCommand:
     alone = typer.Typer(add_completion=False)
     alone.command(workload)(TO_SUITE[workload])
     made = get_command(alone)
-    assert isinstance(made, TyperCommand)  # noqa: S101 - one command alone is no group
+    assert isinstance(made, TyperCommand)  # noqa: S101 - a single command is not a group
     return made
 
 
 def _arguments(name: str, value: Any, option: Any) -> list[str]:
-    """What would be typed. A list is typed with commas, or as an option repeated where that is how it is given."""
+    """Command-line arguments for an option. A list becomes a text with commas, or a repeated option."""
     flag = option.opts[0]
     if option.is_flag:
         if not isinstance(value, bool):
-            raise InvalidInput(f"{name} is not true or false but {value!r}")
+            raise InvalidInput(f"{name} must be true or false, not {value!r}")
         return [flag] if value else list(option.secondary_opts[:1])
     several = value if isinstance(value, list) else [value]
     if any(one is None or isinstance(one, (bool, list, dict)) for one in several):
-        raise InvalidInput(f"{name} cannot be {value!r}", fix="write a number, a text, or a list of those")
+        raise InvalidInput(f"{name} cannot be {value!r}", fix="write a number, a text, or a list of these")
     texts = [str(one) for one in several]
     return [f"{flag}={text}" for text in (texts if option.multiple else [",".join(texts)])]

@@ -1,3 +1,3 @@
-"""`penstock lake`: `lakes` (registry, objects), `maintenance` (export, sweep), `ceph` and `hdfs` (stores of this
+"""`penstock lake`: `lakes` (registry, objects), `maintenance` (export, sweep), `ceph` and `hdfs` (stores on this
 machine).
 """

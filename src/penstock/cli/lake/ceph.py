@@ -1,4 +1,4 @@
-"""`penstock lake ceph`: a real Ceph on this machine, and the two lakes on it."""
+"""`penstock lake ceph`: a real Ceph cluster on this machine, with two lakes."""
 
 from __future__ import annotations
 
@@ -20,59 +20,64 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="A real Ceph on this machine: OSDs, several gateways, replicated and erasure-coded buckets.",
+    help="A real Ceph cluster on this machine: OSDs, several gateways, replicated and erasure-coded buckets.",
     no_args_is_help=True,
     add_completion=False,
 )
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Name = Annotated[str, typer.Argument(help="A daemon: mon.a, mgr.a, osd.0, rgw.0, …")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+Name = Annotated[str, typer.Argument(help="Name of a daemon: mon.a, mgr.a, osd.0, rgw.0, …")]
 
 
 @app.command()
 def up(
     *,
-    osds: Annotated[Optional[int], typer.Option(help="How many OSDs, each with a disk of its own (6).")] = None,  # noqa: UP045
-    gateways: Annotated[Optional[int], typer.Option(help="How many S3 gateways (2).")] = None,  # noqa: UP045
+    osds: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Number of OSDs, each with its own disk.", show_default="6"),
+    ] = None,
+    gateways: Annotated[Optional[int], typer.Option(help="Number of S3 gateways.", show_default="2")] = None,  # noqa: UP045
     replicated: Annotated[
-        bool, typer.Option("--replicated", help="The lake “ceph” keeps everything three times (the default).")
+        bool, typer.Option("--replicated", help="Store three copies in the lake “ceph” (the default).")
     ] = False,
     erasure: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="K+M", help="The lake “ceph” keeps K chunks of data and M of parity, such as 4+2."),
+        typer.Option(metavar="K+M", help="Store K data and M parity chunks in the lake “ceph”, e.g. 4+2."),
     ] = None,
     disk_size: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--size", metavar="SIZE", help="How large an OSD's disk is, a sparse file (8g)."),
+        typer.Option("--size", metavar="SIZE", help="Size of each OSD's disk, a sparse file.", show_default="8g"),
     ] = None,
     data_dir: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="Where the OSDs' disks are (the state directory).", file_okay=False, resolve_path=True),
+        typer.Option(
+            help="Directory of the OSDs' disks.", show_default="the state directory", file_okay=False, resolve_path=True
+        ),
     ] = None,
     metadata_dir: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
-            help="Where the OSDs' metadata and journals are (block.db, block.wal), on a faster medium.",
+            help="Directory of the OSDs' metadata and journals (block.db, block.wal), for a faster device.",
             file_okay=False,
             resolve_path=True,
         ),
     ] = None,
     quota: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="SIZE", help="What each lake may hold (what fills the OSDs to 80 %)."),
+        typer.Option(metavar="SIZE", help="Quota of each lake.", show_default="fills the OSDs to 80 %"),
     ] = None,
 ) -> None:
-    """Make a Ceph, or resume the one that is there with its data. Takes about half a minute the first time.
+    """Create a Ceph cluster, or resume an existing one with its data. Creation takes about half a minute.
 
-    Two lakes are on it: “ceph”, and one with the other kind of protection (“ceph-erasure”).
+    The cluster has two lakes: “ceph”, and one with the other kind of protection (“ceph-erasure”).
 
-    The options are for the first time; later only --gateways can be changed.
+    The options apply to creation; only --gateways can be changed later.
     """
     if replicated and erasure:
         raise InvalidInput(
             "--replicated and --erasure exclude each other",
-            why="they say what the lake “ceph” is; the other kind is a lake of its own beside it",
-            fix="give one of them",
+            why="each chooses the protection of the lake “ceph”; the other kind is a second lake",
+            fix="use one of them",
         )
     given = {
         "osds": osds,
@@ -93,14 +98,14 @@ def up(
 
 @app.command()
 def status(as_json: options.Json = False) -> None:
-    """Show health, capacity, and what each daemon uses. The exit code is 1 where something does not serve."""
+    """Show health, capacity and the resource usage of each daemon. The exit code is 1 if a daemon does not serve."""
     from penstock.lake.ceph.status import look
 
     seen = look(_ceph())
     if as_json:
         typer.echo(json.dumps(seen.as_json() if seen else {"state": "none"}))
     elif seen is None:
-        typer.echo("There is no Ceph in this home; penstock lake ceph up makes one")
+        typer.echo("There is no Ceph cluster in this home; penstock lake ceph up creates one")
     else:
         for line in _lines(seen):
             typer.echo(line)
@@ -117,44 +122,44 @@ def start(name: Name) -> None:
 @app.command()
 def stop(
     name: Name,
-    kill: Annotated[bool, typer.Option("--kill", help="End it without asking, as a lost machine would.")] = False,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill the daemon, as a lost machine would.")] = False,
 ) -> None:
-    """End one daemon, to see what happens. `penstock lake ceph start NAME` brings it back."""
+    """Stop one daemon, to test failures. `penstock lake ceph start NAME` restarts it."""
     ceph = _ceph()
     ended = ceph.kill(name) if kill else ceph.stop(name)
-    typer.echo(f"{name} has ended" if ended else f"{name} was not running")
+    typer.echo(f"{name} is stopped" if ended else f"{name} was not running")
 
 
 @app.command()
 def down() -> None:
-    """End every daemon. The data stay."""
-    typer.echo("Ceph is down; its data stay" if _ceph().down(step=step) else "Ceph was not running")
+    """Stop every daemon. The data is kept."""
+    typer.echo("Ceph is down; its data is kept" if _ceph().down(step=step) else "Ceph was not running")
 
 
 @app.command()
 def wipe(yes: Yes = False) -> None:
-    """End every daemon and remove all data of both lakes."""
+    """Stop every daemon and delete all data of both lakes."""
     ceph = _ceph()
     if not yes:
-        typer.confirm("Remove this home's Ceph with all data in it?", abort=True)
+        typer.confirm("Delete this home's Ceph cluster with all its data?", abort=True)
     ceph.wipe()
-    typer.echo("There is no Ceph in this home any more")
+    typer.echo("The Ceph cluster is deleted")
 
 
 @app.command()
 def install(yes: Yes = False) -> None:
-    """Install Ceph's packages by the distribution's package manager. Needs root; nothing is started."""
+    """Install Ceph's packages with the distribution's package manager. Needs root; starts nothing."""
     from penstock.lake.ceph import control
 
     lacking = control.missing()
     if not lacking:
-        typer.echo(f"There is nothing to install: Ceph {control.version()} is here")
+        typer.echo(f"Ceph {control.version()} is already installed")
         return
     control.require_installable()
     if not yes:
         typer.confirm(f"Install {', '.join(lacking)} with apt-get?", abort=True)
     control.install()
-    typer.echo(f"Installed Ceph {control.version()}; penstock lake ceph up makes a Ceph")
+    typer.echo(f"Installed Ceph {control.version()}; penstock lake ceph up creates a cluster")
 
 
 def _ceph() -> Ceph:
@@ -168,7 +173,9 @@ def _bytes(text: str | None, option: str) -> int | None:
 
     found = parse_size(text) if text is not None else None
     if text is not None and (found is None or found <= 0):
-        raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 8g")
+        raise InvalidInput(
+            f"{option} {text} is not a size", why="a size is a number with k, m, g or t", fix=f"{option} 8g"
+        )
     return found
 
 
@@ -177,7 +184,7 @@ def _lines(seen: Status) -> Iterator[str]:
     if seen.state == "down":
         yield "down; penstock lake ceph up resumes it with its data"
     elif cluster is None:
-        yield f"{seen.state}; the monitor tells nothing: {seen.silence}"
+        yield f"{seen.state}; the monitor does not respond: {seen.silence}"
     if cluster is not None:
         yield f"{seen.state}, {cluster.health}" + "".join(f"\n  {finding}" for finding in cluster.findings)
         groups = ", ".join(f"{count} {state}" for state, count in cluster.groups.items())
@@ -185,11 +192,11 @@ def _lines(seen: Status) -> Iterator[str]:
         yield f"  OSDs      {cluster.osds_up} of {osds} up, {cluster.osds_in} in; placement groups: {groups}"
         yield (
             f"  capacity  {size(cluster.raw_used_bytes)} of {size(cluster.raw_bytes)} raw "
-            f"({share(cluster.raw_used_bytes / (cluster.raw_bytes or 1))}), of the disk under it "
-            f"{size(seen.free_bytes)} are free"
+            f"({share(cluster.raw_used_bytes / (cluster.raw_bytes or 1))}), {size(seen.free_bytes)} free "
+            "on the disk below"
         )
         for kept in cluster.stored:
-            factor = f", {kept.raw_bytes / kept.stored_bytes:.2f} raw for each stored" if kept.stored_bytes else ""
+            factor = f", {kept.raw_bytes / kept.stored_bytes:.2f} raw per stored byte" if kept.stored_bytes else ""
             yield (
                 f"  lake      {kept.lake} ({kept.protection}): {size(kept.stored_bytes)} stored in {kept.objects} "
                 f"objects, {size(kept.raw_bytes)} raw{factor}; quota {size(kept.quota_bytes)}"

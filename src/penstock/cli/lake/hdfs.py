@@ -1,4 +1,4 @@
-"""`penstock lake hdfs`: an HDFS of this machine, to compare with."""
+"""`penstock lake hdfs`: an HDFS on this machine, as a baseline for comparisons."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help=(
-        "An HDFS of this machine, as the baseline: a NameNode and DataNodes, each a process of its own, on 127.0.0.1. "
-        "It is a lake like the others: penstock run, sql and lab take it by --lake."
+        "An HDFS on this machine, as a baseline: a NameNode and DataNodes as processes on 127.0.0.1. It is a lake like "
+        "the others: penstock run, sql and lab use it with --lake."
     ),
     no_args_is_help=True,
     add_completion=False,
 )
 
-Name = Annotated[str, typer.Option(help="Which HDFS; it is the lake's name, and its addresses begin with it.")]
+Name = Annotated[str, typer.Option(help="Name of the HDFS and of its lake; addresses are hdfs://NAME/….")]
 _USUAL = "hdfs"
 
 
@@ -34,26 +34,24 @@ def up(
     name: Name = _USUAL,
     datanodes: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="How many DataNodes. More may be added later. [3]", show_default=False),
+        typer.Option(help="Number of DataNodes; it can grow later.", show_default="3"),
     ] = None,
     replication: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(
-            help="On how many DataNodes each block is that is written from now on. [3, or all]", show_default=False
-        ),
+        typer.Option(help="Replication of blocks written from now on.", show_default="3, or the number of DataNodes"),
     ] = None,
     remote: Annotated[
         Optional[bool],  # noqa: UP045
         typer.Option(
             "--remote/--colocated",
-            help="Blocks are read over TCP, and no task is near one; or as local files, past the DataNode. [colocated]",
-            show_default=False,
+            help="Read blocks over TCP, without locality, or directly as local files (short-circuit).",
+            show_default="colocated",
         ),
     ] = None,
 ) -> None:
-    """Start it, or what of it does not run; the first time it is formatted.
+    """Start the HDFS or its missing daemons; the first start formats it.
 
-    What is not said stays as it was. The servers' jar (40 MB) is fetched by Maven when it is first needed.
+    Options that are not given keep their values. Maven downloads the servers' jar (40 MB) on first use.
     """
     from rich.console import Console
 
@@ -66,25 +64,25 @@ def up(
     began = time.monotonic()
     with Console(stderr=True).status(f"Starting the HDFS “{name}”") as progress:
         lake = cluster.up(
-            Asked(datanodes, replication, remote), lambda told: progress.update(f"The HDFS “{name}”: {told}")
+            Asked(datanodes, replication, remote), lambda step: progress.update(f"The HDFS “{name}”: {step}")
         )
     typer.echo(f"The lake “{lake.name}” is up: {lake.root} ({duration(time.monotonic() - began)})")
     _print(cluster.status())
     if Lakes(home).default() != name:
-        typer.echo(f"It is not the default lake: name it, as in penstock sql --lake {name}")
+        typer.echo(f"It is not the default lake; select it with --lake, e.g. penstock sql --lake {name}")
 
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(help="The name this lake will have here; its addresses begin with it.")],
+    name: Annotated[str, typer.Argument(help="Name of the lake; addresses are hdfs://NAME/….")],
     *,
-    namenode: Annotated[str, typer.Option(metavar="HOST:PORT", help="The NameNode's RPC, which Spark uses.")],
-    web: Annotated[str, typer.Option(metavar="URL", help="Its WebHDFS, which Penstock uses for logs and results.")],
-    replication: Annotated[int, typer.Option(min=1, help="Copies of each block that is written.")] = 3,
+    namenode: Annotated[str, typer.Option(metavar="HOST:PORT", help="RPC address of the NameNode, for Spark.")],
+    web: Annotated[str, typer.Option(metavar="URL", help="Address of WebHDFS, for logs and results.")],
+    replication: Annotated[int, typer.Option(min=1, help="Replication of written blocks.")] = 3,
 ) -> None:
-    """Add an HDFS that somebody else runs, or replace the one of that name. It must not ask for Kerberos.
+    """Register an existing HDFS, or replace the lake of that name. HDFS with Kerberos is not supported.
 
-    Requests are made as the user who runs Penstock.
+    Penstock accesses it as the user who runs Penstock.
     """
     from penstock.lake import stores
     from penstock.lake.hdfs.layout import checked_name, checked_namenode
@@ -103,16 +101,16 @@ def add(
 
 @app.command()
 def down(name: Name = _USUAL) -> None:
-    """Stop it. Its data stays."""
+    """Stop the HDFS. Its data is kept."""
     from penstock.lake.hdfs.cluster import HdfsCluster
 
     stopped = HdfsCluster(Home.default(), name).down()
-    typer.echo(f"The HDFS “{name}” is down; its data stays" if stopped else f"The HDFS “{name}” was not running")
+    typer.echo(f"The HDFS “{name}” is down; its data is kept" if stopped else f"The HDFS “{name}” was not running")
 
 
 @app.command()
 def status(name: Name = _USUAL, as_json: options.Json = False) -> None:
-    """Show its daemons, their memory and processor time, and its capacity. The exit code is 1 where it is not ready."""
+    """Show the daemons, their memory and CPU time, and the capacity. The exit code is 1 if the HDFS is not ready."""
     from penstock.lake.hdfs.cluster import HdfsCluster
 
     seen = HdfsCluster(Home.default(), name).status()
@@ -127,15 +125,15 @@ def status(name: Name = _USUAL, as_json: options.Json = False) -> None:
 @app.command()
 def wipe(
     name: Name = _USUAL,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Stop it and remove it with all its data. The catalog's tables that were in it are left without any."""
+    """Stop the HDFS and delete all its data. Tables of the catalog that were stored in it lose their data."""
     from penstock.lake.hdfs.cluster import HdfsCluster
 
     if not yes:
-        typer.confirm(f"Remove the HDFS “{name}” with all data in it?", abort=True)
+        typer.confirm(f"Delete the HDFS “{name}” with all its data?", abort=True)
     HdfsCluster(Home.default(), name).wipe()
-    typer.echo(f"The HDFS “{name}” is gone")
+    typer.echo(f"The HDFS “{name}” is deleted")
 
 
 def _print(seen: Status) -> None:
@@ -144,7 +142,7 @@ def _print(seen: Status) -> None:
     typer.echo(f"  shape     {shape.datanodes} DataNodes, replication {shape.replication}, {where}")
     if health := seen.health:
         live = f"{health.live} of {shape.datanodes} DataNodes live" + (", safe mode" if health.safe_mode else "")
-        typer.echo(f"  health    {live}; {health.under_replicated} blocks short of copies, {health.missing} missing")
+        typer.echo(f"  health    {live}; {health.under_replicated} under-replicated blocks, {health.missing} missing")
         typer.echo(
             f"  content   {count(health.files)} files and directories, {count(health.blocks)} blocks, "
             f"{size(health.used_bytes)} with all copies; {size(health.remaining_bytes)} free"

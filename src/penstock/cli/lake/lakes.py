@@ -1,4 +1,4 @@
-"""`penstock lake`: the object stores this home knows. A store of the user's own is checked before it is added."""
+"""`penstock lake`: the object stores of this home. An external store is checked before it is added."""
 
 from __future__ import annotations
 
@@ -21,49 +21,57 @@ from penstock.lake.registry import EMBEDDED, Lakes
 
 
 def add(
-    name: Annotated[str, typer.Argument(help="The name this lake will have here.")],
+    name: Annotated[str, typer.Argument(help="Name of the new lake.")],
     *,
-    endpoint: Annotated[list[str], typer.Option(help="A gateway's URL; give the option once for each gateway.")],
-    bucket: Annotated[str, typer.Option(help="The bucket Penstock may use.")],
-    region: Annotated[str, typer.Option(help="The region requests are signed for.")] = "us-east-1",
+    endpoint: Annotated[list[str], typer.Option(help="URL of a gateway; repeat the option for each gateway.")],
+    bucket: Annotated[str, typer.Option(help="Bucket that Penstock may use.")],
+    region: Annotated[str, typer.Option(help="Region that requests are signed for.")] = "us-east-1",
     path_style: Annotated[
-        bool, typer.Option("--path-style/--virtual-host", help="The bucket in the path, or in the host name.")
+        bool, typer.Option("--path-style/--virtual-host", help="Send the bucket in the path or in the host name.")
     ] = True,
     aws_profile: Annotated[
-        Optional[str], typer.Option(metavar="NAME", help="Use this profile of your AWS files.")  # noqa: UP045
+        Optional[str], typer.Option(metavar="NAME", help="Use this profile of your AWS configuration files.")  # noqa: UP045
     ] = None,
     credentials_from_stdin: Annotated[
-        bool, typer.Option("--credentials-from-stdin", help="Read access key and secret key, a line each.")
+        bool,
+        typer.Option(
+            "--credentials-from-stdin", help="Read access key and secret key from two lines of standard input."
+        ),
     ] = False,
     ca_file: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
-            "--ca-file", metavar="PEM", help="Certificates of the endpoints' authority, where it is none of the public."
+            "--ca-file",
+            metavar="PEM",
+            help="Certificates of a private authority that signed the endpoints' certificates.",
         ),
     ] = None,
     role_arn: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--role-arn", metavar="ARN", help="Give each application credentials of its own for this role."),
+        typer.Option("--role-arn", metavar="ARN", help="Give each application temporary credentials for this role."),
     ] = None,
     sts_endpoint: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
             "--sts-endpoint",
             metavar="URL",
-            help="Where the store issues them, by default the first endpoint. Alone: sessions of the lake's user.",
+            help="Endpoint that issues temporary credentials; without --role-arn, for the lake's user.",
+            show_default="the first endpoint",
         ),
     ] = None,
     session_seconds: Annotated[
-        int, typer.Option("--session-seconds", help="How long they are valid; they are renewed at half time.")
+        int,
+        typer.Option("--session-seconds", help="Lifetime of temporary credentials, which are renewed at half of it."),
     ] = 3600,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Try the lake before storing it.")] = True,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Check the lake before adding it.")] = True,
 ) -> None:
-    """Add an S3 store, or replace the one of that name.
+    """Add an S3 store as a lake, or replace the lake of that name.
 
-    Credentials come from --aws-profile, from --credentials-from-stdin, from AWS_ACCESS_KEY_ID and
-    AWS_SECRET_ACCESS_KEY (which must then be set for every later command too), or else from a prompt.
+    Credentials come from --aws-profile, --credentials-from-stdin, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (which
+    must then be set for every later command too), or a prompt.
 
-    With --role-arn or --sts-endpoint no application sees them: it gets temporary ones, renewed as long as it runs.
+    With --role-arn or --sts-endpoint applications never see these credentials: they get temporary ones, renewed while
+    they run.
     """
     from penstock.lake import registry, stores
     from penstock.lake.check import directories_linger, require_reachable, require_temporary_credentials
@@ -102,15 +110,15 @@ def add(
     if lake.sts is not None:
         typer.echo(f"  Applications get credentials of their own from {lake.sts.endpoint}")
     if lakes.default() != name:
-        typer.echo(f"  It is not the default; penstock lake default {name} makes it so.")
+        typer.echo(f"  It is not the default lake; penstock lake default {name} makes it the default.")
 
 
 def _credentials(profile: str | None, *, from_stdin: bool) -> tuple[str | None, Credentials | None]:
-    """A reference to keep, or a secret to store: exactly one of them."""
+    """A reference to credentials, or credentials to store: exactly one of the two."""
     from penstock.lake import credentials
 
     if profile and from_stdin:
-        raise InvalidInput("--aws-profile and --credentials-from-stdin exclude each other", fix="give one of them")
+        raise InvalidInput("--aws-profile and --credentials-from-stdin exclude each other", fix="use one of them")
     if profile:
         return f"aws:{profile}", None
     if from_stdin:
@@ -121,7 +129,7 @@ def _credentials(profile: str | None, *, from_stdin: bool) -> tuple[str | None, 
         raise InvalidInput(
             "There are no credentials for this lake",
             why="no --aws-profile, no --credentials-from-stdin, no AWS_ACCESS_KEY_ID, and no terminal to ask at",
-            fix="give one of them; never the secret itself as an argument, where every user of the machine sees it",
+            fix="use one of them; a secret in an argument would be visible to every user of the machine",
         )
     access = typer.prompt("Access key", err=True)
     secret = typer.prompt("Secret key", hide_input=True, err=True)
@@ -139,13 +147,13 @@ app.command("sweep")(maintenance.sweep)
 app.add_typer(ceph.app, name="ceph")
 app.add_typer(hdfs.app, name="hdfs")
 
-LakeOption = Annotated[Optional[str], typer.Option("--lake", help="Which lake; the default one if not given.")]  # noqa: UP045
+LakeOption = Annotated[Optional[str], typer.Option("--lake", help="Name of the lake.", show_default="the default lake")]  # noqa: UP045
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def up() -> None:
-    """Start the embedded lake, or do nothing where it runs."""
+    """Start the embedded lake, unless it is running."""
     from penstock.lake.embedded import EmbeddedLake
 
     embedded = EmbeddedLake(Home.default())
@@ -154,29 +162,29 @@ def up() -> None:
     typer.echo(f"  data  {embedded.data}")
     typer.echo(f"  log   {embedded.log}")
     if Lakes(Home.default()).default() != EMBEDDED:
-        typer.echo(f"  It is not the default; penstock lake default {EMBEDDED} makes it so.")
+        typer.echo(f"  It is not the default lake; penstock lake default {EMBEDDED} makes it the default.")
 
 
 @app.command()
 def down() -> None:
-    """Stop the embedded lake. Its data stays."""
+    """Stop the embedded lake. Its data is kept."""
     from penstock.lake.embedded import EmbeddedLake
 
     embedded = EmbeddedLake(Home.default())
     stopped = embedded.down()
-    typer.echo("The embedded lake is down; its data stays" if stopped else "The embedded lake was not running")
+    typer.echo("The embedded lake is down; its data is kept" if stopped else "The embedded lake was not running")
 
 
 @app.command()
 def status(as_json: JsonOption = False) -> None:
-    """Show the embedded lake's state. The exit code is 1 where it is not ready."""
+    """Show the embedded lake's state. The exit code is 1 if it is not ready."""
     from penstock.lake.embedded import EmbeddedLake
 
     seen = EmbeddedLake(Home.default()).status()
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(seen), default=str))
     elif seen.running:
-        typer.echo(f"{'ready' if seen.ready else 'running, does not answer'} at {seen.endpoint} ({seen.process_id})")
+        typer.echo(f"{'ready' if seen.ready else 'running, but not responding'} at {seen.endpoint} ({seen.process_id})")
     else:
         typer.echo("not running; penstock lake up starts it")
     if not as_json:
@@ -185,18 +193,18 @@ def status(as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def remove(name: Annotated[str, typer.Argument(help="Which lake.")]) -> None:
-    """Forget a lake and its stored credentials. Nothing in the store changes."""
+def remove(name: Annotated[str, typer.Argument(help="Name of the lake.")]) -> None:
+    """Remove a lake and its stored credentials from this home. The store itself is not changed."""
     from penstock.lake import stores
 
     stores.require_others(Home.default(), name)
     Lakes(Home.default()).remove(name)
-    typer.echo(f"Removed the lake “{name}”; its store is as it was")
+    typer.echo(f"Removed the lake “{name}”; its store is unchanged")
 
 
 @app.command("list")
 def list_lakes(as_json: JsonOption = False) -> None:
-    """List the lakes known here; a star marks the default."""
+    """List the lakes of this home; a star marks the default."""
     from rich.console import Console
     from rich.table import Table
 
@@ -212,31 +220,31 @@ def list_lakes(as_json: JsonOption = False) -> None:
     if table.row_count:
         Console().print(table)
     else:
-        typer.echo("There is no lake yet; penstock lake up starts the embedded one")
+        typer.echo("There are no lakes; penstock lake up starts the embedded one")
 
 
 @app.command()
 def show(
-    name: Annotated[Optional[str], typer.Argument(help="Which lake; the default one if not given.")] = None,  # noqa: UP045
+    name: Annotated[Optional[str], typer.Argument(help="Name of the lake.", show_default="the default lake")] = None,  # noqa: UP045
     as_json: JsonOption = False,
 ) -> None:
-    """Show all that is recorded of a lake: its gateways, how they are addressed, what applications are given."""
+    """Show a lake's gateways, addressing and credentials."""
     wanted = Lakes(Home.default()).get(name)
     if as_json:
         typer.echo(json.dumps(wanted.as_json(), indent=2))
         return
-    style = "the bucket in the path" if wanted.path_style else "the bucket in the host's name"
+    style = "bucket in the path" if wanted.path_style else "bucket in the host name"
     rows = {
         "root": wanted.root,
         "kind": wanted.kind,
         "endpoints": " ".join(wanted.endpoints),
-        "addressed": f"{style}, region {wanted.region}" if wanted.is_s3 else "as an HDFS",
+        "addressed": f"{style}, region {wanted.region}" if wanted.is_s3 else "HDFS",
         "credentials": wanted.credentials,
         "authorities": wanted.ca_file or "the public ones",
         "applications": _given(wanted),
     }
     if wanted.scope is not None:
-        rows["made"] = f"from keys in a request body, for the queue {wanted.scope.queue or '(none any more)'}"
+        rows["made"] = f"from keys in a request body, for the queue {wanted.scope.queue or '(removed)'}"
     typer.echo(wanted.name)
     for label, value in rows.items():
         typer.echo(f"  {label:<13} {value}")
@@ -246,9 +254,9 @@ def _given(lake: Lake) -> str:
     if lake.sts is None:
         return "get the lake's own credentials" if lake.is_s3 else "need no credentials"
     what = (
-        f"the role {lake.sts.role_arn}, in this bucket alone" if lake.sts.role_arn else "a session of the lake's user"
+        f"the role {lake.sts.role_arn}, limited to this bucket" if lake.sts.role_arn else "a session of the lake's user"
     )
-    return f"get their own for {lake.sts.seconds} s at a time, renewed, from {lake.sts.endpoint}: {what}"
+    return f"get temporary credentials from {lake.sts.endpoint}, renewed within {lake.sts.seconds} s: {what}"
 
 
 def _listed() -> list[dict[str, Any]]:
@@ -262,17 +270,17 @@ def _listed() -> list[dict[str, Any]]:
 
 
 @app.command()
-def default(name: Annotated[str, typer.Argument(help="Which lake.")]) -> None:
-    """Choose the lake that is meant where none is named."""
+def default(name: Annotated[str, typer.Argument(help="Name of the lake.")]) -> None:
+    """Set the default lake."""
     Lakes(Home.default()).set_default(name)
     typer.echo(f"“{name}” is the default lake")
 
 
 @app.command()
 def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    """Measure what a lake supports, and say what Penstock does because of it. Leaves nothing behind.
+    """Test which features a lake supports, and explain how Penstock adapts. The test removes its objects.
 
-    The exit code is 1 where something essential is missing.
+    The exit code is 1 if an essential feature is missing.
     """
     from rich.console import Console
 
@@ -304,11 +312,11 @@ def check(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def ls(
-    prefix: Annotated[str, typer.Argument(help="The beginning of the keys, or s3a://bucket/….")] = "",
+    prefix: Annotated[str, typer.Argument(help="Prefix of the keys, or s3a://bucket/….")] = "",
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List objects: size in bytes, when they were modified, key."""
+    """List objects: size in bytes, modification time, key."""
     _, store, beginning = _open(lake, prefix)
     for found in store.list(beginning):
         modified = found.modified.astimezone().isoformat(timespec="seconds")
@@ -321,13 +329,13 @@ def ls(
 
 @app.command()
 def put(
-    file: Annotated[Path, typer.Argument(help="The local file.")],
+    file: Annotated[Path, typer.Argument(help="Local file.")],
     key: Annotated[
-        str, typer.Argument(help="Its key, or s3a://bucket/…; with a / at the end the file's name is added.")
+        str, typer.Argument(help="Key of the object, or s3a://bucket/…; a / at the end adds the file's name.")
     ],
     lake: LakeOption = None,
 ) -> None:
-    """Upload one file; an object of that key is replaced."""
+    """Upload a file, replacing any object of that key."""
     chosen, store, target = _open(lake, key)
     if not target or target.endswith("/"):
         target += file.name
@@ -337,26 +345,26 @@ def put(
 
 @app.command()
 def get(
-    key: Annotated[str, typer.Argument(help="The object's key, or s3a://bucket/….")],
-    file: Annotated[Optional[Path], typer.Argument(help="The local file; by default the key's last part.")] = None,  # noqa: UP045
+    key: Annotated[str, typer.Argument(help="Key of the object, or s3a://bucket/….")],
+    file: Annotated[Optional[Path], typer.Argument(help="Local file.", show_default="the last part of the key")] = None,  # noqa: UP045
     lake: LakeOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the local file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing local file.")] = False,
 ) -> None:
-    """Download one object."""
+    """Download an object."""
     _, store, source = _open(lake, key)
     target = file or Path(Path(source).name)
     if target.is_dir():
         target /= Path(source).name
     if target.exists() and not force:
         raise InvalidInput(
-            f"{target} exists", why="get does not replace files unasked", fix="give another name, or --force"
+            f"{target} exists", why="get replaces a file only with --force", fix="choose another name, or use --force"
         )
     store.download(source, target)
     typer.echo(str(target))
 
 
 def _open(name: str | None, text: str) -> tuple[Lake, ObjectStore, str]:
-    """The lake, its store, and the key that `text` means there."""
+    """The lake, its store, and the key that `text` names in it."""
     from penstock.lake.s3 import open_store
 
     home = Home.default()

@@ -1,4 +1,4 @@
-"""`penstock lake export|sweep`: a lake as objects of other systems, and leftovers of killed jobs."""
+"""`penstock lake export|sweep`: a lake as Kubernetes objects, and clean-up after killed jobs."""
 
 from __future__ import annotations
 
@@ -25,40 +25,46 @@ if TYPE_CHECKING:
     from penstock.model import Application
 
 
-app = typer.Typer(help="Write a lake down for other systems.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Export a lake for other systems.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
 def _group() -> None:
-    """Write a lake down for other systems."""
+    """Export a lake for other systems."""
 
 
 @app.command()
 def kubernetes(
     *,
-    lake: Annotated[Optional[str], typer.Option("--lake", help="Which lake; the default one if not given.")] = None,  # noqa: UP045
-    name: Annotated[Optional[str], typer.Option(help="The Service's name; by default the lake's.")] = None,  # noqa: UP045
-    namespace: Annotated[str, typer.Option(help="Where the objects go.")] = "default",
+    lake: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--lake", help="Name of the lake.", show_default="the default lake"),
+    ] = None,
+    name: Annotated[Optional[str], typer.Option(help="Name of the Service.", show_default="the lake's name")] = None,  # noqa: UP045
+    namespace: Annotated[str, typer.Option(help="Namespace of the objects.")] = "default",
     headless: Annotated[
-        bool, typer.Option("--headless", help="A name that resolves to every gateway, for clients that choose.")
+        bool, typer.Option("--headless", help="Make the name resolve to every gateway, for clients that choose one.")
     ] = False,
     openshift: Annotated[
         bool, typer.Option("--openshift", help="Add a Route for clients outside the cluster.")
     ] = False,
     route_host: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--route-host", metavar="HOST", help="The Route's host; OpenShift chooses one if not given."),
+        typer.Option("--route-host", metavar="HOST", help="Host of the Route.", show_default="chosen by OpenShift"),
     ] = None,
     secret: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="The Secret that holds the credentials; by default NAME-credentials."),
+        typer.Option(help="Secret that holds the credentials.", show_default="NAME-credentials"),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output if not given.")] = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", "-o", help="File to write.", show_default="standard output"),
+    ] = None,
 ) -> None:
     """Print Kubernetes objects that put all gateways of a lake behind one name in the cluster.
 
-    A Service without selector, EndpointSlices with the gateways' addresses, and a ConfigMap with Spark's settings for
-    them. Names of gateways are resolved now: export again when their addresses change. Nothing printed is secret.
+    They are a Service without selector, EndpointSlices with the gateways' addresses, and a ConfigMap with Spark's
+    settings. Host names are resolved now: export again when addresses change. The output contains no secrets.
 
     penstock lake export kubernetes --lake ceph --namespace analytics | kubectl apply -f -
     """
@@ -67,7 +73,7 @@ def kubernetes(
     from penstock.lake.export import Placement, addresses, objects, secret_name, url
 
     if route_host and not openshift:
-        raise InvalidInput("--route-host is for a Route", fix="add --openshift, or leave it out")
+        raise InvalidInput("--route-host needs --openshift", fix="add --openshift, or omit --route-host")
     chosen = Lakes(Home.default()).get(lake)
     require_s3(chosen, "A Service of gateways")
     where = Placement(
@@ -88,14 +94,14 @@ def kubernetes(
     else:
         write_atomically(output, text, mode=0o644)
         typer.echo(str(output))
-    told = [
+    notes = [
         f"{len(gateways)} gateway(s) behind {url(chosen, gateways, where)}",
-        f"The credentials are not part of it; applications expect them in the Secret “{secret_name(where)}”:",
+        f"The credentials are not included; applications expect them in the Secret “{secret_name(where)}”:",
         f"  kubectl -n {namespace} create secret generic {secret_name(where)} --from-file=credentials=FILE",
     ]
     if chosen.endpoints[0].startswith("https:"):
-        told.append(f"The gateways' certificate must be valid for {where.name}.{namespace}.svc, too")
-    typer.echo("\n".join(told), err=True)
+        notes.append(f"The gateways' certificate must also be valid for {where.name}.{namespace}.svc")
+    typer.echo("\n".join(notes), err=True)
 
 
 def _resolved(lake: Lake) -> dict[str, list[str]]:
@@ -106,7 +112,7 @@ def _resolved(lake: Lake) -> dict[str, list[str]]:
             found[host] = [str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
         except OSError as error:
             raise LakeError(
-                f"The gateway {endpoint} has no address",
+                f"The gateway {endpoint} cannot be resolved",
                 why=f"{host}: {error.strerror or error}",
                 fix="export where the gateways' names can be resolved, or add the lake with their addresses",
             ) from error
@@ -124,17 +130,16 @@ _KINDS = {
 
 
 def sweep(
-    prefix: Annotated[str, typer.Argument(help="The beginning of the keys, or s3a://bucket/….")] = "",
+    prefix: Annotated[str, typer.Argument(help="Prefix of the keys, or s3a://bucket/….")] = "",
     lake: options.Lake = None,
-    older_than: Annotated[str, typer.Option(help="Keep what a job has touched since: 30min, 24h, 7d.")] = "24h",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    older_than: Annotated[str, typer.Option(help="Minimum age of leftovers to sweep: 30min, 24h, 7d.")] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be done.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Finish or remove what killed jobs have left in a lake.
+    """Clean up after killed jobs: complete decided commits and remove leftovers.
 
-    A job that was decided is finished: its data appears, whole. Everything else is removed: unfinished uploads, __magic
-    and _temporary trees. What is younger than --older-than stays, and so does whatever an application of this home that
-    is running now could have written.
+    The files of a decided job all become visible. Unfinished uploads, __magic and _temporary trees are removed. Data
+    that changed within --older-than, or since the oldest running application of this home started, is kept.
     """
     from penstock import units
     from penstock.engine.engine import Engine
@@ -145,7 +150,7 @@ def sweep(
 
     seconds = units.parse_seconds(older_than)
     if seconds is None:
-        raise InvalidInput(f"--older-than {older_than} is no time", fix="give one like 30min, 24h or 7d")
+        raise InvalidInput(f"--older-than {older_than} is not a time", fix="give a time such as 30min, 24h or 7d")
     home = Home.default()
     lakes = Lakes(home)
     chosen = lakes.get(lake)
@@ -177,7 +182,7 @@ def _print(lake: Lake, swept: Swept, before: datetime, because_of: Application |
 
     listed = f"{count(swept.objects)} objects of {lake.root}"
     if not swept.found:
-        typer.echo(f"Nothing is left of killed jobs among {listed}")
+        typer.echo(f"There are no leftovers of killed jobs among {listed}")
         return
     table = Table("what", "where", "files", "size", "last touched", "", box=None, header_style="bold")
     for found in swept.found:
@@ -190,6 +195,6 @@ def _print(lake: Lake, swept: Swept, before: datetime, because_of: Application |
             found.action,
         )
     Console().print(table)
-    typer.echo(f"{len(swept.found)} found among {listed}; what was touched after {moment(before)} is kept")
+    typer.echo(f"Found {len(swept.found)} leftovers among {listed}; those touched after {moment(before)} are kept")
     if because_of is not None:
-        typer.echo(f"  because application {because_of.id} ({because_of.spec.name}) runs since then")
+        typer.echo(f"  because application {because_of.id} ({because_of.spec.name}) has been running since then")
