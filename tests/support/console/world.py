@@ -181,7 +181,11 @@ def applications() -> list[dict[str, Any]]:
             "hourly-rollup",
             "auto_terminated",
             age=20_000,
-            reason={"code": "time_limit", "message": "its time limit of 60 s is over", "fix": "raise it with --time-limit"},
+            reason={
+                "code": "time_limit",
+                "message": "its time limit of 60 s is over",
+                "fix": "raise it with --time-limit",
+            },
         ),
         *(
             application(n, f"daily-report-{n}", "finished", age=80_000 + 86_400 * (n - 9), spec={"tags": ["daily"]})
