@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from hypothesis import settings
 
 from penstock.catalog.database import Database
-from penstock.engine.repository.applications import Records
+from penstock.engine.repository.applications import ApplicationRepository
 from penstock.home import Home
 from tests.support import quick_java
 from tests.support.database_template import DatabaseTemplate
@@ -125,10 +125,10 @@ def database(records_home: Home) -> Iterator[sa.Engine]:
 
 
 @pytest.fixture
-def records(database: sa.Engine) -> Iterator[Records]:
+def records(database: sa.Engine) -> Iterator[ApplicationRepository]:
     """Of an engine of its own, which nobody else's applications belong to."""
     owner = f"test:{uuid.uuid4()}"
-    yield Records(database, owner)
+    yield ApplicationRepository(database, owner)
     with database.begin() as connection:
         connection.execute(sa.text("DELETE FROM applications WHERE engine = :owner"), {"owner": owner})
 

@@ -26,7 +26,7 @@ from benchmarks.chaos.process_faults import FaultInjector, thaw
 from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
 from penstock.engine.repository.applications import CONNECTION_LOST
-from penstock.engine.supervisor import over
+from penstock.engine.supervisor import is_released
 from penstock.lake.sweep import sweep
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize
 from penstock.processes import ProcessId
@@ -200,7 +200,7 @@ class _Play:
             # nobody looks after waits for a slow start, and the engine's would put executors on one host.
             ended = [supervisor for supervisor in self._supervisors.values() if supervisor.poll() is not None]
             try:
-                left = [one for one in left if not over(self._engine.get(one))]
+                left = [one for one in left if not is_released(self._engine.get(one))]
                 if ended:
                     self._engine.reconcile()
             except CONNECTION_LOST:

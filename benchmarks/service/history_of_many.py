@@ -20,7 +20,7 @@ import pyspark
 from benchmarks.service.generated_records import measured
 from benchmarks.service.reporting import progress
 from penstock.engine.engine import Engine
-from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history import HistoryServers
 from penstock.engine.interactive.history_watchdog import STATE
 from penstock.home import Home, read_json
 from penstock.lake.model import EVENT_LOGS
@@ -71,7 +71,7 @@ def fill(engine: Engine, count: int) -> None:
                 progress(f"{done} of {len(missing)} logs are in the lake")
 
 
-def shown(home: Home, history: History, lake: str, count: int) -> Iterator[tuple[str, float]]:
+def shown(home: Home, history: HistoryServers, lake: str, count: int) -> Iterator[tuple[str, float]]:
     """What was seen when, from the start: the server listening, a first application, all of them; then how long pages
     take (one application, fifty, all of them, Spark's own page of the list) and the most memory it had, in MiB."""
     began = time.perf_counter()
@@ -114,7 +114,7 @@ def run(home: Home, count: int) -> Mapping[str, Mapping[str, float]]:
     lake = engine.lake().name
     began = time.perf_counter()
     fill(engine, count)
-    history = History(engine)
+    history = HistoryServers(engine)
     result: dict[str, Mapping[str, float]] = {"fill": {"seconds": round(time.perf_counter() - began, 1)}}
     for name in ("cold", "again"):
         result[name] = {what: round(value, 2) for what, value in shown(home, history, lake, count)}

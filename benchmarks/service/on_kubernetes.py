@@ -36,7 +36,7 @@ from penstock.engine.engine import Engine
 from penstock.home import Home
 from penstock.lake.registry import Lakes
 from penstock.model import ClusterSize, ProcessSize, State
-from penstock.processes import until
+from penstock.processes import wait_until
 from tests.support.reachable_services import LAKE, lake_and_database
 
 _SAYS = "import sys\nprint('number', sys.argv[1])\n"
@@ -168,7 +168,7 @@ def objects(api: Api, target: Target) -> set[str]:
 
 def left(api: Api, target: Target, before: set[str]) -> list[str]:
     """What is there beyond `before`, once Kubernetes has had time to take away what pods owned."""
-    until(lambda: objects(api, target) <= before, _CLEARED_SECONDS, pause_seconds=1.0)
+    wait_until(lambda: objects(api, target) <= before, _CLEARED_SECONDS, pause_seconds=1.0)
     return sorted(objects(api, target) - before)
 
 

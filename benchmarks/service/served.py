@@ -15,7 +15,7 @@ from benchmarks.service.reporting import progress
 from penstock.catalog.database import Database
 from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore
 from penstock.home import Home
-from penstock.processes import free_ports, until
+from penstock.processes import free_ports, wait_until
 from tests.support.service_process import is_ready
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ class Service:
         return self._process.pid
 
     def until_ready(self) -> None:
-        if not until(lambda: is_ready(self.url), _PATIENCE_SECONDS, pause_seconds=0.1):
+        if not wait_until(lambda: is_ready(self.url), _PATIENCE_SECONDS, pause_seconds=0.1):
             raise SystemExit("the service does not start")
 
     def kill(self) -> bool:

@@ -25,7 +25,7 @@ from penstock.engine.policy import admission
 from penstock.engine.repository import schema
 from penstock.engine.repository.migrations import HEAD
 from penstock.engine.tokens import Scope, Token, TokenStore, first_token_file
-from penstock.engine.webhooks import KEY_FILE, NETWORKS_VARIABLE, Reach
+from penstock.engine.webhooks import KEY_FILE, NETWORKS_VARIABLE, AllowedNetworks
 from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lake import stores
@@ -226,7 +226,7 @@ class Examination:
 
     def _webhooks(self) -> Judgement:
         text = os.environ.get(NETWORKS_VARIABLE, "")
-        inside = len(Reach.parse(text).allowed)
+        inside = len(AllowedNetworks.parse(text).allowed)
         return Judgement(Outcome.OK, f"public addresses and {inside} networks", "no other address is called")
 
     def _database_answers(self) -> Judgement:

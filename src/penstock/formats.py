@@ -157,7 +157,7 @@ def configuration_xml(settings: Mapping[str, str]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{properties}</configuration>\n'
 
 
-def in_url(host: str) -> str:
+def url_host(host: str) -> str:
     """A host as URLs write it: IPv6 addresses in brackets (RFC 3986, 3.2.2), others unchanged."""
     return f"[{host}]" if ":" in host else host
 

@@ -167,7 +167,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> 
         raise
 
 
-def stays_below(name: str) -> bool:
+def is_relative_name(name: str) -> bool:
     """Return whether an untrusted name (`events/log`) stays below any directory it is joined to. Pure."""
     parts = name.split("/")
     return (
@@ -184,7 +184,7 @@ def open_below(root: Path, name: str, *, write: bool = False) -> BinaryIO:
     changes. Raises `FileNotFoundError` where there is no such file, or only a link, and other `OSError` where it cannot
     be written.
     """
-    if not stays_below(name):
+    if not is_relative_name(name):
         raise FileNotFoundError(errno.ENOENT, "the name leads out of the directory", str(root))
     *directories, last = name.split("/")
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -216,7 +216,7 @@ OWN_PRICES = "prices.yaml"
 _GIB = 1 << 30
 
 
-def of_cluster(size: ClusterSize, held: timedelta, prices: Prices) -> Cost:
+def cluster_cost(size: ClusterSize, held: timedelta, prices: Prices) -> Cost:
     """The cost of a cluster of `size`, held for the time `held`. Pure."""
     promise = promised(size)
     per_hour = prices.compute_per_hour(promise.cores, promise.memory_bytes / _GIB)
@@ -242,7 +242,7 @@ class Pricing:
             prices = self.prices()
         except PenstockError:
             return None
-        return of_cluster(application.spec.size, until - application.admitted_at, prices)
+        return cluster_cost(application.spec.size, until - application.admitted_at, prices)
 
     def so_far(self, application: Application, until: datetime) -> Cost | None:
         """The cost of all its attempts, including the present one."""

@@ -165,17 +165,17 @@ def is_free(port: int) -> bool:
     return _can_bind(port, reuse=True)
 
 
-def are_free_again(ports: Iterable[int]) -> bool:
+def await_free_ports(ports: Iterable[int]) -> bool:
     """Wait until the ports of an ended server are free; return whether they are.
 
     A killed process counts as ended with its first thread, but its ports are released with the last one, which takes
     milliseconds, or some hundred on a busy machine.
     """
     numbers = list(ports)
-    return until(lambda: all(map(is_free, numbers)), _PORTS_LINGER_SECONDS)
+    return wait_until(lambda: all(map(is_free, numbers)), _PORTS_LINGER_SECONDS)
 
 
-def until(condition: Callable[[], bool], seconds: float, *, pause_seconds: float = 0.03) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float, *, pause_seconds: float = 0.03) -> bool:
     """Poll `condition` until it is true or `seconds` are over; return its last value."""
     deadline = time.monotonic() + seconds
     while not (met := condition()) and time.monotonic() < deadline:
@@ -302,7 +302,7 @@ def processes() -> Iterator[Process]:
             yield Process.parse(stat.read_text(encoding="utf-8", errors="replace"))
 
 
-def family(pid: int, running: Iterable[Process]) -> list[Process]:
+def process_tree(pid: int, running: Iterable[Process]) -> list[Process]:
     """A process and all its descendants; empty where it has ended."""
     known = list(running)
     found = [process for process in known if process.pid == pid]
@@ -388,7 +388,7 @@ Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
 @contextlib.contextmanager
-def handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
+def handling_signals(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
     """Handle these signals with `handler` within the block, then restore the former handlers. Main thread only."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
@@ -406,7 +406,7 @@ def not_ignored(*numbers: signal.Signals) -> tuple[signal.Signals, ...]:
 _SECONDS = 2.0
 
 
-def answers(port: int, path: str) -> bool:
+def responds(port: int, path: str) -> bool:
     """Return whether `GET path` on the loopback port returns 200 within two seconds."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
     try:

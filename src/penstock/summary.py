@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class LakeUse:
+class IoMetrics:
     """I/O metrics of driver and executors together. `counts` are the file system's counters by name
     (docs/reference/files.md); bytes are those of contents, without HTTP overhead."""
 
@@ -18,11 +18,11 @@ class LakeUse:
     counts: Mapping[str, int]
 
     @staticmethod
-    def of(summary: Mapping[str, Any]) -> LakeUse | None:
+    def of(summary: Mapping[str, Any]) -> IoMetrics | None:
         """None where the summary has no counts of requests, since the application never had a Spark context."""
         if "s3_requests" not in summary:
             return None
-        return LakeUse(
+        return IoMetrics(
             requests=summary["s3_requests"],
             retries=summary.get("s3_retries", 0),
             request_us=summary.get("s3_request_us", {}),
@@ -65,7 +65,7 @@ class LakeUse:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippingMetrics:
     """Skipping metrics of all scans of tables with a skipping index: files and bytes left after partition pruning, the
     skipped ones among them, and the time of the index look-ups."""
 
@@ -77,12 +77,12 @@ class Skipped:
     select_us: int
 
     @staticmethod
-    def of(summary: Mapping[str, Any]) -> Skipped | None:
+    def of(summary: Mapping[str, Any]) -> SkippingMetrics | None:
         """None where no table with an index was read; older applications' summaries have no skipping metrics."""
         counts: Mapping[str, int] = summary.get("skipping", {})
         if not counts.get("scans"):
             return None
-        return Skipped(
+        return SkippingMetrics(
             scans=counts["scans"],
             files=counts["files"],
             files_skipped=counts["files_skipped"],

@@ -23,7 +23,7 @@ from penstock.cli.main import command
 from penstock.clusters.backend import Handle, Observation, Phase
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.policy import lifecycle
-from penstock.engine.policy.fairness import Instance, Quota, Use
+from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.audit import Audit
 from penstock.engine.repository.listing import Interval, Query
@@ -115,7 +115,7 @@ def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None
             (third.id, 1, "memory"),
             (second.id, 2, "queue"),
         ]
-        assert engine.use("default") == Use(1, 2, promise.cores, promise.memory_bytes)
+        assert engine.use("default") == InstanceUsage(1, 2, promise.cores, promise.memory_bytes)
         for application in (second, third):
             engine.request_stop(application.id)
         engine.request_stop(first.id)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from penstock.engine.policy import lifecycle
-from penstock.engine.repository.applications import Records, now
+from penstock.engine.repository.applications import ApplicationRepository, now
 from penstock.engine.repository.listing import Listing
 from penstock.engine.repository.migrations import HEAD
 from penstock.errors import InvalidInput, NotFound, StateError
@@ -21,18 +21,20 @@ HANDLE = {"backend": "pretended"}
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
 
 
-def submitted(records: Records, **more: object) -> Application:
+def submitted(records: ApplicationRepository, **more: object) -> Application:
     spec = ApplicationSpec(application="/ä.py", size=SIZE, name="a", arguments=("ß",), **more)  # type: ignore[arg-type]
     at = now()
     return records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
 
 
-def test_what_is_read_is_what_was_written(records: Records) -> None:
+def test_what_is_read_is_what_was_written(records: ApplicationRepository) -> None:
     application = submitted(records, tags=("x",), settings={"spark.a": "1"}, time_limit_seconds=1.5)
     assert records.get(application.id) == application
 
 
-def test_the_database_itself_refuses_to_change_a_final_state(records: Records, database: sa.Engine) -> None:
+def test_the_database_itself_refuses_to_change_a_final_state(
+    records: ApplicationRepository, database: sa.Engine
+) -> None:
     application = submitted(records)
     records.apply(application.id, lifecycle.EndRequested(now(), STOP))
     with pytest.raises(DBAPIError, match="final"), database.begin() as connection:
@@ -40,7 +42,7 @@ def test_the_database_itself_refuses_to_change_a_final_state(records: Records, d
     assert records.get(application.id).state is State.STOPPED
 
 
-def test_of_many_who_admit_at_once_one_launches(records: Records) -> None:
+def test_of_many_who_admit_at_once_one_launches(records: ApplicationRepository) -> None:
     application = submitted(records)
     with ThreadPoolExecutor(5) as pool:
         steps = pool.map(lambda _: records.apply(application.id, lifecycle.Admitted(now(), HANDLE)), range(5))
@@ -49,7 +51,7 @@ def test_of_many_who_admit_at_once_one_launches(records: Records) -> None:
 
 
 def test_one_idempotency_key_is_one_application_however_many_submit_it_at_once(
-    records: Records, database: sa.Engine
+    records: ApplicationRepository, database: sa.Engine
 ) -> None:
     with ThreadPoolExecutor(5) as pool:
         found = list(pool.map(lambda _: submitted(records, idempotency_key="k").id, range(5)))
@@ -57,7 +59,7 @@ def test_one_idempotency_key_is_one_application_however_many_submit_it_at_once(
     assert len(Listing(database, records.owner).search()) == 1
 
 
-def test_an_application_has_one_supervisor_at_a_time(records: Records) -> None:
+def test_an_application_has_one_supervisor_at_a_time(records: ApplicationRepository) -> None:
     application = submitted(records)
     assert records.unsupervised() == [application.id]
     with records.claim(application.id):
@@ -67,12 +69,12 @@ def test_an_application_has_one_supervisor_at_a_time(records: Records) -> None:
     assert records.unsupervised() == [application.id]
 
 
-def admit(records: Records, application: Application) -> Application:
+def admit(records: ApplicationRepository, application: Application) -> Application:
     admitted = lifecycle.Admitted(now(), HANDLE)
     return records.admit(application.id, admitted, capacity=Capacity(4, 4 << 30))[0]
 
 
-def test_only_applications_somebody_looks_after_are_ahead_in_the_queue(records: Records) -> None:
+def test_only_applications_somebody_looks_after_are_ahead_in_the_queue(records: ApplicationRepository) -> None:
     first, second = submitted(records), submitted(records)
     with records.claim(first.id):
         waiting = admit(records, second)
@@ -80,7 +82,7 @@ def test_only_applications_somebody_looks_after_are_ahead_in_the_queue(records: 
     assert admit(records, second).state is State.STARTING
 
 
-def test_a_promise_holds_until_the_cluster_is_released(records: Records) -> None:
+def test_a_promise_holds_until_the_cluster_is_released(records: ApplicationRepository) -> None:
     first, second = submitted(records), submitted(records)
     states = []
     for event in (
@@ -95,7 +97,7 @@ def test_a_promise_holds_until_the_cluster_is_released(records: Records) -> None
     assert states == [State.WAITING] * 4 + [State.STARTING]
 
 
-def test_a_request_to_end_wakes_the_supervisor(records: Records) -> None:
+def test_a_request_to_end_wakes_the_supervisor(records: ApplicationRepository) -> None:
     application = submitted(records)
     records.apply(application.id, lifecycle.Admitted(now(), HANDLE))
     with records.claim(application.id) as claim:
@@ -106,7 +108,7 @@ def test_a_request_to_end_wakes_the_supervisor(records: Records) -> None:
     assert records.requested_end(application.id) == STOP
 
 
-def test_changes_of_others_wake_no_supervisor(records: Records) -> None:
+def test_changes_of_others_wake_no_supervisor(records: ApplicationRepository) -> None:
     mine, other = submitted(records), submitted(records)
     with records.claim(mine.id) as claim:
         records.apply(other.id, lifecycle.Admitted(now(), HANDLE))
@@ -117,13 +119,13 @@ def test_changes_of_others_wake_no_supervisor(records: Records) -> None:
         assert claim.wait(2)
 
 
-def test_what_waits_has_ended_as_soon_as_that_is_asked_for(records: Records) -> None:
+def test_what_waits_has_ended_as_soon_as_that_is_asked_for(records: ApplicationRepository) -> None:
     application = submitted(records)
     assert records.request_end(application.id, STOP).state is State.STOPPED
     assert records.request_end(application.id, replace(STOP, message="again")).reason == STOP
 
 
-def test_an_id_is_found_by_its_beginning_and_by_last(records: Records) -> None:
+def test_an_id_is_found_by_its_beginning_and_by_last(records: ApplicationRepository) -> None:
     first, second = submitted(records), submitted(records)
     assert records.find(second.id[:-1]).id == second.id
     assert records.find("last").id == max(first, second, key=lambda one: (one.submitted_at, one.id)).id
@@ -133,7 +135,7 @@ def test_an_id_is_found_by_its_beginning_and_by_last(records: Records) -> None:
         records.find("app_")
 
 
-def test_records_of_a_newer_release_are_left_alone(database: sa.Engine, records: Records) -> None:
+def test_records_of_a_newer_release_are_left_alone(database: sa.Engine, records: ApplicationRepository) -> None:
     from penstock.engine.repository import schema
 
     with database.begin() as connection:

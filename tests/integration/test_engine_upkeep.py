@@ -11,9 +11,9 @@ from sqlalchemy.exc import DBAPIError
 
 from penstock.engine import artifacts
 from penstock.engine.policy import lifecycle
-from penstock.engine.repository.applications import Records, now
+from penstock.engine.repository.applications import ApplicationRepository, now
 from penstock.engine.repository.audit import Audit, AuditLog, Outbox
-from penstock.engine.retention import Pruned, Retention, Upkeep
+from penstock.engine.retention import Pruned, Pruner, Retention
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State, new_id
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
@@ -23,11 +23,11 @@ LATER = timedelta(days=100)
 
 
 @pytest.fixture
-def upkeep(database: sa.Engine, records: Records) -> Upkeep:
-    return Upkeep(database, records.owner)
+def upkeep(database: sa.Engine, records: ApplicationRepository) -> Pruner:
+    return Pruner(database, records.owner)
 
 
-def submitted(records: Records, application: str = "s3a://lake/a.py", **more: object) -> Application:
+def submitted(records: ApplicationRepository, application: str = "s3a://lake/a.py", **more: object) -> Application:
     spec = ApplicationSpec(application=application, size=SIZE, name="a", webhooks=("https://a.example/x",), **more)  # type: ignore[arg-type]
     at = now()
     return records.add(Application(new_id(at), spec, State.ACCEPTED, submitted_at=at))
@@ -40,7 +40,7 @@ def told(outbox: Outbox) -> None:
 
 
 def test_events_and_deliveries_go_some_time_after_the_end_and_the_application_stays(
-    database: sa.Engine, records: Records, upkeep: Upkeep
+    database: sa.Engine, records: ApplicationRepository, upkeep: Pruner
 ) -> None:
     ended, waits = submitted(records), submitted(records)
     records.request_end(ended.id, STOP)
@@ -60,7 +60,9 @@ def audited(database: sa.Engine, owner: str, *at: datetime) -> None:
     AuditLog(database, owner).add([Audit(one, "token:a", "test") for one in at])
 
 
-def test_the_audit_is_shortened_at_its_old_end_alone(database: sa.Engine, records: Records, upkeep: Upkeep) -> None:
+def test_the_audit_is_shortened_at_its_old_end_alone(
+    database: sa.Engine, records: ApplicationRepository, upkeep: Pruner
+) -> None:
     owner, day = records.owner, timedelta(days=1)
     audited(database, owner, now() - 500 * day, now() - 399 * day, now() - 29 * day)
     assert upkeep.prune(Retention(), now()) == Pruned(audit=1)
@@ -70,7 +72,7 @@ def test_the_audit_is_shortened_at_its_old_end_alone(database: sa.Engine, record
     assert len(AuditLog(database, owner).page(limit=10, before=None).items) == 2
 
 
-def test_it_is_known_which_uploads_and_lakes_applications_use(records: Records, upkeep: Upkeep) -> None:
+def test_it_is_known_which_uploads_and_lakes_applications_use(records: ApplicationRepository, upkeep: Pruner) -> None:
     place = artifacts.uploads_of(records.owner)
     first, second, third = (artifacts.upload_key(place, "0" * 64, name) for name in ("a.py", "b.jar", "c_1.sql"))
     one, two = uuid.uuid4().hex, uuid.uuid4().hex
@@ -82,5 +84,5 @@ def test_it_is_known_which_uploads_and_lakes_applications_use(records: Records, 
     assert upkeep.lakes_in_use(now()) & {one, two} == {one}
     assert {one, two} <= upkeep.lakes_in_use(datetime.min.replace(tzinfo=timezone.utc))
     # Engines of one database may share lakes.
-    of_another = Upkeep(records._engine, "another")
+    of_another = Pruner(records._engine, "another")
     assert of_another.lakes_in_use(now()) & {one, two} == {one}

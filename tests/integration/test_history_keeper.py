@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.interactive import history_watchdog
-from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history import HistoryServers
 from penstock.engine.interactive.history_watchdog import PLAN, STATE, USED
 from penstock.home import Home, read_json, write_json
 from penstock.lake.model import Credentials, Lake
@@ -73,8 +73,8 @@ def server_of(state: dict[str, Any]) -> ProcessId:
     return ProcessId.from_json(state["server"])
 
 
-def history(directory: Path) -> History:
-    return History(Engine(Home(directory.parent.parent)))  # type: ignore[arg-type]  what is asked here needs its home only
+def history(directory: Path) -> HistoryServers:
+    return HistoryServers(Engine(Home(directory.parent.parent)))  # type: ignore[arg-type]  what is asked here needs its home only
 
 
 def test_a_server_nobody_looks_at_is_ended_and_its_secrets_removed(

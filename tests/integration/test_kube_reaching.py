@@ -13,7 +13,7 @@ import pytest
 from penstock.clusters.backend import Handle
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.home import Home
-from penstock.processes import until
+from penstock.processes import wait_until
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, container, launch
 
@@ -67,7 +67,7 @@ def test_a_private_file_is_the_secret_s_or_what_the_driver_published(
 ) -> None:
     kubernetes.answers["/published/session.json"] = b"{}"
     kubernetes.answers["/published/keys"] = b"not this one"
-    assert until(lambda: backend.private_file(running, "session.json") == "{}", 20)
+    assert wait_until(lambda: backend.private_file(running, "session.json") == "{}", 20)
     assert backend.private_file(running, "keys") == "open sesame"
     assert backend.private_file(running, "none") is None
 

@@ -22,7 +22,7 @@ from penstock.lake import embedded as seaweed
 from penstock.lake.embedded import EmbeddedLake, Ports
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import open_store
-from penstock.processes import ProcessId, until
+from penstock.processes import ProcessId, wait_until
 from penstock.units import MIB
 from tests.support.waiting import within
 
@@ -253,7 +253,7 @@ def test_what_is_deleted_gives_its_room_back(
     assert taken(embedded.data) > 64 * MIB
     for number in range(8):
         store.delete(f"deleted/{number}")
-    assert until(lambda: taken(embedded.data) < 16 * MIB, 120)
+    assert wait_until(lambda: taken(embedded.data) < 16 * MIB, 120)
     assert [store.get(f"kept/{number}") for number in range(8)] == [str(number).encode() for number in range(8)]
 
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from penstock.catalog.connection import LIVENESS, Liveness, pooled
 from penstock.catalog.database import Database
-from penstock.engine.repository.applications import CONNECTION_LOST, Records, now
+from penstock.engine.repository.applications import CONNECTION_LOST, ApplicationRepository, now
 from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State, new_id
 from tests.support.waiting import within
@@ -77,20 +77,22 @@ def relay(records_home: Home) -> Iterator[Relay]:
 
 
 @pytest.fixture
-def far(records_home: Home, relay: Relay, records: Records) -> Iterator[Records]:
+def far(records_home: Home, relay: Relay, records: ApplicationRepository) -> Iterator[ApplicationRepository]:
     """The same records, as an engine on another machine sees them."""
     url = replace(Database(records_home).url("penstock"), port=relay.port)
     engine = pooled(url.sqlalchemy, liveness=SOON)
-    yield Records(engine, records.owner)
+    yield ApplicationRepository(engine, records.owner)
     engine.dispose()
 
 
-def submitted(records: Records) -> str:
+def submitted(records: ApplicationRepository) -> str:
     spec = ApplicationSpec(application="/a.py", size=SIZE, name="a")
     return records.add(Application(new_id(now()), spec, State.ACCEPTED, submitted_at=now())).id
 
 
-def test_the_claims_of_a_machine_that_is_lost_are_free_in_seconds(records: Records, far: Records, relay: Relay) -> None:
+def test_the_claims_of_a_machine_that_is_lost_are_free_in_seconds(
+    records: ApplicationRepository, far: ApplicationRepository, relay: Relay
+) -> None:
     name = submitted(records)
     with suppress(*CONNECTION_LOST), far.claim(name):
         assert records.unsupervised() == []
@@ -101,7 +103,7 @@ def test_the_claims_of_a_machine_that_is_lost_are_free_in_seconds(records: Recor
 
 
 def test_a_supervisor_whose_database_is_lost_hears_of_it_while_it_waits(
-    records: Records, far: Records, relay: Relay
+    records: ApplicationRepository, far: ApplicationRepository, relay: Relay
 ) -> None:
     name = submitted(records)
     with pytest.raises(psycopg.OperationalError), far.claim(name) as claim:
@@ -111,7 +113,9 @@ def test_a_supervisor_whose_database_is_lost_hears_of_it_while_it_waits(
             claim.wait(0.1)
 
 
-def test_a_question_to_a_database_that_is_lost_has_an_end(records: Records, far: Records, relay: Relay) -> None:
+def test_a_question_to_a_database_that_is_lost_has_an_end(
+    records: ApplicationRepository, far: ApplicationRepository, relay: Relay
+) -> None:
     name = submitted(records)
     assert far.get(name).id == name
     relay.lose()

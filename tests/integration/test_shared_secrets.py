@@ -14,7 +14,7 @@ from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.catalog.secrets import KEY_VARIABLE
 from penstock.engine.dispatcher import Housekeeping
 from penstock.engine.engine import Engine
-from penstock.engine.launch import Preparation, lake_name
+from penstock.engine.preparation import Preparation, lake_name
 from penstock.engine.retention import Retention
 from penstock.engine.webhooks import KEY_FILE, shown_secret
 from penstock.errors import CatalogError, NotFound, StateError
@@ -57,7 +57,7 @@ def test_a_lake_of_submitted_keys_is_found_by_an_engine_of_another_home(homes: t
 def test_the_other_engine_launches_with_those_keys(homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = homes
     made = Lakes(first).add(registry.scoped(SALES, KEYS, "default"), KEYS)
-    monkeypatch.setattr("penstock.engine.launch._open_catalog", lambda _: "<configuration/>")
+    monkeypatch.setattr("penstock.engine.preparation._open_catalog", lambda _: "<configuration/>")
     launch = Preparation(second, Database(second), made.name).launch("app", specification(second, 1, lake=made.name))
     assert KEYS.secret_key in launch.private_files[CREDENTIALS_FILE]
 

@@ -18,11 +18,11 @@ import pytest
 
 from penstock.engine import webhooks
 from penstock.engine.repository.audit import Delivery
-from penstock.engine.webhooks import Reach, Webhooks
+from penstock.engine.webhooks import AllowedNetworks, Webhooks
 from penstock.home import Home
 
 BODY = {"type": "application.state", "data": {"instance": "sales"}}
-LOOPBACK = Reach.parse("127.0.0.1")
+LOOPBACK = AllowedNetworks.parse("127.0.0.1")
 
 
 class Receiver(HTTPServer):
@@ -77,7 +77,7 @@ class Outcomes:
         self.seen.append((problem, again_at))
 
 
-def deliver(url: str, home: Path, *, reach: Reach = LOOPBACK, tries: int = 1) -> tuple[str, Any]:
+def deliver(url: str, home: Path, *, reach: AllowedNetworks = LOOPBACK, tries: int = 1) -> tuple[str, Any]:
     outcomes = Outcomes()
     delivery = Delivery(7, "app-1", url, BODY, tries)
     Webhooks(outcomes, Home(home), reach).deliver(delivery)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_nothing_is_sent_where_the_address_may_not_be_called(receiver: Receiver,
         receiver.url.replace("127.0.0.1", "localhost"),
         receiver.url.replace("127.0.0.1", "0x7f.1"),
     ):
-        problem, _ = deliver(url, tmp_path, reach=Reach())
+        problem, _ = deliver(url, tmp_path, reach=AllowedNetworks())
         assert "may not be called" in problem
     assert receiver.got == []
 

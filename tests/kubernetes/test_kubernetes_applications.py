@@ -22,7 +22,7 @@ from penstock.clusters.kubernetes import layout, resources
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.target import Target, read_target
 from penstock.engine.engine import Engine
-from penstock.engine.interactive.sessions import Sessions, Wanted
+from penstock.engine.interactive.sessions import SessionRequest, Sessions
 from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.support.programs import PROGRAMS
@@ -212,7 +212,7 @@ def test_a_session_in_pods_is_used_from_here_by_an_ordinary_client(
     engine: Engine, python_with: Callable[..., Path]
 ) -> None:
     notebook = python_with("pyspark.sql.connect.session", [f"pyspark-client=={pyspark.__version__}"])
-    session = engine.submit(Wanted(size=SIZE, lake=LAKE).specification())
+    session = engine.submit(SessionRequest(size=SIZE, lake=LAKE).specification())
     thread = threading.Thread(target=engine.supervise, args=[session.id])
     thread.start()
     Sessions(engine).wait(session.id, timeout_seconds=120)

@@ -23,7 +23,7 @@ from penstock.lake.check import LakeCheck, usable
 from penstock.lake.model import Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import S3ObjectStore, open_store, s3_client
-from penstock.processes import processes_in, until
+from penstock.processes import processes_in, wait_until
 from penstock.units import MIB
 from tests.support.object_store_contract import ObjectStoreContract
 
@@ -96,7 +96,7 @@ def test_a_stored_byte_takes_three_replicated_and_one_and_a_half_behind_four_and
         }
 
     # The OSDs tell the manager every five seconds.
-    assert until(lambda: measured() == {"ceph": 3.0, "ceph-erasure": 1.5}, 30), measured()
+    assert wait_until(lambda: measured() == {"ceph": 3.0, "ceph-erasure": 1.5}, 30), measured()
 
 
 def test_data_and_addresses_survive_the_death_of_everything_at_once(whole: Ceph, home: Home) -> None:
@@ -107,7 +107,7 @@ def test_data_and_addresses_survive_the_death_of_everything_at_once(whole: Ceph,
     for daemon in whole.daemons():
         assert daemon.process
         os.kill(daemon.process.pid, signal.SIGKILL)
-    assert until(lambda: not processes_in(whole.directory), 10)
+    assert wait_until(lambda: not processes_in(whole.directory), 10)
     assert whole.up() == lakes
     for lake in lakes:
         assert open_store(home, lake).get("folder/kept") == content
@@ -143,10 +143,10 @@ def test_an_osd_that_is_dead_costs_no_object(whole: Ceph, store: ObjectStore, er
     for each in (store, erasure):
         each.put("meanwhile", b"x" * MIB)
         assert len(each.get("meanwhile")) == MIB
-    assert until(lambda: seen(whole).cluster.osds_up == 5, 30)  # type: ignore[union-attr]
+    assert wait_until(lambda: seen(whole).cluster.osds_up == 5, 30)  # type: ignore[union-attr]
     assert seen(whole).state == "degraded"
     whole.start("osd.0")
-    assert until(lambda: seen(whole).state == "up", 60)
+    assert wait_until(lambda: seen(whole).state == "up", 60)
 
 
 def test_a_daemon_that_is_stopped_by_a_signal_runs_and_does_not_answer(whole: Ceph) -> None:

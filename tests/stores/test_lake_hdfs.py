@@ -18,7 +18,7 @@ from penstock.lake.model import Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.lake.s3 import open_store
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.processes import listening_ports, until
+from penstock.processes import listening_ports, wait_until
 from tests.support.object_store_contract import ObjectStoreContract
 from tests.support.waiting import within
 
@@ -116,7 +116,7 @@ def local_reads(cluster: HdfsCluster, *datanodes: str) -> tuple[int, int]:
         return sum(one[0] for one in found if one), sum(one[1] for one in found if one)
 
     last = figures()
-    while until(lambda seen=last: figures() != seen, FIGURES_KEPT_SECONDS, pause_seconds=0.5):
+    while wait_until(lambda seen=last: figures() != seen, FIGURES_KEPT_SECONDS, pause_seconds=0.5):
         last = figures()
     return last
 

@@ -20,7 +20,7 @@ from penstock.lab.workloads import blocks
 from penstock.lab.workloads.blocks import Blocks
 from penstock.lake.ceph import rbd
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.ceph.control import run
+from penstock.lake.ceph.daemons import run
 from penstock.lake.registry import Lakes
 
 pytestmark = pytest.mark.root

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from penstock.clusters import launch as driverpages
-from penstock.clusters import launch as plan
+from penstock.clusters import settings as driverpages
+from penstock.clusters import settings as plan
 from penstock.clusters.backend import Launch
 from penstock.engine.installation import Installation
 from penstock.formats import as_properties
@@ -22,7 +22,7 @@ from penstock.lake import settings as lake_settings
 from penstock.lake.credentials import resolve
 from penstock.lake.s3 import open_store
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
-from penstock.processes import until
+from penstock.processes import wait_until
 
 # All of 127.0.0.0/8 is this machine.
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
@@ -110,7 +110,7 @@ def _run(home: Home, table: str, directory: Path, nodes: Mapping[str, str]) -> P
         try:
             driver = start(processes["driver"], log)
             if nodes:
-                assert until(lambda: driverpages.endpoint(directory / "cluster") is not None, 120)
+                assert wait_until(lambda: driverpages.endpoint(directory / "cluster") is not None, 120)
             for number, host in enumerate(HOSTS, 1):
                 start(_executor(directory, list(processes["executor"]), number, host, nodes.get(host)), log)
             assert driver.wait(timeout=180) == 0, "\n".join(_last_words(directory))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
-from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history import HistoryServers
 from penstock.home import Home
 from penstock.lake.registry import Lakes
 from tests.support.command import SMALL, WAITS, Command, named, running
@@ -17,7 +17,7 @@ from tests.support.waiting import within
 def test_no_secret_is_shown_recorded_or_left_behind(shared_home: Home, tmp_path: Path) -> None:
     engine, command, go = Engine(shared_home), Command(shared_home), tmp_path / "go"
     # One that another test has started has private files of its own for as long as it runs.
-    list(History(engine).stop_all())
+    list(HistoryServers(engine).stop_all())
     script = tmp_path / "uses.py"
     # Uses the lake and the catalog, and prints all settings it can see: what it does not know it cannot tell.
     script.write_text(

@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from penstock.engine.engine import Engine
-from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history import HistoryServers
 from penstock.model import State
 from tests.support.programs import PROGRAMS
 from tests.support.service_process import Served
@@ -109,11 +109,11 @@ def test_a_session_from_start_to_history(served: Served, notebook: Path) -> None
             assert "notebook" in log.text
             assert {link for link in links(log.text) if not link.startswith(past)} == set()
 
-        running = History(engine).status()
+        running = HistoryServers(engine).status()
         assert running.running
         assert running.address is not None
         service.delete("/v1/history")
-        assert not History(engine).status().running
+        assert not HistoryServers(engine).status().running
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"http://{running.address[0]}:{running.address[1]}/", timeout=5).raise_for_status()
 
@@ -132,7 +132,7 @@ def test_a_session_nobody_uses_ends_by_itself_and_has_done_well(served: Served) 
 
 
 def test_a_history_server_nobody_looks_at_ends_by_itself(served: Served) -> None:
-    history = History(Engine(served.home), idle_seconds=2)
+    history = HistoryServers(Engine(served.home), idle_seconds=2)
     history.stop()  # one that somebody else started waits for longer
     host, port = history.look(served_lake(served), timeout_seconds=120)
     assert httpx.get(f"http://{host}:{port}/api/v1/applications").status_code == 200

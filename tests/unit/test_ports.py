@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.processes import are_free_again, free_ports, is_free
+from penstock.processes import await_free_ports, free_ports, is_free
 
 
 def test_ports_are_chosen_where_no_connection_of_a_client_gets_its_own() -> None:
@@ -32,11 +32,11 @@ def test_a_port_is_waited_for_while_the_last_thread_of_a_killed_server_still_has
     assert not is_free(port)
     ending = threading.Timer(0.2, listener.close)
     ending.start()
-    assert are_free_again([port])
+    assert await_free_ports([port])
     ending.join()
 
 
 def test_a_port_that_somebody_else_listens_at_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.processes._PORTS_LINGER_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        assert not are_free_again([listener.getsockname()[1]])
+        assert not await_free_ports([listener.getsockname()[1]])

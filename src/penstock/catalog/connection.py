@@ -22,7 +22,7 @@ from sqlalchemy import URL
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from penstock.errors import InvalidInput
-from penstock.formats import in_url
+from penstock.formats import url_host
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class DatabaseUrl:
         )
 
     def _server(self) -> str:
-        return f"{in_url(self.host)}:{self.port}"
+        return f"{url_host(self.host)}:{self.port}"
 
     def __str__(self) -> str:
         """For people: no password."""

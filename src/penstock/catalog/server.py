@@ -34,7 +34,7 @@ from penstock.errors import CatalogError, MissingRequirement, PenstockError
 from penstock.home import write_atomically
 from penstock.processes import (
     ProcessId,
-    are_free_again,
+    await_free_ports,
     end_process,
     free_ports,
     process_in,
@@ -254,7 +254,7 @@ class PostgresServer:
         for _ in range(3):
             self._clear_foreign_pid_file()
             port = self.port
-            if port is None or not are_free_again([port]):
+            if port is None or not await_free_ports([port]):
                 port = free_ports(1)[0]
                 write_atomically(self._port_file, str(port))
             # Crash recovery may replay up to max_wal_size; a slow disk needs its time.

@@ -19,7 +19,7 @@ from penstock.cli.target import Target, target
 from penstock.engine.interactive.sessions import is_statements
 from penstock.errors import InvalidInput
 from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, State
-from penstock.summary import LakeUse, Skipped
+from penstock.summary import IoMetrics, SkippingMetrics
 
 Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 
@@ -306,9 +306,9 @@ def _effort(summary: Any) -> Iterable[tuple[str, str]]:
         yield "shuffle", f"{size(summary['shuffle_write_bytes'])}, spilt {size(summary['spill_disk_bytes'])}"
     if summary.get("scratch_memory_bytes") is not None:
         yield "scratch", _scratch(summary)
-    if skipped := Skipped.of(summary):
+    if skipped := SkippingMetrics.of(summary):
         yield "skipped", skipped_line(skipped)
-    if use := LakeUse.of(summary):
+    if use := IoMetrics.of(summary):
         yield "lake", lake_line(use)
     if summary.get("peak_rss_bytes") is not None and summary.get("cpu_seconds") is not None:
         yield "memory, CPU", f"{size(summary['peak_rss_bytes'])} at most, {duration(summary['cpu_seconds'])}"

@@ -101,7 +101,7 @@ def warm(
     pages are evicted.
     """
     from penstock.engine import installation
-    from penstock.summary import LakeUse
+    from penstock.summary import IoMetrics
 
     live = sys.stderr.isatty() and not as_json
     progress: Mapping[str, Any] = {}
@@ -113,7 +113,7 @@ def warm(
     if as_json:
         typer.echo(json.dumps(progress))
         return
-    spared = LakeUse({}, 0, {}, progress["lake"]).spared
+    spared = IoMetrics({}, 0, {}, progress["lake"]).spared
     typer.echo(f"{_in_words(progress)}, of which {size(spared)} were cached already")
 
 

@@ -19,7 +19,7 @@ from penstock.cli.target import Attendant, Target
 from penstock.clusters.backend import Observation
 from penstock.engine.policy.lifecycle import STOPPED_BY_USER
 from penstock.model import Application, Reason, State
-from penstock.processes import handled, not_ignored
+from penstock.processes import handling_signals, not_ignored
 
 _LINE_EVERY_SECONDS = 10.0
 
@@ -201,7 +201,7 @@ def _interruptible(supervisor: Attendant, display: Display) -> Iterator[None]:
         supervisor.stop(Reason(STOPPED_BY_USER, f"it was interrupted ({signal.Signals(number).name})"))
 
     # Shells ignore SIGINT for background jobs; this command handles it there as well.
-    with handled(on_signal, signal.SIGINT, signal.SIGTERM, *not_ignored(signal.SIGHUP)):
+    with handling_signals(on_signal, signal.SIGINT, signal.SIGTERM, *not_ignored(signal.SIGHUP)):
         yield
 
 

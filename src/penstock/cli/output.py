@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
 from penstock.model import Application, State
-from penstock.summary import LakeUse, Skipped
+from penstock.summary import IoMetrics, SkippingMetrics
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,16 +104,16 @@ def closing_line(application: Application) -> str:
             f"read {size(summary['bytes_read'])}",
             f"wrote {size(summary['bytes_written'])}",
         ]
-    if skipped := Skipped.of(summary):
+    if skipped := SkippingMetrics.of(summary):
         parts.append(f"skipped {count(skipped.files_skipped)} of {count(skipped.files)} files")
-    if use := LakeUse.of(summary):
+    if use := IoMetrics.of(summary):
         parts.append(f"{count(sum(use.requests.values()))} S3 requests")
         if use.hit_rate is not None:
             parts.append(f"{share(use.hit_rate)} of the lake's bytes from cache")
     return ", ".join(parts)
 
 
-def skipped_line(skipped: Skipped) -> str:
+def skipped_line(skipped: SkippingMetrics) -> str:
     """`124 of 144 files, 1.2 GiB of 1.4 GiB, in 3 scans of indexed tables; index look-ups took 4 ms`"""
     scans = "1 scan" if skipped.scans == 1 else f"{count(skipped.scans)} scans"
     return (
@@ -123,7 +123,7 @@ def skipped_line(skipped: Skipped) -> str:
     )
 
 
-def lake_line(use: LakeUse) -> str:
+def lake_line(use: IoMetrics) -> str:
     """`1 234 requests (GET 1 200, PUT 34), 12.0 ms each, 210.0 MiB read, 96 % from cache (memory …, disk …), …`"""
     sent = sum(use.requests.values())
     kinds = ", ".join(f"{kind} {count(number)}" for kind, number in use.requests.items() if number)

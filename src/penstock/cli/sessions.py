@@ -13,7 +13,7 @@ from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import STYLES, closing_line, duration, moment
 from penstock.cli.target import SessionTarget, sessions, target
-from penstock.engine.interactive.sessions import Session, Wanted
+from penstock.engine.interactive.sessions import Session, SessionRequest
 from penstock.model import DEFAULT_INSTANCE
 
 app = typer.Typer(no_args_is_help=True, help="Clusters for interactive work: any Spark Connect client, any notebook.")
@@ -55,7 +55,7 @@ def start(
         executor_memory=executor_memory,
     )
     session = there.start(
-        Wanted(
+        SessionRequest(
             size=size,
             name=name,
             idle_seconds=options.seconds(idle_timeout, "--idle-timeout") or 0,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.cli.options import server
 from penstock.engine.engine import Engine
-from penstock.engine.interactive.sessions import RESULTS, Exchange, Session, Sessions, Wanted
+from penstock.engine.interactive.sessions import RESULTS, Exchange, Session, SessionRequest, Sessions
 from penstock.errors import NotFound
 from penstock.home import Home, write_atomically
 from penstock.lake.model import Lake, ObjectStore, artifact_prefix
@@ -135,7 +135,7 @@ def _take(store: ObjectStore, key: str) -> list[dict[str, Any]]:
 class SessionTarget(Protocol):
     """The operations that session commands need; `AnySessions` documents them and their errors."""
 
-    def start(self, wanted: Wanted) -> Session: ...
+    def start(self, wanted: SessionRequest) -> Session: ...
     def get(self, session_id: str) -> Session: ...
     def list(self, *, ended: bool = False, limit: int | None = None) -> list[Session]: ...
     def address(self, session_id: str) -> str: ...
@@ -147,7 +147,7 @@ class LocalSessions(Sessions):
         super().__init__(engine)
         self._engine = engine
 
-    def start(self, wanted: Wanted) -> Session:
+    def start(self, wanted: SessionRequest) -> Session:
         """Start a session under a detached supervisor. Raises the errors of `Engine.submit`."""
         submitted = self._engine.submit(wanted.specification())
         self._engine.detach(submitted.id)

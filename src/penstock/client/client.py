@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from penstock.client.connection import Connection, connect
-from penstock.clusters.launch import BUILT_IN
+from penstock.clusters.settings import BUILT_IN
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.model import Application, State
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from penstock.client.client import Client
 from penstock.clusters.backend import Observation, Phase
 from penstock.engine import validation
-from penstock.engine.interactive.sessions import AnySessions, Exchange, Session, Wanted
+from penstock.engine.interactive.sessions import Exchange, Session, SessionClient, SessionRequest
 from penstock.errors import NotFound
 from penstock.lake.model import Lake
 from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
@@ -150,11 +150,11 @@ class RemoteExchange:
         return str(self._client.get(f"/v1/applications/{application.id}/statements")["statements"])
 
 
-class RemoteSessions(AnySessions):
+class RemoteSessions(SessionClient):
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def start(self, wanted: Wanted) -> Session:
+    def start(self, wanted: SessionRequest) -> Session:
         return self.get(self._client.call("POST", "/v1/sessions", _body(wanted))["id"])
 
     def get(self, session_id: str) -> Session:
@@ -171,7 +171,7 @@ class RemoteSessions(AnySessions):
         return str(self._client.get(f"/v1/sessions/{session_id}/address")["address"])
 
 
-def _body(wanted: Wanted) -> dict[str, Any]:
+def _body(wanted: SessionRequest) -> dict[str, Any]:
     size = wanted.size
 
     def process(cores: int, memory_bytes: int) -> dict[str, int]:

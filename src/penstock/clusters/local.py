@@ -19,14 +19,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import launch, machine, shim
-from penstock.clusters import launch as plan
+from penstock.clusters import machine, settings, shim
+from penstock.clusters import settings as plan
 from penstock.clusters.backend import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.formats import as_properties
 from penstock.home import Home, open_below, read_json, sizes_below, write_atomically, write_json
 from penstock.model import Capacity
-from penstock.processes import ProcessId, listening_ports, start_daemon, until
+from penstock.processes import ProcessId, listening_ports, start_daemon, wait_until
 from penstock.profiles.base import DISK
 
 _SCRATCH = "scratch"
@@ -62,7 +62,7 @@ class LocalBackend(ClusterBackend):
         status = read_json(cluster / "status.json")
         if status is None:
             return Observation(Phase.LOST, detail="its keeper never started")
-        endpoint = launch.endpoint(cluster)
+        endpoint = settings.endpoint(cluster)
         seen: dict[str, Any] = {
             "spark_application_id": endpoint.spark_application_id if endpoint else None,
             "ui_url": endpoint.pages_url or None if endpoint else None,
@@ -93,10 +93,10 @@ class LocalBackend(ClusterBackend):
 
     def web_interface(self, handle: Handle) -> WebInterface | None:
         cluster = self._directory(handle) / "cluster"
-        endpoint, status = launch.endpoint(cluster), read_json(cluster / "status.json")
+        endpoint, status = settings.endpoint(cluster), read_json(cluster / "status.json")
         if endpoint is None or not (status and status.get("driver")):
             return None
-        pages = launch.look(cluster, endpoint)
+        pages = settings.look(cluster, endpoint)
         driver = ProcessId.from_json(status["driver"])
         return pages if pages is not None and pages.port in listening_ports(driver) else None
 
@@ -121,11 +121,11 @@ class LocalBackend(ClusterBackend):
         if status is not None and not status["ended"]:
             watcher = ProcessId.from_json(status["keeper"])
             _signal(watcher, signal.SIGTERM)
-            until(lambda: not watcher.alive(), grace_seconds, pause_seconds=_PAUSE_SECONDS)
+            wait_until(lambda: not watcher.alive(), grace_seconds, pause_seconds=_PAUSE_SECONDS)
             if watcher.alive() and (driver := (read_json(cluster / "status.json") or {}).get("driver")):
                 # Killed by us, but still seen by the keeper, which records how it ended.
                 _signal(ProcessId.from_json(driver), signal.SIGKILL)
-                until(lambda: not watcher.alive(), 5.0, pause_seconds=_PAUSE_SECONDS)
+                wait_until(lambda: not watcher.alive(), 5.0, pause_seconds=_PAUSE_SECONDS)
         # What is left has no keeper any more (it was killed itself), or is one that hangs.
         deadline = time.monotonic() + 10
         group = _group(application_id, status)
@@ -225,7 +225,7 @@ class LocalBackend(ClusterBackend):
             directory=directory,
         )
         status = directory / "cluster" / "status.json"
-        until(lambda: status.exists() or not process.alive(), _KEEPER_START_SECONDS, pause_seconds=_PAUSE_SECONDS)
+        wait_until(lambda: status.exists() or not process.alive(), _KEEPER_START_SECONDS, pause_seconds=_PAUSE_SECONDS)
         if not status.exists():
             raise ClusterError(
                 "The cluster did not start",

@@ -30,7 +30,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from penstock.engine.repository import schema
 from penstock.errors import LakeError, NotFound, PenstockError
-from penstock.home import Home, open_below, sizes_below, stays_below, write_atomically
+from penstock.home import Home, is_relative_name, open_below, sizes_below, write_atomically
 from penstock.lake.model import (
     Lake,
     ObjectInfo,
@@ -62,7 +62,7 @@ def upload_pattern(place: str) -> str:
     return place + r"[0-9a-f]{64}/[A-Za-z0-9._-]+"
 
 
-def is_there(found: ObjectInfo, *, at: datetime, kept: timedelta) -> bool:
+def outlives_submission(found: ObjectInfo, *, at: datetime, kept: timedelta) -> bool:
     """Return whether the upload will outlive a submission that is about to name it; otherwise upload it again."""
     return at - found.modified < kept - _SUBMISSION_WINDOW
 
@@ -146,7 +146,7 @@ _table, _applications = schema.pending_artefacts, schema.applications
 _length = sa.func.octet_length(_table.c.content)
 
 
-class PendingArtefacts:
+class PendingArtifacts:
     """The pending artifacts of one engine (see `Records` for `owner`). Any number of processes may use them at once."""
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
@@ -244,19 +244,19 @@ _PARALLEL_UPLOADS = 4
 
 def checked_name(name: str) -> str:
     """Return the name; raise `NotFound` where it would lead out of an application's artifacts."""
-    if not stays_below(name):
+    if not is_relative_name(name):
         raise NotFound("There is no artifact of that name", why="artifacts have relative paths below the application")
     return name
 
 
-def keep_artefacts(
+def store_artifacts(
     open_lake: Callable[[], tuple[Lake, ObjectStore]],
     home: Home,
     application_id: str,
     directory: Path,
     *,
     within: str = "",
-    pending: PendingArtefacts | None = None,
+    pending: PendingArtifacts | None = None,
 ) -> dict[str, Any]:
     """Store all files in `directory` in the lake; return the application's summary with the place of its artifacts.
 
@@ -291,7 +291,7 @@ class Archive:
     application_id: str
     summary: Mapping[str, Any]
     open_store: Callable[[], ObjectStore]
-    pending: PendingArtefacts | None = None
+    pending: PendingArtifacts | None = None
     """None where only the state directory holds artifacts that could not reach a lake."""
 
     def load(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
@@ -367,7 +367,7 @@ def _place(home: Home, application_id: str) -> Path:
     return home.root / "artefacts" / application_id
 
 
-def bring_pending(pending: PendingArtefacts, application_id: str, lake: Lake, store: ObjectStore) -> None:
+def upload_pending(pending: PendingArtifacts, application_id: str, lake: Lake, store: ObjectStore) -> None:
     """Move the application's pending artifacts to its lake. Raises the lake's errors."""
     with tempfile.TemporaryDirectory(prefix="penstock-pending-") as directory:
         file = Path(directory) / "artefact"

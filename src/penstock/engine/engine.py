@@ -16,12 +16,12 @@ from penstock.engine import validation
 from penstock.engine.artifacts import UploadCopies
 from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.interactive import sessions
-from penstock.engine.launch import GiveUp, Preparation, check_reachable, lake_name, leasing
 from penstock.engine.outputs import WATCH_SECONDS, Outputs
 from penstock.engine.policy import admission
 from penstock.engine.policy.lifecycle import will_retry
+from penstock.engine.preparation import GiveUp, Preparation, check_reachable, lake_name, renewing_credentials
 from penstock.engine.repository.applications import now
-from penstock.engine.supervisor import OnChange, Supervisor, over
+from penstock.engine.supervisor import OnChange, Supervisor, is_released
 from penstock.errors import ClusterError, InternalError, PenstockError, StateError
 from penstock.home import Home
 from penstock.lake.model import of_attempt
@@ -169,7 +169,7 @@ class Engine(Outputs):
         """
         restarts, ended = recovery.Restarts(), False
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while not over(application := self._records.get(application_id)):
+        while not is_released(application := self._records.get(application_id)):
             if deadline is not None and time.monotonic() >= deadline:
                 raise StateError(f"{application_id} is still {application.state.value}")
             orphans = [one for one in self._records.unsupervised() if one == application_id]
@@ -209,7 +209,7 @@ class Engine(Outputs):
 
     def reached(self, application: Application, port: int) -> int | None:
         """The port of this machine's loopback that forwards to the driver's `port`; None where none does (yet)."""
-        return port if self.shares_files else sessions.port_here(self.home, application.id)
+        return port if self.shares_files else sessions.tunnel_port(self.home, application.id)
 
     def observe(self, application: Application) -> Observation | None:
         """The present state of its cluster; None where it has no started cluster or the cluster cannot be observed.
@@ -227,8 +227,8 @@ class Engine(Outputs):
     @contextlib.contextmanager
     def _beside(self, application: Application, give_up: GiveUp) -> Iterator[None]:
         with (
-            leasing(self.home, self._backend)(application, give_up),
-            sessions.keeping_open(self.home, self._backend)(application),
+            renewing_credentials(self.home, self._backend)(application, give_up),
+            sessions.session_tunnels(self.home, self._backend)(application),
         ):
             yield
 

@@ -15,12 +15,12 @@ from typing import Any
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
 from penstock.clusters import machine
-from penstock.clusters.launch import BUILT_IN
-from penstock.engine import launch
+from penstock.clusters.settings import BUILT_IN
+from penstock.engine import preparation
 from penstock.engine.engine import Engine
-from penstock.engine.interactive.history import History
-from penstock.engine.launch import Preparation, lake_of
+from penstock.engine.interactive.history import HistoryServers
 from penstock.engine.policy import admission
+from penstock.engine.preparation import Preparation, lake_of
 from penstock.errors import InvalidInput, LakeError, MissingRequirement, PenstockError
 from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
@@ -31,7 +31,7 @@ from penstock.lake.registry import Lakes
 from penstock.model import Application, ApplicationSpec, State
 from penstock.profiles.known import HADOOP_PREFIX
 from penstock.runtime import cds, jvm
-from penstock.summary import LakeUse
+from penstock.summary import IoMetrics
 
 _UNFINISHED = tuple(state for state in State if not state.final)
 _TRAINING = "penstock/training"
@@ -56,13 +56,13 @@ class Installation:
 
     def archives_made(self) -> bool:
         """Build the class-data archives for this Java and these jars; return False where they exist already."""
-        if cds.made(self._home):
+        if cds.archives_exist(self._home):
             return False
         lake = self.lake_up()
         size = admission.usual_size(machine.capacity(self._home))
         spec = ApplicationSpec(application=BUILT_IN, size=size, name="training", lake=lake.name)
         launch = self._prepared().launch("training", spec)
-        cds.make(
+        cds.build_archives(
             self._home,
             location=f"{lake.root}/{_TRAINING}",
             settings={**machine.tier_settings(machine.page_cache(self._home)), **launch.settings},
@@ -79,7 +79,7 @@ class Installation:
                 yield f"{application.id} stopped"
             for application_id in self._engine.reconcile():
                 self._engine.wait(application_id)
-        for lake in History(self._engine).stop_all():
+        for lake in HistoryServers(self._engine).stop_all():
             yield f"history server of {lake} stopped"
         for kind, store in stores.stores(self._home).items():
             if store.down():
@@ -98,12 +98,12 @@ class Installation:
                 if (summary := store.summary())
             ),
             ("default lake", Lakes(self._home).default() or "none yet"),
-            ("history server", ", ".join(History(self._engine).running()) or "not running"),
+            ("history server", ", ".join(HistoryServers(self._engine).running()) or "not running"),
             ("database", " ".join(filter(None, [database.state, database.address]))),
             ("java", _java()),
         ]
         try:
-            fast = "made" if cds.made(self._home) else "not made: penstock up makes them"
+            fast = "made" if cds.archives_exist(self._home) else "not made: penstock up makes them"
         except PenstockError as error:
             fast = error.problem
         rows.append(("class-data archives", fast))
@@ -167,7 +167,7 @@ def warm(
     spec = ApplicationSpec(
         application=BUILT_IN, name="cache", size=admission.usual_size(machine.capacity(home)), lake=found.name
     )
-    all_settings = {**machine.tier_settings(machine.page_cache(home)), **launch.resolved(spec, found).values()}
+    all_settings = {**machine.tier_settings(machine.page_cache(home)), **preparation.resolved(spec, found).values()}
     hadoop = {
         key.removeprefix(HADOOP_PREFIX): value for key, value in all_settings.items() if key.startswith(HADOOP_PREFIX)
     }
@@ -179,18 +179,18 @@ def warm(
         write_atomically(properties, as_properties(hadoop))
         environment = {key: value.replace("{private}", name) for key, value in lake_settings.environment(found).items()}
         arguments = [str(properties), str(threads), *places]
-        trusting = jvm.options(jvm.find_java(), found.authorities, cache=home.cache)
+        trusting = jvm.trust_options(jvm.find_java(), found.authorities, cache=home.cache)
         for progress in _run("io.penstock.fs.tools.Warm", arguments, environment, private, options=trusting):
             if "error" in progress:
                 raise LakeError(f"{progress['path']} cannot be read", why=progress["error"], fix="penstock lake check")
             yield progress
 
 
-def recent_use(home: Home, *, limit: int = 5) -> list[tuple[Application, LakeUse]]:
+def recent_use(home: Home, *, limit: int = 5) -> list[tuple[Application, IoMetrics]]:
     """The last applications that read through the cache, newest first; none while the database is down."""
     if Database(home).status().state != "up":
         return []
-    uses = ((application, LakeUse.of(application.summary or {})) for application in Engine(home).list(limit=50))
+    uses = ((application, IoMetrics.of(application.summary or {})) for application in Engine(home).list(limit=50))
     return [(application, use) for application, use in uses if use and use.hit_rate is not None][:limit]
 
 

@@ -19,15 +19,15 @@ from penstock.catalog.database import Database
 from penstock.clusters.backend import ClusterBackend
 from penstock.clusters.choice import backend_of
 from penstock.engine import artifacts, retention
-from penstock.engine.artifacts import PendingArtefacts
+from penstock.engine.artifacts import PendingArtifacts
 from penstock.engine.policy import fairness, lifecycle
-from penstock.engine.policy.fairness import Instance, Place, Use
-from penstock.engine.repository.applications import Records, now
+from penstock.engine.policy.fairness import Instance, InstanceUsage, QueuePosition
+from penstock.engine.repository.applications import ApplicationRepository, now
 from penstock.engine.repository.audit import Audit, AuditLog, AuditPage, Outbox
 from penstock.engine.repository.claims import Changes
 from penstock.engine.repository.listing import Listing, Page, Query
-from penstock.engine.retention import Pruned, Retention, Upkeep
-from penstock.engine.webhooks import NETWORKS_VARIABLE, Reach
+from penstock.engine.retention import Pruned, Pruner, Retention
+from penstock.engine.webhooks import NETWORKS_VARIABLE, AllowedNetworks
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.model import Application, Capacity, Cost, Reason, State
@@ -46,23 +46,23 @@ class Repositories:
     """The repositories, over one connection pool."""
 
     database: sa.Engine
-    records: Records
+    records: ApplicationRepository
     listing: Listing
     outbox: Outbox
     audit: AuditLog
-    upkeep: Upkeep
-    pending: PendingArtefacts
+    upkeep: Pruner
+    pending: PendingArtifacts
 
     @staticmethod
     def over(engine: sa.Engine, owner: str) -> Repositories:
         return Repositories(
             engine,
-            Records(engine, owner),
+            ApplicationRepository(engine, owner),
             Listing(engine, owner),
             Outbox(engine, owner),
             AuditLog(engine, owner),
-            Upkeep(engine, owner),
-            PendingArtefacts(engine, owner),
+            Pruner(engine, owner),
+            PendingArtifacts(engine, owner),
         )
 
 
@@ -94,7 +94,7 @@ class Ledger:
         return artifacts.uploads_of(self._owner)
 
     @property
-    def _records(self) -> Records:
+    def _records(self) -> ApplicationRepository:
         return self._opened.records
 
     def get(self, application_id: str) -> Application:
@@ -174,7 +174,7 @@ class Ledger:
         """The deliveries, for a service to run. Raises `InvalidInput` where `$PENSTOCK_WEBHOOK_NETWORKS` is invalid."""
         from penstock.engine.webhooks import Webhooks
 
-        return Webhooks(self._opened.outbox, self.home, Reach.parse(os.environ.get(NETWORKS_VARIABLE, "")))
+        return Webhooks(self._opened.outbox, self.home, AllowedNetworks.parse(os.environ.get(NETWORKS_VARIABLE, "")))
 
     def capacity(self) -> Capacity:
         """The total that may be promised to applications."""
@@ -211,15 +211,15 @@ class Ledger:
         """Raises `NotFound`, and `Conflict` for the default instance or while an application of it has not ended."""
         self._records.sharing.delete(name)
 
-    def use(self, instance: str) -> Use:
+    def use(self, instance: str) -> InstanceUsage:
         """The instance's present use."""
-        return self._records.sharing.use().get(instance, Use())
+        return self._records.sharing.use().get(instance, InstanceUsage())
 
-    def uses(self) -> Mapping[str, Use]:
+    def uses(self) -> Mapping[str, InstanceUsage]:
         """The present use of all instances, from one query; instances without any are left out."""
         return self._records.sharing.use()
 
-    def queue(self, instance: str | None = None) -> builtins.list[Place]:
+    def queue(self, instance: str | None = None) -> builtins.list[QueuePosition]:
         """Waiting applications in the order in which they would start if nothing changed, with the reason of each.
 
         Positions refer to the whole queue, even if `instance` selects a part of it.

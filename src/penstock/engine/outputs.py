@@ -11,9 +11,9 @@ from typing import Any
 
 from penstock.catalog.secrets import secret_store
 from penstock.clusters.backend import ClusterBackend
-from penstock.engine.artifacts import Archive, PendingArtefacts, bring_pending, checked_name, keep_artefacts
-from penstock.engine.launch import lake_of
+from penstock.engine.artifacts import Archive, PendingArtifacts, checked_name, store_artifacts, upload_pending
 from penstock.engine.ledger import Ledger
+from penstock.engine.preparation import lake_of
 from penstock.errors import NotFound, PenstockError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake, ObjectStore, is_of_attempt, of_attempt
@@ -54,7 +54,7 @@ class Outputs(Ledger):
         def open_lake() -> tuple[Lake, ObjectStore]:
             return lake_of(self.home, application.spec.lake), self.store(application.spec.lake)
 
-        return keep_artefacts(
+        return store_artifacts(
             open_lake, self.home, application.id, directory, within=within, pending=self._pending_artefacts
         )
 
@@ -69,14 +69,14 @@ class Outputs(Ledger):
         for application_id in pending.over():
             name = Lakes(self.home).kept_in(self.get(application_id).spec.lake)
             try:
-                bring_pending(pending, application_id, lake_of(self.home, name), self.store(name))
+                upload_pending(pending, application_id, lake_of(self.home, name), self.store(name))
             except PenstockError as error:
                 _log.info("the logs of %s stay pending until the next try: %s", application_id, error)
             else:
                 yield application_id
 
     @property
-    def _pending_artefacts(self) -> PendingArtefacts | None:
+    def _pending_artefacts(self) -> PendingArtifacts | None:
         """None where the state directory lasts and belongs to this process's home alone."""
         return self._opened.pending if secret_store(self.home) is not None else None
 

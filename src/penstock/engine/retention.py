@@ -58,7 +58,7 @@ _AT_ONCE = 5000
 _table, _events, _deliveries, _audit = schema.applications, schema.events, schema.deliveries, schema.audit
 
 
-class Upkeep:
+class Pruner:
     """The pruning of one engine's rows (see `Records` for `owner`). Any number of processes may prune at once."""
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:

@@ -23,7 +23,7 @@ from penstock.clusters import backend
 from penstock.clusters.backend import ClusterBackend, Observation
 from penstock.engine.policy import lifecycle, observation
 from penstock.engine.policy.lifecycle import Event, Instruction
-from penstock.engine.repository.applications import CONNECTION_LOST, Records, now
+from penstock.engine.repository.applications import CONNECTION_LOST, ApplicationRepository, now
 from penstock.engine.repository.claims import Claim
 from penstock.errors import CatalogError, PenstockError
 from penstock.model import CORES_PER_CORE, Application, Cost, Reason, State
@@ -115,7 +115,7 @@ class Supervisor:
 
     def __init__(
         self,
-        records: Records,
+        records: ApplicationRepository,
         backend: ClusterBackend,
         *,
         prepare: Callable[[Application], backend.Launch],
@@ -197,7 +197,7 @@ class Supervisor:
         with self._claimed(application_id) as claim:
             application: Application | None = None
             due: deque[Instruction] = deque()
-            while application is None or due or not (over(application) or _awaits_dispatcher(application)):
+            while application is None or due or not (is_released(application) or _awaits_dispatcher(application)):
                 try:
                     if application is None:
                         self._operation = _Operation.READ
@@ -469,6 +469,6 @@ def _awaits_dispatcher(application: Application) -> bool:
     return application.dispatched and application.state in (State.ACCEPTED, State.WAITING)
 
 
-def over(application: Application) -> bool:
+def is_released(application: Application) -> bool:
     """Return whether the application has ended and its cluster has been released."""
     return application.state.final and application.cluster is None

@@ -62,12 +62,12 @@ def new_secret() -> str:
     return secrets.token_urlsafe(32)
 
 
-def written(token_id: str, secret: str) -> str:
+def format_token(token_id: str, secret: str) -> str:
     """The text form of the token, for its client."""
     return f"{PREFIX}_{token_id}_{secret}"
 
 
-def parsed(text: str) -> tuple[str, str] | None:
+def parse_token(text: str) -> tuple[str, str] | None:
     """Id and secret; None where the text is not a Penstock token."""
     if len(text) > _LONGEST:
         return None
@@ -80,7 +80,7 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def verified(token: Token | None, secret: str, *, at: datetime) -> Caller:
+def verify_token(token: Token | None, secret: str, *, at: datetime) -> Caller:
     """The caller, if the secret is the token's and the token has not expired. Raises `Unauthenticated`.
 
     Only a caller with the right secret learns that a token has expired.
@@ -97,7 +97,7 @@ def verified(token: Token | None, secret: str, *, at: datetime) -> Caller:
     return Caller(token.id, token.name, token.grants)
 
 
-def holds(token: Token, secret_hash: str, *, at: datetime) -> bool:
+def is_current(token: Token, secret_hash: str, *, at: datetime) -> bool:
     """Return whether the secret is still valid, so that a connection opened with it may stay open."""
     return token.secret_hash == secret_hash and (token.expires_at is None or at < token.expires_at)
 
@@ -209,13 +209,13 @@ class TokenStore:
 
     def authenticate(self, text: str) -> Caller:
         """The caller to whom the token belongs. Raises `Unauthenticated`."""
-        found = parsed(text)
+        found = parse_token(text)
         if found is None:
             raise not_valid()
         token_id, secret = found
         token = self._find(token_id)
         at = now()
-        caller = verified(token, secret, at=at)
+        caller = verify_token(token, secret, at=at)
         if token is not None and (token.last_used_at is None or at - token.last_used_at > _USE_TOLD_EVERY):
             self._change(token_id, last_used_at=at)
         return caller
@@ -243,7 +243,7 @@ class TokenStore:
                     expires_at=expires_at,
                 )
             )
-        return token, written(token.id, secret)
+        return token, format_token(token.id, secret)
 
     def list(self) -> list[Token]:
         """All tokens, newest first, including expired ones."""
@@ -259,7 +259,7 @@ class TokenStore:
         """Give the token a new secret; the old one is refused from now on."""
         secret = new_secret()
         self._change(token_id, secret_hash=hashed(secret))
-        return self.get(token_id), written(token_id, secret)
+        return self.get(token_id), format_token(token_id, secret)
 
     def revoke(self, token_id: str) -> Token:
         token = self.get(token_id)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.clusters.launch import BUILT_IN
+from penstock.clusters.settings import BUILT_IN
 from penstock.engine.policy import lifecycle
 from penstock.engine.webhooks import checked_url
 from penstock.errors import InvalidInput, NotFound

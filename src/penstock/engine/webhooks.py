@@ -50,16 +50,18 @@ NETWORKS_VARIABLE = "PENSTOCK_WEBHOOK_NETWORKS"
 
 
 @dataclass(frozen=True)
-class Reach:
+class AllowedNetworks:
     """The addresses that may be called: every public one over TLS, and those in `allowed`, also without TLS."""
 
     allowed: tuple[Network, ...] = ()
 
     @staticmethod
-    def parse(text: str) -> Reach:
+    def parse(text: str) -> AllowedNetworks:
         """Parse networks separated by commas: `10.1.0.0/16, 127.0.0.1`. Raises `InvalidInput`."""
         try:
-            return Reach(tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip()))
+            return AllowedNetworks(
+                tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+            )
         except ValueError as error:
             raise InvalidInput(
                 "The networks that webhooks may reach are invalid", why=str(error), fix="10.1.0.0/16,127.0.0.1"
@@ -105,7 +107,7 @@ _MOST_SECONDS = 20.0
 """The time limit of a whole call, so that a receiver that trickles bytes cannot hold it for ever."""
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], reach: Reach) -> int:
+def post(url: str, body: bytes, headers: Mapping[str, str], reach: AllowedNetworks) -> int:
     """Send `body` as JSON and return the status of the response.
 
     Raises `InvalidInput` where the address is not permitted, and `OSError` where no response comes in time.
@@ -132,7 +134,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], reach: Reach) -> int
             end.cancel()
 
 
-def _resolved(host: str, port: int, reach: Reach) -> Address:
+def _resolved(host: str, port: int, reach: AllowedNetworks) -> Address:
     found = [
         ipaddress.ip_address(str(sockaddr[0]).partition("%")[0])
         for *_, sockaddr in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -249,7 +251,7 @@ class Webhooks:
     instances proceed.
     """
 
-    def __init__(self, outbox: Outbox, home: Home, reach: Reach) -> None:
+    def __init__(self, outbox: Outbox, home: Home, reach: AllowedNetworks) -> None:
         self._outbox = outbox
         self._home = home
         self._reach = reach

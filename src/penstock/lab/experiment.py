@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from penstock import units
 from penstock.clusters import machine
-from penstock.clusters.launch import BUILT_IN
+from penstock.clusters.settings import BUILT_IN
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
 from penstock.lab import conditions, launchers

@@ -83,7 +83,7 @@ class PlainSpark:
             for file, content in private_files(lake, credentials).items():
                 write_atomically(directory / file, content)
             write_atomically(directory / "hive-site.xml", Metastore(Database(home)).hive_site(), mode=0o600)
-            yield PlainSpark(directory, lake, jvm.options(find_java(), lake.authorities, cache=home.cache))
+            yield PlainSpark(directory, lake, jvm.trust_options(find_java(), lake.authorities, cache=home.cache))
 
     def submit(
         self,

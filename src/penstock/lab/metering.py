@@ -197,7 +197,10 @@ def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Us
         track.add(time.monotonic(), processes.disk_under(shuffle))
         everybody = list(processes.processes())
         peaks.add(
-            {name: processes.memory_bytes(processes.family(daemon.pid, everybody)) for name, daemon in watched.items()}
+            {
+                name: processes.memory_bytes(processes.process_tree(daemon.pid, everybody))
+                for name, daemon in watched.items()
+            }
         )
 
     usage = Usage()
@@ -310,10 +313,12 @@ def _daemons(home: Home, lake: Lake) -> dict[Daemon, ProcessId]:
 
 def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> Reading:
     everybody = list(processes.processes())
-    families = {name: processes.family(daemon.pid, everybody) for name, daemon in watched.items() if daemon.alive()}
+    families = {
+        name: processes.process_tree(daemon.pid, everybody) for name, daemon in watched.items() if daemon.alive()
+    }
     # A server may have been started by this very process.
     theirs = {process.pid for family in families.values() for process in family}
-    ours = [process for process in processes.family(os.getpid(), everybody) if process.pid not in theirs]
+    ours = [process for process in processes.process_tree(os.getpid(), everybody) if process.pid not in theirs]
     return Reading(
         seconds=time.monotonic(),
         machine_core_seconds=processes.machine_core_seconds(),

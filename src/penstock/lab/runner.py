@@ -42,7 +42,7 @@ from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.registry import restored
 from penstock.lake.model import ObjectStore
 from penstock.model import ClusterSize, State
-from penstock.processes import handled, not_ignored
+from penstock.processes import handling_signals, not_ignored
 from penstock.profiles.base import DISK
 
 OpenBench = Callable[[str | None], Bench]
@@ -369,12 +369,12 @@ def ended_in_order() -> Iterator[None]:
     def unwind(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    with handled(unwind, *not_ignored(signal.SIGTERM, signal.SIGHUP)):
+    with handling_signals(unwind, *not_ignored(signal.SIGTERM, signal.SIGHUP)):
         yield
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Ignore a second Ctrl-C inside: ending what was started takes seconds, and must not be cut short."""
-    with handled(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    with handling_signals(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield

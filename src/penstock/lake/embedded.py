@@ -30,14 +30,14 @@ from penstock.lake.s3 import S3ObjectStore
 from penstock.processes import (
     IdleDeadline,
     ProcessId,
-    answers,
-    are_free_again,
+    await_free_ports,
     core_seconds_of,
     end_process,
     free_ports,
     is_free,
+    responds,
     start_daemon,
-    until,
+    wait_until,
 )
 from penstock.units import MIB
 
@@ -426,7 +426,7 @@ class EmbeddedLake:
             recorded = Ports.from_json(read_json(self._ports))
         except StateError:
             recorded = None
-        return recorded if recorded and are_free_again(recorded.all()) else Ports.choose()
+        return recorded if recorded and await_free_ports(recorded.all()) else Ports.choose()
 
     def _await_ready(self, server: Server, seconds: float) -> bool:
         """Whether it answers; False where it ended, or got nothing done for so long: a busy machine takes its time."""
@@ -436,7 +436,7 @@ class EmbeddedLake:
             least_core_seconds=_LEAST_SHARE * seconds,
         )
         return (
-            until(lambda: not server.process.alive() or _serves(server) or idle.over(), _LONGEST * seconds)
+            wait_until(lambda: not server.process.alive() or _serves(server) or idle.over(), _LONGEST * seconds)
             and server.process.alive()
             and _serves(server)
         )
@@ -477,9 +477,9 @@ class EmbeddedLake:
         if server.process.alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(server.process.pid, signal.SIGTERM)
-        until(lambda: not server.process.alive() or is_free(server.ports.filer_grpc), _FLUSH_SECONDS)
+        wait_until(lambda: not server.process.alive() or is_free(server.ports.filer_grpc), _FLUSH_SECONDS)
         end_process(server.process, grace_seconds=0)
-        are_free_again(server.ports.all())
+        await_free_ports(server.ports.all())
         _remove([*server.ports.sockets(), self.directory / "filer.sock", self.directory / "s3.sock"])
 
     def _lake(self, server: Server) -> Lake:
@@ -510,4 +510,4 @@ def _remove(paths: list[Path]) -> None:
 
 
 def _serves(server: Server) -> bool:
-    return answers(server.ports.s3, "/status")
+    return responds(server.ports.s3, "/status")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from penstock.catalog.secrets import SecretStore, secret_store
 from penstock.errors import InvalidInput, NotFound, StateError
-from penstock.formats import certificates, in_url
+from penstock.formats import certificates, url_host
 from penstock.home import Home, read_json, write_json
 from penstock.lake import credentials as secrets
 from penstock.lake.model import Credentials, CredentialScope, Lake, Sts, require_s3
@@ -298,7 +298,7 @@ def checked_endpoint(text: str) -> str:
         raise wrong("it names no host")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise wrong("an endpoint ends after the host and port; the bucket goes to --bucket")
-    return f"{parts.scheme}://{in_url(parts.hostname)}" + (f":{port}" if port else "")
+    return f"{parts.scheme}://{url_host(parts.hostname)}" + (f":{port}" if port else "")
 
 
 _DIGITS = 16

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.ceph import control
 from penstock.lake.ceph.cluster import KIND, Ceph
+from penstock.lake.ceph.daemons import version
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.hdfs import cluster as hdfs
 from penstock.lake.hdfs import servers
@@ -134,7 +134,7 @@ def _ceph(ceph: Ceph, lake: Lake) -> StoreFacts:
         "data": medium(places["block"]),
         "metadata": medium(places.get("block.db", places["block"])),
     }
-    return StoreFacts("Ceph", control.version(), kept.protection, kept.raw_factor, layout)
+    return StoreFacts("Ceph", version(), kept.protection, kept.raw_factor, layout)
 
 
 def _hdfs(home: Home, lake: Lake, client: HdfsClient) -> StoreFacts:

@@ -78,7 +78,7 @@ def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime
         command = [
             str(java.executable),
             _HEAP,
-            *jvm.options(java, lake.authorities, cache=private),
+            *jvm.trust_options(java, lake.authorities, cache=private),
             "-Dlog4j2.configurationFile=classpath:log4j2-driver.properties",
             f"-Dpenstock.log={private / 'log'}",
             "-cp",

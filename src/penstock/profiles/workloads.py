@@ -230,11 +230,11 @@ def layers_of(name: str) -> tuple[Layer, ...]:
     """The layers of a workload profile, weakest first: those of every application, the workload's own, and those of the
     variants that are named (`tpcds+s3a-default+no-skipping`). Raises `NotFound`.
     """
-    workload, variants = parted(name)
+    workload, variants = split_profile(name)
     return (*workload, *variants)
 
 
-def parted(name: str) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
+def split_profile(name: str) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
     """Those of the workload, and those of the variants, which hold also against what a lake says of Penstock's own."""
     workload, *variants = name.split("+")
     if workload not in _WORKLOADS:

@@ -31,12 +31,12 @@ _MOST_CORE_SECONDS = 1200.0
 _POLL_SECONDS = 0.05
 
 
-def made(home: Home) -> bool:
+def archives_exist(home: Home) -> bool:
     """Return whether the archives for this Java and these jars exist."""
     return all(target.exists() for target in _targets(home).values())
 
 
-def make(
+def build_archives(
     home: Home,
     *,
     location: str | None = None,
@@ -52,7 +52,7 @@ def make(
     remains then.
     """
     with home.lock("class-archives", busy="Another command is building the class-data archives"):
-        if made(home):
+        if archives_exist(home):
             return
         with tempfile.TemporaryDirectory(prefix="training-", dir=home.cache) as directory:
             _train(

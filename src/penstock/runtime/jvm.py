@@ -183,7 +183,7 @@ def class_path(directories: Sequence[Path] = (), *, unused: re.Pattern[str] = _U
     """
     own = penstock_jars()
     directories = directories or (own, spark_jars())
-    found = ordered((jar for directory in directories for jar in directory.glob("*.jar")), unused=unused)
+    found = sorted_jars((jar for directory in directories for jar in directory.glob("*.jar")), unused=unused)
     if not any(jar.name.startswith("penstock-") for jar in found):
         raise MissingRequirement(
             "Penstock's jars are not built",
@@ -193,7 +193,7 @@ def class_path(directories: Sequence[Path] = (), *, unused: re.Pattern[str] = _U
     return found
 
 
-def ordered(jars: Iterable[Path], *, unused: re.Pattern[str] = _UNUSED_JARS) -> tuple[Path, ...]:
+def sorted_jars(jars: Iterable[Path], *, unused: re.Pattern[str] = _UNUSED_JARS) -> tuple[Path, ...]:
     """Sort jars, most-used first, then by name, without those that match `unused` and without duplicate names.
 
     The first of two jars with one name wins, so a jar of Penstock's replaces Spark's: the build strips the signatures
@@ -325,7 +325,7 @@ def _java(jvm: Jvm, size: ProcessSize, *, role: str) -> list[str]:
 _PASSWORD = "changeit"  # noqa: S105
 
 
-def options(java: Java, authorities: Path | None, *, cache: Path) -> list[str]:
+def trust_options(java: Java, authorities: Path | None, *, cache: Path) -> list[str]:
     """The options of a JVM that also trusts the certificates in that file; none without a file.
 
     The trust store is created in `cache` on first use, in a second or two. Raises `InvalidInput` for a file without

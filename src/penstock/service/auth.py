@@ -28,7 +28,7 @@ from fastapi import Depends, Request
 
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.audit import Audit
-from penstock.engine.tokens import Caller, PageGrant, Scope, Token, forbidden, grant_digest, holds
+from penstock.engine.tokens import Caller, PageGrant, Scope, Token, forbidden, grant_digest, is_current
 from penstock.errors import InvalidInput, NotFound, ServiceError, Unauthenticated
 from penstock.service.access_log import Seen
 
@@ -173,7 +173,7 @@ def caller_of(held: PageGrant, current: Callable[[str], Token], *, at: datetime)
         token = current(held.token_id)
     except NotFound:
         return None
-    if held.ends_at <= at or not holds(token, held.token_hash, at=at):
+    if held.ends_at <= at or not is_current(token, held.token_hash, at=at):
         return None
     return Caller(token.id, token.name, token.grants)
 

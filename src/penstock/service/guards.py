@@ -24,7 +24,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.engine.repository.applications import now
-from penstock.engine.tokens import Caller, Token, holds, not_valid
+from penstock.engine.tokens import Caller, Token, is_current, not_valid
 from penstock.errors import InvalidInput, NotFound, PenstockError, QuotaExceeded, ServiceError
 from penstock.service.access_log import Seen
 from penstock.service.auth import presented
@@ -158,7 +158,7 @@ def _require_valid(token: Token, current: Callable[[str], Token]) -> None:
         found = current(token.id)
     except NotFound:
         raise not_valid() from None
-    if not holds(found, token.secret_hash, at=now()):
+    if not is_current(found, token.secret_hash, at=now()):
         raise not_valid()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.errors import InvalidInput, MissingRequirement
-from penstock.formats import in_url
+from penstock.formats import url_host
 
 PORT = 8440
 GRACE_SECONDS = 10
@@ -38,7 +38,7 @@ class Listening:
 
     @property
     def url(self) -> str:
-        return f"{'https' if self.certificate else 'http'}://{in_url(self.host)}:{self.port}"
+        return f"{'https' if self.certificate else 'http'}://{url_host(self.host)}:{self.port}"
 
 
 def for_spark_pages(listening: Listening, port: int | None) -> Listening:

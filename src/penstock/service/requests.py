@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock import units
-from penstock.clusters.launch import BUILT_IN
-from penstock.engine.interactive.sessions import IDLE_SECONDS, Wanted
+from penstock.clusters.settings import BUILT_IN
+from penstock.engine.interactive.sessions import IDLE_SECONDS, SessionRequest
 from penstock.engine.tokens import Scope
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
@@ -174,9 +174,9 @@ class SessionBody(_Body):
     instance: Name = "default"
     priority: int = Field(default=0, ge=-100, le=100)
 
-    def wanted(self, usual: ClusterSize) -> Wanted:
+    def wanted(self, usual: ClusterSize) -> SessionRequest:
         """With `usual` for what of the size was not asked for."""
-        return Wanted(
+        return SessionRequest(
             size=self.size.over(usual),
             name=self.name,
             idle_seconds=self.idle_seconds,

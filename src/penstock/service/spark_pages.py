@@ -14,7 +14,7 @@ from anyio import sleep, to_thread
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 
-from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history import HistoryServers
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import Forbidden, NotFound, StateError, Unauthenticated
 from penstock.lake.registry import Lakes
@@ -206,7 +206,7 @@ def _past(service: Service, lake: str | None, prefix: str) -> Upstream:
     # Also the check that it is a lake's name, before it is a directory's.
     lakes = Lakes(service.home)
     name = lakes.get(lakes.kept_in(lake)).name
-    return Upstream(*History(service.engine).look(name), prefix=prefix)
+    return Upstream(*HistoryServers(service.engine).look(name), prefix=prefix)
 
 
 def _origin(service: Service, request: Request) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 from penstock.cli.output import closing_line, lake_line, skipped_line
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.summary import LakeUse, Skipped
+from penstock.summary import IoMetrics, SkippingMetrics
 
 
-def _use(**counts: int) -> LakeUse:
-    return LakeUse({"GET": 1000, "PUT": 34, "HEAD": 0}, 2, {"GET": 9_000_000, "PUT": 1_340_000}, counts)
+def _use(**counts: int) -> IoMetrics:
+    return IoMetrics({"GET": 1000, "PUT": 34, "HEAD": 0}, 2, {"GET": 9_000_000, "PUT": 1_340_000}, counts)
 
 
 def test_the_line_says_where_bytes_came_from_and_never_rounds_up_to_all() -> None:
@@ -46,7 +46,7 @@ def test_the_closing_line_tells_of_skipping_only_where_an_index_was_asked() -> N
 
 
 def test_what_was_skipped_is_told_in_files_bytes_and_time() -> None:
-    skipped = Skipped.of({"skipping": {**_SKIPPED, "select_us": 4200}})
+    skipped = SkippingMetrics.of({"skipping": {**_SKIPPED, "select_us": 4200}})
     assert skipped
     assert skipped_line(skipped) == (
         "1 240 of 1 440 files, 8.0 GiB of 9.0 GiB, in 3 scans of indexed tables; index look-ups took 4 ms"

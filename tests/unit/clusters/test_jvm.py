@@ -72,16 +72,16 @@ class TestFindingJava:
 class TestClassPath:
     def test_the_order_does_not_depend_on_the_file_systems(self, tmp_path: Path) -> None:
         found = jars(tmp_path, "zeta.jar", "alpha.jar", "spark-core_2.13-4.1.2.jar", "penstock-cluster.jar")
-        assert jvm.ordered(found) == jvm.ordered(reversed(found))
-        assert [jar.name for jar in jvm.ordered(found)][:2] == ["penstock-cluster.jar", "spark-core_2.13-4.1.2.jar"]
+        assert jvm.sorted_jars(found) == jvm.sorted_jars(reversed(found))
+        assert [jar.name for jar in jvm.sorted_jars(found)][:2] == ["penstock-cluster.jar", "spark-core_2.13-4.1.2.jar"]
 
     def test_a_jar_of_penstocks_replaces_sparks_of_the_same_name(self, tmp_path: Path) -> None:
         own, sparks = jars(tmp_path / "own", "janino-3.1.9.jar")[0], jars(tmp_path / "spark", "janino-3.1.9.jar")[0]
-        assert jvm.ordered([own, sparks]) == (own,)
+        assert jvm.sorted_jars([own, sparks]) == (own,)
 
     def test_other_schedulers_and_operating_systems_are_left_out(self, tmp_path: Path) -> None:
         names = ("spark-kubernetes_2.13-4.1.2.jar", "netty-transport-native-kqueue-4.2.7.Final-osx-x86_64.jar")
-        assert jvm.ordered(jars(tmp_path, *names)) == ()
+        assert jvm.sorted_jars(jars(tmp_path, *names)) == ()
 
     def test_jars_that_were_not_built_are_an_error_with_the_command_to_build_them(self, tmp_path: Path) -> None:
         jars(tmp_path, "spark-core_2.13-4.1.2.jar")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import launch as plan
+from penstock.clusters import settings as plan
 from penstock.clusters.backend import Launch
 from penstock.errors import MissingRequirement
 from penstock.model import ApplicationSpec, ClusterSize, ProcessSize

@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.model import Cost, State, promised
-from penstock.prices import OWN_PRICES, Pricing, of_cluster
+from penstock.prices import OWN_PRICES, Pricing, cluster_cost
 from tests.unit.engine.engine_making import GIB, START, after, application, size
 
 RENT = "currency: EUR\ncompute:\n  rent_per_core_hour: 0.05\n  rent_per_gib_hour: 0.01\n"
@@ -25,7 +25,7 @@ def pricing(tmp_path: Path) -> Pricing:
 def test_a_cluster_costs_its_promise_by_the_hour(pricing: Pricing) -> None:
     promise = promised(size())
     per_hour = promise.cores * 0.05 + promise.memory_bytes / GIB * 0.01
-    cost = of_cluster(size(), timedelta(minutes=90), pricing.prices())
+    cost = cluster_cost(size(), timedelta(minutes=90), pricing.prices())
     assert cost.amount == pytest.approx(1.5 * per_hour)
     assert cost.currency == "EUR"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.policy.observation import of_failure
+from penstock.engine.policy.observation import failure_reason
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from penstock.engine.policy.observation import of_failure
     ],
 )
 def test_a_known_cause_is_named_with_what_to_do(errors: str, code: str, word: str) -> None:
-    reason = of_failure(1, errors)
+    reason = failure_reason(1, errors)
     assert reason.code == code
     assert word in reason.message
     assert reason.fix
@@ -37,8 +37,8 @@ def test_a_known_cause_is_named_with_what_to_do(errors: str, code: str, word: st
 
 def test_an_unknown_cause_repeats_the_last_words_without_the_trace() -> None:
     errors = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\nValueError: no such colour\n'
-    assert of_failure(1, errors).message == "the driver ended with exit code 1: ValueError: no such colour"
+    assert failure_reason(1, errors).message == "the driver ended with exit code 1: ValueError: no such colour"
 
 
 def test_a_driver_killed_without_a_word_points_at_memory() -> None:
-    assert of_failure(137, "").code == "killed"
+    assert failure_reason(137, "").code == "killed"

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine.policy import admission, fairness
-from penstock.engine.policy.fairness import HALF_LIFE, LEAST_CHARGE, Holder, Instance, Quota, Scene, Used, Waiter, plan
+from penstock.engine.policy.fairness import (
+    HALF_LIFE,
+    LEAST_CHARGE,
+    DecayedUsage,
+    Instance,
+    QueuedApplication,
+    QueueSnapshot,
+    Quota,
+    RunningCluster,
+    plan,
+)
 from penstock.model import Capacity, ClusterSize, promised
 from tests.unit.engine.engine_making import GIB, START, after, size
 
@@ -20,16 +30,16 @@ ONE_SLOT = Capacity(1, 16 * GIB)
 FOUR_SLOTS = Capacity(4, 64 * GIB)
 
 
-def waiter(name: str, instance: str = "a", *, at: float = 0, priority: int = 0, **more: object) -> Waiter:
-    return Waiter(name, instance, size(), after(at), priority, **more)  # type: ignore[arg-type]
+def waiter(name: str, instance: str = "a", *, at: float = 0, priority: int = 0, **more: object) -> QueuedApplication:
+    return QueuedApplication(name, instance, size(), after(at), priority, **more)  # type: ignore[arg-type]
 
 
-def queue_of(instance: str, count: int, *, at: float = 0) -> list[Waiter]:
+def queue_of(instance: str, count: int, *, at: float = 0) -> list[QueuedApplication]:
     return [waiter(f"{instance}{number}", instance, at=at + number) for number in range(count)]
 
 
 def starts(
-    waiting: Sequence[Waiter],
+    waiting: Sequence[QueuedApplication],
     count: int,
     *,
     capacity: Capacity,
@@ -40,18 +50,18 @@ def starts(
     left, holding, used, now, started = list(waiting), [], {}, 0.0, []
     named = {instance.name: instance for instance in instances}
     while len(started) < count:
-        scene = Scene(after(now), capacity, left, [holder for holder, _ in holding], named, used)
+        scene = QueueSnapshot(after(now), capacity, left, [holder for holder, _ in holding], named, used)
         chosen = plan(scene).start
         if chosen is not None:
             one = next(one for one in left if one.id == chosen)
             left.remove(one)
             started.append(one.instance)
             ends = now + (lasting or {}).get(one.instance, 60.0)
-            holding.append((Holder(one.instance, one.size, after(now)), ends))
+            holding.append((RunningCluster(one.instance, one.size, after(now)), ends))
             continue
         holding.sort(key=lambda pair: pair[1])
         holder, now = holding.pop(0)
-        before = used.get(holder.instance, Used())
+        before = used.get(holder.instance, DecayedUsage())
         used[holder.instance] = before.plus(holder.size, since=holder.since, at=after(now))
     return started
 
@@ -76,12 +86,12 @@ def test_it_is_time_on_the_machine_that_is_shared_not_turns() -> None:
 
 
 def test_a_crowd_of_instants_is_not_free() -> None:
-    used = Used().plus(size(), since=START, at=START)
+    used = DecayedUsage().plus(size(), since=START, at=START)
     assert used.core_seconds == promised(size()).cores * LEAST_CHARGE.total_seconds()
 
 
 def test_use_is_forgotten_by_halves() -> None:
-    used = Used(8.0, 4.0, START).faded(START + 2 * HALF_LIFE)
+    used = DecayedUsage(8.0, 4.0, START).faded(START + 2 * HALF_LIFE)
     assert (used.core_seconds, used.byte_seconds) == (2.0, 1.0)
 
 
@@ -92,21 +102,21 @@ def test_within_an_instance_priority_comes_first_and_then_order() -> None:
         waiter("early", at=1),
         waiter("low", priority=-1),
     ]
-    places = plan(Scene(START, ONE_SLOT, waiting)).places
+    places = plan(QueueSnapshot(START, ONE_SLOT, waiting)).places
     assert [place.id for place in places] == ["urgent", "early", "late", "low"]
     assert [place.position for place in places] == [1, 2, 3, 4]
 
 
 def test_nobody_takes_a_share_of_others_by_a_high_priority() -> None:
     waiting = [waiter("mine", "greedy", at=1, priority=100), waiter("his", "modest", at=2)]
-    held = [Holder("greedy", size(), START)]
-    assert plan(Scene(after(9), FOUR_SLOTS, waiting, held)).start == "his"
+    held = [RunningCluster("greedy", size(), START)]
+    assert plan(QueueSnapshot(after(9), FOUR_SLOTS, waiting, held)).start == "his"
 
 
 def test_a_large_cluster_is_not_overtaken_for_ever() -> None:
-    large = Waiter("large", "a", size(3), after(1))
-    held = [Holder("b", size(), START)]
-    found = plan(Scene(after(9), Capacity(2, 64 * GIB), [large, waiter("small", "a", at=2)], held))
+    large = QueuedApplication("large", "a", size(3), after(1))
+    held = [RunningCluster("b", size(), START)]
+    found = plan(QueueSnapshot(after(9), Capacity(2, 64 * GIB), [large, waiter("small", "a", at=2)], held))
     assert found.start is None
     assert [(place.id, place.reason and place.reason.code) for place in found.places] == [
         ("large", "cores"),
@@ -116,10 +126,10 @@ def test_a_large_cluster_is_not_overtaken_for_ever() -> None:
 
 def test_an_instance_at_its_quota_holds_up_nobody_else() -> None:
     for quota in (Quota(running=1), Quota(cores=3), Quota(memory_bytes=3 * GIB)):
-        held = [Holder("full", size(), START)]
+        held = [RunningCluster("full", size(), START)]
         waiting = [waiter("first", "full"), waiter("second", "other", at=1)]
         instances = {"full": Instance("full", quota=quota)}
-        found = plan(Scene(after(9), FOUR_SLOTS, waiting, held, instances))
+        found = plan(QueueSnapshot(after(9), FOUR_SLOTS, waiting, held, instances))
         assert found.start == "second"
         place = found.place("first")
         assert place is not None
@@ -129,9 +139,9 @@ def test_an_instance_at_its_quota_holds_up_nobody_else() -> None:
 
 def test_the_next_attempt_waits_for_its_time_and_holds_up_nobody() -> None:
     waiting = [waiter("again", not_before=after(60)), waiter("fresh", at=5)]
-    found = plan(Scene(after(10), FOUR_SLOTS, waiting))
+    found = plan(QueueSnapshot(after(10), FOUR_SLOTS, waiting))
     assert found.start == "fresh"
-    assert plan(Scene(after(60), FOUR_SLOTS, waiting)).start == "again"
+    assert plan(QueueSnapshot(after(60), FOUR_SLOTS, waiting)).start == "again"
     later = found.place("again")
     assert later is not None
     assert later.reason is not None
@@ -139,7 +149,9 @@ def test_the_next_attempt_waits_for_its_time_and_holds_up_nobody() -> None:
 
 
 def test_what_could_never_start_is_refused_and_holds_up_nobody() -> None:
-    found = plan(Scene(START, ONE_SLOT, [Waiter("huge", "a", size(100), START), waiter("small", at=1)]))
+    found = plan(
+        QueueSnapshot(START, ONE_SLOT, [QueuedApplication("huge", "a", size(100), START), waiter("small", at=1)])
+    )
     assert found.start == "small"
     assert found.refused["huge"].code == "too_large"
     assert found.place("huge") is None
@@ -147,8 +159,10 @@ def test_what_could_never_start_is_refused_and_holds_up_nobody() -> None:
 
 def test_what_only_todays_capacity_cannot_hold_waits_and_holds_up_nobody() -> None:
     today = replace(ONE_SLOT, elastic=True, most=FOUR_SLOTS)
-    large = Waiter("large", "a", size(5), START)
-    found = plan(Scene(START, today, [large, waiter("small", at=1), Waiter("huge", "a", size(100), START)]))
+    large = QueuedApplication("large", "a", size(5), START)
+    found = plan(
+        QueueSnapshot(START, today, [large, waiter("small", at=1), QueuedApplication("huge", "a", size(100), START)])
+    )
     assert found.start == "small"
     assert found.refused.keys() == {"huge"}
     assert found.beyond.keys() == {"large"}
@@ -157,12 +171,12 @@ def test_what_only_todays_capacity_cannot_hold_waits_and_holds_up_nobody() -> No
     assert place.reason is not None
     assert place.reason.code == "capacity"
     grown = replace(FOUR_SLOTS, elastic=True, most=FOUR_SLOTS)
-    assert plan(Scene(START, grown, [large, waiter("small", at=1)])).start == "large"
+    assert plan(QueueSnapshot(START, grown, [large, waiter("small", at=1)])).start == "large"
 
 
 def test_with_an_autoscaler_at_zero_everybody_waits() -> None:
     nothing = Capacity(0, 0, elastic=True)
-    found = plan(Scene(START, nothing, queue_of("a", 3), [Holder("a", size(), START)]))
+    found = plan(QueueSnapshot(START, nothing, queue_of("a", 3), [RunningCluster("a", size(), START)]))
     assert not found.refused
     assert found.start is None
     assert [place.id for place in found.places] == ["a0", "a1", "a2"]
@@ -183,10 +197,12 @@ def test_whatever_comes_everybody_starts_and_no_promise_is_broken(
 ) -> None:
     capacity = Capacity(cores, 64 * GIB)
     instances = {name: Instance(name, quota=quota) for name, quota in zip("abc", bounds, strict=True)}
-    waiting = [Waiter(f"{n}", name, wanted, after(at), rank) for n, (name, wanted, at, rank) in enumerate(crowd)]
-    holding: list[Holder] = []
+    waiting = [
+        QueuedApplication(f"{n}", name, wanted, after(at), rank) for n, (name, wanted, at, rank) in enumerate(crowd)
+    ]
+    holding: list[RunningCluster] = []
     for step in range(4 * len(crowd)):
-        scene = Scene(after(200 + step), capacity, waiting, holding, instances)
+        scene = QueueSnapshot(after(200 + step), capacity, waiting, holding, instances)
         found = plan(scene)
         refused = set(found.refused)
         assert sorted(place.id for place in found.places) == sorted({one.id for one in waiting} - refused)
@@ -194,7 +210,7 @@ def test_whatever_comes_everybody_starts_and_no_promise_is_broken(
         assert all(place.reason is not None for place in found.places[1:])
         if found.start is not None:
             one = next(one for one in waiting if one.id == found.start)
-            holding.append(Holder(one.instance, one.size, scene.at))
+            holding.append(RunningCluster(one.instance, one.size, scene.at))
             assert admission.room(one.size, [other.size for other in holding[:-1]], capacity) is None
             most = instances[one.instance].quota.running
             assert most is None or sum(other.instance == one.instance for other in holding) <= most
@@ -215,6 +231,6 @@ def test_a_thousand_waiting_are_planned_in_less_than_their_poll() -> None:
 
     waiting = [waiter(f"{number}", f"instance-{number % 20}", at=number) for number in range(1000)]
     began = time.process_time()
-    found = plan(Scene(after(5000), FOUR_SLOTS, waiting))
+    found = plan(QueueSnapshot(after(5000), FOUR_SLOTS, waiting))
     assert len(found.places) == 1000
     assert timedelta(seconds=time.process_time() - began) < timedelta(seconds=1)

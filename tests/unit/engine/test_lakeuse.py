@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.summary import LakeUse
+from penstock.summary import IoMetrics
 
 
-def _use(**lake: int) -> LakeUse:
+def _use(**lake: int) -> IoMetrics:
     summary: dict[str, Any] = {
         "s3_requests": {"GET": 1000, "PUT": 34, "HEAD": 0},
         "s3_request_us": {"GET": 9_000_000, "PUT": 1_340_000},
         "s3_retries": 2,
         "lake": lake,
     }
-    use = LakeUse.of(summary)
+    use = IoMetrics.of(summary)
     assert use
     return use
 
 
 def test_an_application_without_a_spark_context_has_used_no_lake() -> None:
-    assert LakeUse.of({"cpu_seconds": 0.1}) is None
+    assert IoMetrics.of({"cpu_seconds": 0.1}) is None
 
 
 def test_a_summary_of_an_older_release_has_requests_and_no_hit_rate() -> None:
-    use = LakeUse.of({"s3_requests": {"GET": 3}})
+    use = IoMetrics.of({"s3_requests": {"GET": 3}})
     assert use and use.requests == {"GET": 3} and use.retries == 0
     assert use.hit_rate is None and use.milliseconds_per_request is None
 

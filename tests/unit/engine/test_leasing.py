@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.clusters.backend import ClusterBackend
-from penstock.engine.launch import Leasing, credentials_for, leasing
+from penstock.engine.preparation import CredentialRenewal, credentials_for, renewing_credentials
 from penstock.errors import LakeError, PenstockError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake, Sts
@@ -97,7 +97,7 @@ class World:
         self.store = store = Store(seconds, self.clock)
         self.written: list[str] = []
         self.given_up: list[PenstockError] = []
-        self.leasing = Leasing(
+        self.leasing = CredentialRenewal(
             "app-1",
             store.issue(),
             issue=store.issue,
@@ -198,7 +198,7 @@ def test_whoever_takes_over_goes_on_from_what_the_cluster_holds(home: Home, monk
     monkeypatch.setattr("penstock.lake.sts.issue", lambda *_: store.issue())
     at = time.time()
     files = Files(private_credentials_file(Lease(Credentials("AKOLD", "s", "t"), at - 500, at + 400)))
-    beside = leasing(home, cast(ClusterBackend, files))
+    beside = renewing_credentials(home, cast(ClusterBackend, files))
     with beside(application(State.RUNNING, spec=spec(lake="sales")), lambda _: None):
         within(lambda: "AKOLD" not in (files.content or ""))
     renewed = lease_in(files.content or "")
@@ -210,7 +210,7 @@ def test_nothing_goes_on_beside_an_application_with_the_lakes_own_credentials(ho
     before = threading.active_count()
     for content in (private_credentials_file(OWN), None):
         files = Files(content)
-        with leasing(home, cast(ClusterBackend, files))(application(State.RUNNING), lambda _: None):
+        with renewing_credentials(home, cast(ClusterBackend, files))(application(State.RUNNING), lambda _: None):
             assert threading.active_count() == before
         assert files.content == content
 

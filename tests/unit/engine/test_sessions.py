@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.interactive import connect_server
-from penstock.engine.interactive.sessions import Sessions, Wanted
+from penstock.engine.interactive.sessions import SessionRequest, Sessions
 from penstock.errors import ClusterError, InvalidInput, NotFound, StateError
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 
@@ -56,7 +56,7 @@ class Applications:
         self.private[application_id] = json.dumps({"port": 4711, "token": TOKEN})
 
 
-def submitted(applications: Applications, wanted: Wanted) -> Application:
+def submitted(applications: Applications, wanted: SessionRequest) -> Application:
     return applications.submit(wanted.specification())
 
 
@@ -71,14 +71,14 @@ def sessions(applications: Applications) -> Sessions:
 
 
 def test_a_session_that_listens_has_an_address_with_its_token(sessions: Sessions, applications: Applications) -> None:
-    session = submitted(applications, Wanted(SIZE))
+    session = submitted(applications, SessionRequest(SIZE))
     applications.listen(session.id)
     assert sessions.wait(session.id).port == 4711
     assert sessions.address(session.id) == f"sc://localhost:4711/;token={TOKEN}"
 
 
 def test_neither_record_nor_list_ever_holds_the_token(sessions: Sessions, applications: Applications) -> None:
-    session = submitted(applications, Wanted(SIZE))
+    session = submitted(applications, SessionRequest(SIZE))
     applications.listen(session.id)
     shown = [listed.to_json() for listed in sessions.list()]
     assert shown[0]["address"] == "sc://localhost:4711"
@@ -87,14 +87,14 @@ def test_neither_record_nor_list_ever_holds_the_token(sessions: Sessions, applic
 
 
 def test_a_session_that_ended_before_it_listened_says_why(sessions: Sessions, applications: Applications) -> None:
-    session = submitted(applications, Wanted(SIZE))
+    session = submitted(applications, SessionRequest(SIZE))
     applications.become(session.id, State.FAILED, Reason("too_large", "it needs 9 GiB"))
     with pytest.raises(ClusterError, match="it needs 9 GiB"):
         sessions.wait(session.id)
 
 
 def test_a_session_that_waits_for_room_has_no_address_yet(sessions: Sessions, applications: Applications) -> None:
-    session = submitted(applications, Wanted(SIZE))
+    session = submitted(applications, SessionRequest(SIZE))
     applications.become(session.id, State.WAITING, Reason("memory", "2 GiB are free"))
     with pytest.raises(StateError, match="2 GiB are free"):
         sessions.address(session.id)
@@ -103,14 +103,14 @@ def test_a_session_that_waits_for_room_has_no_address_yet(sessions: Sessions, ap
 
 
 def test_a_token_left_by_a_killed_cluster_is_no_address(sessions: Sessions, applications: Applications) -> None:
-    session = submitted(applications, Wanted(SIZE))
+    session = submitted(applications, SessionRequest(SIZE))
     applications.listen(session.id)
     applications.become(session.id, State.STOPPING)
     assert sessions.get(session.id).address is None
 
 
 def test_only_sessions_are_listed_whoever_else_uses_the_tag(sessions: Sessions, applications: Applications) -> None:
-    session = submitted(applications, Wanted(SIZE))
+    session = submitted(applications, SessionRequest(SIZE))
     other = applications.submit(ApplicationSpec("/app.py", SIZE, "other", tags=("session",)))
     assert [listed.id for listed in sessions.list()] == [session.id]
     with pytest.raises(NotFound):
@@ -118,7 +118,7 @@ def test_only_sessions_are_listed_whoever_else_uses_the_tag(sessions: Sessions, 
 
 
 def test_ended_sessions_are_listed_only_on_request(sessions: Sessions, applications: Applications) -> None:
-    session = submitted(applications, Wanted(SIZE))
+    session = submitted(applications, SessionRequest(SIZE))
     applications.become(session.id, State.FINISHED)
     assert sessions.list() == []
     assert [listed.id for listed in sessions.list(ended=True)] == [session.id]
@@ -127,7 +127,7 @@ def test_ended_sessions_are_listed_only_on_request(sessions: Sessions, applicati
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), 8 * 86400])
 def test_an_idle_time_nobody_can_mean_is_refused(applications: Applications, seconds: float) -> None:
     with pytest.raises(InvalidInput):
-        submitted(applications, Wanted(SIZE, idle_seconds=seconds))
+        submitted(applications, SessionRequest(SIZE, idle_seconds=seconds))
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_an_idle_time_nobody_can_mean_is_refused(applications: Applications, sec
 )
 def test_what_guards_a_session_cannot_be_set(applications: Applications, setting: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
-        submitted(applications, Wanted(SIZE, settings=setting))
+        submitted(applications, SessionRequest(SIZE, settings=setting))
 
 
 def test_a_user_may_do_without_the_web_interface(applications: Applications) -> None:
-    session = submitted(applications, Wanted(SIZE, settings={"spark.ui.enabled": "false"}))
+    session = submitted(applications, SessionRequest(SIZE, settings={"spark.ui.enabled": "false"}))
     assert session.spec.settings["spark.ui.enabled"] == "false"
 
 

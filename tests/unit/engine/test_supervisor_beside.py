@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase
-from penstock.engine.repository.applications import Records
+from penstock.engine.repository.applications import ApplicationRepository
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import LakeError, PenstockError
 from penstock.model import Application, State
@@ -71,7 +71,7 @@ def supervised(tmp_path: Path, *, retries: int, good_attempt: int, fails: int = 
         told.append("no more")
 
     supervisor = Supervisor(
-        cast(Records, Memory(application(State.ACCEPTED, spec=spec(retries=retries)))),
+        cast(ApplicationRepository, Memory(application(State.ACCEPTED, spec=spec(retries=retries)))),
         cast(ClusterBackend, Cluster(tmp_path, told, good_attempt)),
         prepare=lambda _: cast(Launch, None),
         keep=lambda *_: {},

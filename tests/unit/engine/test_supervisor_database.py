@@ -12,7 +12,7 @@ import pytest
 
 from penstock.clusters.backend import ClusterBackend, Launch
 from penstock.engine import supervisor as module
-from penstock.engine.repository.applications import Records
+from penstock.engine.repository.applications import ApplicationRepository
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import CatalogError, MissingRequirement
 from penstock.model import Application, State
@@ -54,7 +54,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def supervised(tmp_path: Path, restore: Any) -> Application:
     supervisor = Supervisor(
-        cast(Records, Away(application(State.ACCEPTED))),
+        cast(ApplicationRepository, Away(application(State.ACCEPTED))),
         cast(ClusterBackend, Cluster(tmp_path, [], good_attempt=1)),
         prepare=lambda _: cast(Launch, None),
         keep=lambda *_: {},

@@ -18,7 +18,7 @@ import pytest
 from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase
 from penstock.engine import supervisor as module
 from penstock.engine.policy.lifecycle import STOPPED_BY_USER, Event, Step
-from penstock.engine.repository.applications import Records
+from penstock.engine.repository.applications import ApplicationRepository
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import CatalogError, InvalidInput, NotFound, StateError, Superseded
 from penstock.model import Application, Reason, State
@@ -164,7 +164,7 @@ class World:
         self.records = FaultyRecords(kept or application(State.ACCEPTED), faults)
         self.cluster = FaultyCluster(tmp_path, faults)
         self.supervisor = Supervisor(
-            cast(Records, self.records),
+            cast(ApplicationRepository, self.records),
             cast(ClusterBackend, self.cluster),
             prepare=self._prepare,
             keep=self._keep,

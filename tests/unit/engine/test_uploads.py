@@ -24,9 +24,9 @@ def test_what_no_application_names_goes_when_it_is_old() -> None:
 
 def test_whoever_is_told_of_a_file_has_a_day_to_submit() -> None:
     told = brought("a.py", KEPT - timedelta(days=1, seconds=1))
-    assert artifacts.is_there(told, at=NOW, kept=KEPT)
+    assert artifacts.outlives_submission(told, at=NOW, kept=KEPT)
     assert artifacts.unused([told], (), at=NOW + timedelta(days=1), kept=KEPT) == []
-    assert not artifacts.is_there(brought("a.py", KEPT - timedelta(hours=23)), at=NOW, kept=KEPT)
+    assert not artifacts.outlives_submission(brought("a.py", KEPT - timedelta(hours=23)), at=NOW, kept=KEPT)
 
 
 def test_each_engine_has_a_place_of_its_own() -> None:

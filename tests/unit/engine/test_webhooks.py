@@ -16,7 +16,7 @@ from penstock.engine import webhooks
 from penstock.engine.repository.audit import Delivery
 from penstock.engine.webhooks import (
     MOST_TRIES,
-    Reach,
+    AllowedNetworks,
     Webhooks,
     checked_url,
     next_try,
@@ -87,7 +87,7 @@ def test_receivers_that_do_not_answer_delay_nobody_else_s(tmp_path: Path, monkey
         return 200
 
     monkeypatch.setattr(webhooks, "post", post)
-    worker = threading.Thread(target=Webhooks(outbox, Home(tmp_path), Reach()).run, args=[stop])  # type: ignore[arg-type]
+    worker = threading.Thread(target=Webhooks(outbox, Home(tmp_path), AllowedNetworks()).run, args=[stop])  # type: ignore[arg-type]
     worker.start()
     assert others.wait(20)
     assert "slow" not in outbox.delivered_to
@@ -156,26 +156,26 @@ def test_tries_are_further_and_further_apart_and_come_to_an_end() -> None:
     ],
 )
 def test_addresses_that_are_not_public_are_out_of_reach(address: str) -> None:
-    assert not Reach().permits(ipaddress.ip_address(address))
+    assert not AllowedNetworks().permits(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::5db8:d70e"])
 def test_public_addresses_are_within_reach(address: str) -> None:
-    assert Reach().permits(ipaddress.ip_address(address))
+    assert AllowedNetworks().permits(ipaddress.ip_address(address))
 
 
 def test_a_name_that_has_a_private_address_beside_a_public_one_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 443)) for one in ("93.184.215.14", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
     with pytest.raises(InvalidInput, match="may not be called"):
-        webhooks.post("https://two.example/", b"", {}, Reach())
+        webhooks.post("https://two.example/", b"", {}, AllowedNetworks())
 
 
 def test_plain_http_stays_inside_what_was_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", 80))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answer)
     with pytest.raises(InvalidInput, match="TLS"):
-        webhooks.post("http://public.example/", b"", {}, Reach())
+        webhooks.post("http://public.example/", b"", {}, AllowedNetworks())
 
 
 @pytest.mark.parametrize(

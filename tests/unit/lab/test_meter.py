@@ -126,8 +126,8 @@ def test_a_family_is_a_process_and_all_its_descendants() -> None:
         return processes.Process(pid, parent, 1, 1, 1.0, 0.0, 0)
 
     everybody = [process(4, 3), process(3, 2), process(2, 1), process(1, 0), process(5, 2)]
-    assert sorted(member.pid for member in processes.family(2, everybody)) == [2, 3, 4, 5]
-    assert processes.family(9, everybody) == []
+    assert sorted(member.pid for member in processes.process_tree(2, everybody)) == [2, 3, 4, 5]
+    assert processes.process_tree(9, everybody) == []
 
 
 def test_what_a_child_used_is_not_lost_when_it_ends() -> None:
@@ -135,7 +135,7 @@ def test_what_a_child_used_is_not_lost_when_it_ends() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
-        found = processes.family(parent.pid, processes.processes())
+        found = processes.process_tree(parent.pid, processes.processes())
         parent.communicate()
     assert len(found) == 1, "the child has ended"
     assert processes.core_seconds(found) >= 0.25
@@ -166,7 +166,7 @@ def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
     monkeypatch.setattr(metering, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
     monkeypatch.setattr(metering, "Peaks", Noted)
     with metering.metering(Home(tmp_path), FOREIGN) as usage:
-        before = processes.memory_bytes(processes.family(os.getpid(), processes.processes()))
+        before = processes.memory_bytes(processes.process_tree(os.getpid(), processes.processes()))
         held = bytearray(os.urandom(1)) * (64 << 20)
         while looked.acquire(blocking=False):
             pass

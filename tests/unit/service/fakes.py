@@ -15,7 +15,7 @@ from penstock.engine import tokens
 from penstock.engine.artifacts import UploadCopies
 from penstock.engine.engine import Engine
 from penstock.engine.policy import fairness
-from penstock.engine.policy.fairness import Instance, Place, Use
+from penstock.engine.policy.fairness import Instance, InstanceUsage, QueuePosition
 from penstock.engine.repository.audit import Audit, AuditPage
 from penstock.engine.repository.listing import Page, Query
 from penstock.engine.tokens import Caller, PageGrant, Scope, Token, TokenStore
@@ -164,16 +164,16 @@ class FakeEngine:
     def delete_instance(self, name: str) -> None:
         del self.known[self.instance(name).name]
 
-    def uses(self) -> Mapping[str, Use]:
+    def uses(self) -> Mapping[str, InstanceUsage]:
         return {name: self.use(name) for name in self.known}
 
-    def use(self, instance: str) -> Use:
-        return Use(running=1, cores=2)
+    def use(self, instance: str) -> InstanceUsage:
+        return InstanceUsage(running=1, cores=2)
 
-    def queue(self, instance: str | None = None) -> list[Place]:
+    def queue(self, instance: str | None = None) -> list[QueuePosition]:
         waiting = [known for known in reversed(self.list()) if not known.state.final]
         places = [
-            Place(known.id, known.spec.instance, number, Reason("ahead", "others are ahead"))
+            QueuePosition(known.id, known.spec.instance, number, Reason("ahead", "others are ahead"))
             for number, known in enumerate(waiting, 1)
         ]
         return [place for place in places if instance in (None, place.instance)]
@@ -198,13 +198,13 @@ class FakeTokens:
         secret = tokens.new_secret()
         made = Token(tokens.new_id(), name, dict(grants), tokens.hashed(secret), BEGAN, expires_at)
         self._tokens[made.id] = made
-        return made, tokens.written(made.id, secret)
+        return made, tokens.format_token(made.id, secret)
 
     def authenticate(self, text: str) -> Caller:
-        found = tokens.parsed(text)
+        found = tokens.parse_token(text)
         if found is None:
             raise tokens.not_valid()
-        return tokens.verified(self._tokens.get(found[0]), found[1], at=BEGAN)
+        return tokens.verify_token(self._tokens.get(found[0]), found[1], at=BEGAN)
 
     def list(self) -> list[Token]:
         return list(self._tokens.values())
@@ -217,7 +217,7 @@ class FakeTokens:
     def rotate(self, token_id: str) -> tuple[Token, str]:
         secret = tokens.new_secret()
         self._tokens[token_id] = replace(self.get(token_id), secret_hash=tokens.hashed(secret))
-        return self._tokens[token_id], tokens.written(token_id, secret)
+        return self._tokens[token_id], tokens.format_token(token_id, secret)
 
     def revoke(self, token_id: str) -> Token:
         self.get(token_id)

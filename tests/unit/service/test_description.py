@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.catalog.tables import Column, Table
-from penstock.engine.interactive.sessions import Session, Wanted
+from penstock.engine.interactive.sessions import Session, SessionRequest
 from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Scope
 from penstock.lake.model import Lake
@@ -20,7 +20,7 @@ from tests.unit.service.fakes import BEGAN, Stage
 HOOK = "https://hooks.example/1"
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 TABLE = Table("a", "b", "managed", "parquet", "s3a://lake/b", None, 1, 2, (Column("c", "int"),))
-SESSION = Session(Application("app-1", Wanted(SIZE).specification(), State.ACCEPTED, submitted_at=BEGAN), None)
+SESSION = Session(Application("app-1", SessionRequest(SIZE).specification(), State.ACCEPTED, submitted_at=BEGAN), None)
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 
 from penstock.cli.sessions import tunnel
 from penstock.client.remote import RemoteSessions
-from penstock.engine.interactive.sessions import Wanted
+from penstock.engine.interactive.sessions import SessionRequest
 from penstock.engine.tokens import Scope
 from penstock.errors import ClusterError, Forbidden, StateError
 from penstock.model import ClusterSize, ProcessSize, State
 from tests.unit.service.fakes import Stage
 from tests.unit.service.test_client import client_of
 
-WANTED = Wanted(
+WANTED = SessionRequest(
     ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 3),
     name="notebook",
     idle_seconds=90,

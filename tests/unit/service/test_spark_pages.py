@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.clusters.backend import WebInterface
-from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history import HistoryServers
 from penstock.engine.policy.fairness import Instance
 from penstock.engine.tokens import Scope
 from penstock.lake.model import Credentials, Lake
@@ -257,7 +257,7 @@ def history(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     Lakes(stage.service.home).add(
         Lake("lake", ("http://127.0.0.1:9",), "bucket", "file:lake"), Credentials("access", "secret")
     )
-    monkeypatch.setattr(History, "look", lambda *_: ("127.0.0.1", 18080))
+    monkeypatch.setattr(HistoryServers, "look", lambda *_: ("127.0.0.1", 18080))
 
 
 @pytest.mark.usefixtures("history")

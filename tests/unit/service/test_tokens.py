@@ -20,16 +20,16 @@ def token(expires_in: timedelta | None = None) -> Token:
 
 
 def test_what_is_written_is_parsed() -> None:
-    assert tokens.parsed(tokens.written("0a1b", SECRET)) == ("0a1b", SECRET)
+    assert tokens.parse_token(tokens.format_token("0a1b", SECRET)) == ("0a1b", SECRET)
 
 
 @pytest.mark.parametrize("text", ["", "penstock", "penstock_", "penstock__x", "other_0a_x", "penstock_0a_" + "x" * 500])
 def test_what_is_no_token_of_ours_is_not_looked_up(text: str) -> None:
-    assert tokens.parsed(text) is None
+    assert tokens.parse_token(text) is None
 
 
 def test_the_secret_opens() -> None:
-    assert tokens.verified(token(), SECRET, at=NOW).grants == {"*": Scope.SUBMIT}
+    assert tokens.verify_token(token(), SECRET, at=NOW).grants == {"*": Scope.SUBMIT}
 
 
 @pytest.mark.parametrize(
@@ -39,26 +39,26 @@ def test_the_secret_opens() -> None:
 )
 def test_no_other_secret_does_nor_what_is_kept_of_it(secret: str) -> None:
     with pytest.raises(Unauthenticated, match="not valid"):
-        tokens.verified(token(), secret, at=NOW)
+        tokens.verify_token(token(), secret, at=NOW)
 
 
 def test_an_unknown_token_is_refused_in_the_words_of_a_wrong_secret() -> None:
     with pytest.raises(Unauthenticated) as unknown:
-        tokens.verified(None, "", at=NOW)
+        tokens.verify_token(None, "", at=NOW)
     with pytest.raises(Unauthenticated) as wrong:
-        tokens.verified(token(), "x", at=NOW)
+        tokens.verify_token(token(), "x", at=NOW)
     assert str(unknown.value) == str(wrong.value)
 
 
 def test_it_is_valid_until_it_expires_and_not_at_that_moment() -> None:
-    tokens.verified(token(timedelta(seconds=1)), SECRET, at=NOW)
+    tokens.verify_token(token(timedelta(seconds=1)), SECRET, at=NOW)
     with pytest.raises(Unauthenticated, match="has expired"):
-        tokens.verified(token(timedelta(0)), SECRET, at=NOW)
+        tokens.verify_token(token(timedelta(0)), SECRET, at=NOW)
 
 
 def test_that_it_has_expired_is_not_told_without_the_secret() -> None:
     with pytest.raises(Unauthenticated, match="not valid"):
-        tokens.verified(token(timedelta(0)), "x", at=NOW)
+        tokens.verify_token(token(timedelta(0)), "x", at=NOW)
 
 
 def test_its_public_form_holds_nothing_of_the_secret() -> None:

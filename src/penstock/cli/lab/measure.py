@@ -76,7 +76,7 @@ def _warn_of_slow_starts(home: Home, listener: Terminal) -> None:
     from penstock.runtime import cds
 
     with suppress(PenstockError):  # without Java, the next step fails with a better error
-        if not cds.made(home):
+        if not cds.archives_exist(home):
             listener.note("Class-data archives are missing, so each JVM starts slower: penstock up creates them")
 
 

@@ -149,17 +149,17 @@ def wipe(yes: Yes = False) -> None:
 @app.command()
 def install(yes: Yes = False) -> None:
     """Install Ceph's packages with the distribution's package manager. Needs root; starts nothing."""
-    from penstock.lake.ceph import control
+    from penstock.lake.ceph import daemons
 
-    lacking = control.missing()
+    lacking = daemons.missing()
     if not lacking:
-        typer.echo(f"Ceph {control.version()} is already installed")
+        typer.echo(f"Ceph {daemons.version()} is already installed")
         return
-    control.require_installable()
+    daemons.require_installable()
     if not yes:
         typer.confirm(f"Install {', '.join(lacking)} with apt-get?", abort=True)
-    control.install()
-    typer.echo(f"Installed Ceph {control.version()}; penstock lake ceph up creates a cluster")
+    daemons.install()
+    typer.echo(f"Installed Ceph {daemons.version()}; penstock lake ceph up creates a cluster")
 
 
 def _ceph() -> Ceph:

@@ -26,7 +26,7 @@ from penstock.clusters.kubernetes.target import Target
 from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
 from penstock.home import Home, open_below, write_json
 from penstock.model import ApplicationSpec, Capacity, Reason
-from penstock.processes import until
+from penstock.processes import wait_until
 from penstock.profiles import layers
 
 _EVERY_SECONDS = 5.0
@@ -220,9 +220,9 @@ class KubernetesBackend(ClusterBackend):
             self._end_executors(cluster)
             return
         heard = cluster.running() and cluster.keeper.tell(cluster.address(), "stop" if grace_seconds else "kill")
-        if heard and not until(lambda: not cluster.running(), grace_seconds, pause_seconds=_POLL_SECONDS):
+        if heard and not wait_until(lambda: not cluster.running(), grace_seconds, pause_seconds=_POLL_SECONDS):
             cluster.keeper.tell(cluster.address(), "kill")
-            until(lambda: not cluster.running(), _DEATH_SECONDS, pause_seconds=_POLL_SECONDS)
+            wait_until(lambda: not cluster.running(), _DEATH_SECONDS, pause_seconds=_POLL_SECONDS)
         if cluster.running() or cluster.observe().phase is not Phase.ENDED:
             # It never came so far that it could be asked, or hangs, or its node does.
             self._delete(cluster, round(grace_seconds))
@@ -241,7 +241,7 @@ class KubernetesBackend(ClusterBackend):
                 status = cluster.keeper.status(cluster.address()) or status
                 return bool(status and status["finished"])
 
-            until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS)
+            wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS)
         if status is not None:
             for name in sorted(set(status["artefacts"]) - set(status["in_lake"])):
                 _fetch(lambda start, name=name: self.read(handle, name, start), directory, name)  # type: ignore[misc]
@@ -278,10 +278,12 @@ class KubernetesBackend(ClusterBackend):
 
     def _delete(self, cluster: Cluster, grace_seconds: int) -> None:
         self.api.delete(cluster.pod_path, grace_seconds=grace_seconds)
-        if not until(lambda: cluster.driver() is None, grace_seconds + _DEATH_SECONDS, pause_seconds=_POLL_SECONDS):
+        if not wait_until(
+            lambda: cluster.driver() is None, grace_seconds + _DEATH_SECONDS, pause_seconds=_POLL_SECONDS
+        ):
             # A node that does not answer cannot say that the pod is gone.
             self.api.delete(cluster.pod_path, grace_seconds=0)
-            if not until(lambda: cluster.driver() is None, _DEATH_SECONDS, pause_seconds=_POLL_SECONDS):
+            if not wait_until(lambda: cluster.driver() is None, _DEATH_SECONDS, pause_seconds=_POLL_SECONDS):
                 raise ClusterError(
                     f"The pod {cluster.name} does not go",
                     fix=f"kubectl delete pod {cluster.name} --force --grace-period 0",
@@ -292,7 +294,7 @@ class KubernetesBackend(ClusterBackend):
             selector = f"{layout.APPLICATION_LABEL}={cluster.name},{layout.ROLE_LABEL}={layout.EXECUTOR}"
             path = f"/api/v1/namespaces/{self._target.namespace}/pods"
             self.api.delete(path, grace_seconds=_EXECUTOR_GRACE_SECONDS, labelSelector=selector)
-            until(lambda: not cluster.executors(), _DEATH_SECONDS, pause_seconds=_POLL_SECONDS)
+            wait_until(lambda: not cluster.executors(), _DEATH_SECONDS, pause_seconds=_POLL_SECONDS)
 
     def _cluster(self, handle: Handle) -> Cluster:
         application_id = str(handle["application_id"])

@@ -22,7 +22,7 @@ import httpx
 import yaml
 
 from penstock.errors import ClusterError, Forbidden, InvalidInput, MissingRequirement, NotFound
-from penstock.formats import in_url
+from penstock.formats import url_host
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_SECONDS = 60
@@ -76,7 +76,7 @@ def _of_pod(environment: Mapping[str, str], account: Path) -> Access:
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     token = account / "token"
     return Access(
-        server=f"https://{in_url(host)}:{port}",
+        server=f"https://{url_host(host)}:{port}",
         tls=ssl.create_default_context(cafile=str(account / "ca.crt")),
         token=lambda: _read(token),
         namespace=(account / "namespace").read_text(encoding="ascii").strip(),

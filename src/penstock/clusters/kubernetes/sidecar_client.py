@@ -23,7 +23,7 @@ from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.client import Api
 from penstock.clusters.kubernetes.pod.sidecar import UPGRADE
 from penstock.errors import ClusterError, PenstockError
-from penstock.formats import in_url
+from penstock.formats import url_host
 
 _PIECE = 1 << 16
 _OPEN_SECONDS = 15.0
@@ -219,7 +219,7 @@ class KeeperClient:
                 return self._api.call(method, self._proxy + path, headers=headers, params=params, seconds=_SECONDS)
             if address is None:
                 return None
-            url = f"http://{in_url(address)}:{layout.KEEPER_PORT}{path}"
+            url = f"http://{url_host(address)}:{layout.KEEPER_PORT}{path}"
             answer = httpx.request(method, url, headers=headers, params=params, timeout=_SECONDS, trust_env=False)
         except (PenstockError, httpx.HTTPError):
             return None

@@ -38,7 +38,7 @@ _PRIVATE = ["spark.conf", lake_settings.CREDENTIALS_FILE, PLAN]
 
 
 @dataclass(frozen=True)
-class Status:
+class HistoryStatus:
     """The status of one history server. `address` is None until its pages are ready. Times are UTC, those of the last
     run if it does not run now."""
 
@@ -73,14 +73,14 @@ class Engine(Protocol):
     def store(self, lake: str | None) -> ObjectStore: ...
 
 
-class History:
+class HistoryServers:
     """The history servers of a home. Several threads and processes may use them at once."""
 
     def __init__(self, engine: Engine, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self._engine = engine
         self._idle_seconds = idle_seconds
 
-    def start(self, lake: str | None = None) -> Status:
+    def start(self, lake: str | None = None) -> HistoryStatus:
         """Start the server unless it runs, and return at once; the call counts as use.
 
         Raises `NotFound` (no such lake), `LakeError`, `MissingRequirement`, `ClusterError`.
@@ -99,7 +99,7 @@ class History:
             self._start_watchdog(directory)
         return self._status(found.name)
 
-    def status(self, lake: str | None = None) -> Status:
+    def status(self, lake: str | None = None) -> HistoryStatus:
         """The server's status, without starting anything, even the embedded lake. Raises `NotFound` (no such lake)."""
         return self._status(Lakes(self._engine.home).get(lake).name)
 
@@ -125,7 +125,7 @@ class History:
             status = self._status(lake)
         return status.address
 
-    def stop(self, lake: str | None = None) -> Status:
+    def stop(self, lake: str | None = None) -> HistoryStatus:
         """End the server if it runs."""
         name = Lakes(self._engine.home).get(lake).name
         self._end(self._directory(name))
@@ -145,17 +145,17 @@ class History:
     def _directory(self, lake: str) -> Path:
         return self._engine.home.root / "history" / lake
 
-    def _status(self, lake: str) -> Status:
+    def _status(self, lake: str) -> HistoryStatus:
         directory = self._directory(lake)
         state = read_json(directory / STATE)
         if state is None:
-            return Status(lake, running=False)
+            return HistoryStatus(lake, running=False)
         server = ProcessId.from_json(state["server"])
         running = state["ended_at"] is None and server.alive()
         if not running:
-            return Status(lake, False, None, _moment(state["started_at"]), _moment(state["ended_at"]))
+            return HistoryStatus(lake, False, None, _moment(state["started_at"]), _moment(state["ended_at"]))
         port = state.get("port")
-        return Status(
+        return HistoryStatus(
             lake,
             running=True,
             address=None if port is None else ("127.0.0.1", port),
@@ -180,7 +180,7 @@ class History:
             private=directory,
             scratch=scratch,
             archives=self._engine.home.cache,
-            options=tuple(jvm.options(java, lake.authorities, cache=self._engine.home.cache)),
+            options=tuple(jvm.trust_options(java, lake.authorities, cache=self._engine.home.cache)),
         )
         command = jvm.program_command(
             machine,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.clusters.backend import ClusterBackend
-from penstock.clusters.launch import BUILT_IN
+from penstock.clusters.settings import BUILT_IN
 from penstock.engine.interactive import connect_server
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError, StateError
 from penstock.home import Home, read_json, write_json
@@ -44,7 +44,7 @@ _OWN_SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SessionRequest:
     """A request for a session; all fields but `idle_seconds` are those of any application."""
 
     size: ClusterSize
@@ -153,7 +153,7 @@ class Applications(Protocol):
     def reached(self, application: Application, port: int) -> int | None: ...
 
 
-class AnySessions(ABC):
+class SessionClient(ABC):
     """The sessions of a local or remote engine."""
 
     @abstractmethod
@@ -188,7 +188,7 @@ class AnySessions(ABC):
         return session
 
 
-class Sessions(AnySessions):
+class Sessions(SessionClient):
     """The sessions of a local engine, which runs them as ordinary applications: see `Wanted.specification`."""
 
     def __init__(self, applications: Applications) -> None:
@@ -247,13 +247,13 @@ _TUNNEL_LOOK_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
 
-def port_here(home: Home, application_id: str) -> int | None:
+def tunnel_port(home: Home, application_id: str) -> int | None:
     """The local port of the session's tunnel; None where no process keeps one open (yet, or any more)."""
     kept = read_json(_file(home, application_id))
     return int(kept["port"]) if kept and ProcessId.from_json(kept["keeper"]).alive() else None
 
 
-def keeping_open(
+def session_tunnels(
     home: Home, backend: ClusterBackend
 ) -> Callable[[Application], contextlib.AbstractContextManager[None]]:
     """A context manager that keeps a tunnel to a supervised session's driver; other applications get none."""

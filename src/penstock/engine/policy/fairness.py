@@ -69,7 +69,7 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Use:
+class InstanceUsage:
     """The present use of an instance. `cores` and `memory_bytes` are promised to its clusters."""
 
     running: int = 0
@@ -123,7 +123,7 @@ NOT_YET = "queue"
 
 
 @dataclass(frozen=True)
-class Waiter:
+class QueuedApplication:
     id: str
     instance: str
     size: ClusterSize
@@ -137,7 +137,7 @@ class Waiter:
 
 
 @dataclass(frozen=True)
-class Holder:
+class RunningCluster:
     """A running cluster, whose promise began at `since`."""
 
     instance: str
@@ -146,41 +146,43 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Used:
+class DecayedUsage:
     """The past use of an instance until `at`, with older use counting less, without its running clusters."""
 
     core_seconds: float = 0.0
     byte_seconds: float = 0.0
     at: datetime | None = None
 
-    def faded(self, at: datetime) -> Used:
+    def faded(self, at: datetime) -> DecayedUsage:
         if self.at is None:
-            return Used(at=at)
+            return DecayedUsage(at=at)
         left = 0.5 ** max((at - self.at) / HALF_LIFE, 0.0)
-        return Used(self.core_seconds * left, self.byte_seconds * left, at)
+        return DecayedUsage(self.core_seconds * left, self.byte_seconds * left, at)
 
-    def plus(self, size: ClusterSize, *, since: datetime, at: datetime) -> Used:
+    def plus(self, size: ClusterSize, *, since: datetime, at: datetime) -> DecayedUsage:
         """Add a cluster of that size, held from `since` to `at`."""
         before, held = self.faded(at), promised(size)
         seconds = max(at - since, LEAST_CHARGE).total_seconds()
-        return Used(before.core_seconds + held.cores * seconds, before.byte_seconds + held.memory_bytes * seconds, at)
+        return DecayedUsage(
+            before.core_seconds + held.cores * seconds, before.byte_seconds + held.memory_bytes * seconds, at
+        )
 
 
 @dataclass(frozen=True)
-class Scene:
+class QueueSnapshot:
     """The input of a decision. An instance that is missing in `instances` has weight 1 and no quota."""
 
     at: datetime
     capacity: Capacity
-    waiting: Sequence[Waiter]
-    holding: Sequence[Holder] = ()
+    waiting: Sequence[QueuedApplication]
+    holding: Sequence[RunningCluster] = ()
     instances: Mapping[str, Instance] = field(default_factory=dict)
-    used: Mapping[str, Used] = field(default_factory=dict)
+    used: Mapping[str, DecayedUsage] = field(default_factory=dict)
     cores_per_core: float = CORES_PER_CORE
 
 
 @dataclass(frozen=True)
-class Place:
+class QueuePosition:
     """A position in the queue, from 1; `reason` says why the application waits, None for the one that starts now."""
 
     id: str
@@ -190,8 +192,8 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Plan:
-    places: tuple[Place, ...]
+class Schedule:
+    places: tuple[QueuePosition, ...]
     """All waiting applications, in the order in which they would start if nothing changed."""
     refused: Mapping[str, Reason]
     """The applications that exceed the largest possible capacity."""
@@ -202,11 +204,11 @@ class Plan:
     def start(self) -> str | None:
         return self.places[0].id if self.places and self.places[0].reason is None else None
 
-    def place(self, application_id: str) -> Place | None:
+    def place(self, application_id: str) -> QueuePosition | None:
         return next((place for place in self.places if place.id == application_id), None)
 
 
-def plan(scene: Scene) -> Plan:
+def plan(scene: QueueSnapshot) -> Schedule:
     # Once per size, since a thousand applications that were submitted together have the same size.
     sizes = {one.size for one in scene.waiting}
     never = {size: reason for size in sizes if (reason := admission.too_large(size, scene.capacity))}
@@ -216,9 +218,9 @@ def plan(scene: Scene) -> Plan:
     able = [one for one in scene.waiting if one.id not in refused and one.id not in beyond]
     ready = [one for one in able if not _too_early(one, scene.at)]
     shares = _Shares(scene)
-    places: list[tuple[Waiter, Reason | None]] = []
+    places: list[tuple[QueuedApplication, Reason | None]] = []
     queues = _queues(ready)
-    held_back: list[tuple[Waiter, Reason | None]] = []
+    held_back: list[tuple[QueuedApplication, Reason | None]] = []
     for name in list(queues):
         if reason := _beyond_quota(scene, name, queues[name][0].size):
             held_back += [(one, reason) for one in queues.pop(name)]
@@ -232,23 +234,23 @@ def plan(scene: Scene) -> Plan:
     later = [(one, reason) for one in sorted(able, key=_order) if (reason := _too_early(one, scene.at))]
     set_aside = [(one, beyond[one.id]) for one in sorted(scene.waiting, key=_order) if one.id in beyond]
     everyone = [*places, *held_back, *set_aside, *later]
-    return Plan(
-        tuple(Place(one.id, one.instance, number, reason) for number, (one, reason) in enumerate(everyone, 1)),
+    return Schedule(
+        tuple(QueuePosition(one.id, one.instance, number, reason) for number, (one, reason) in enumerate(everyone, 1)),
         refused,
         beyond,
     )
 
 
-def use(instance: str, *, holding: Iterable[Holder], waiting: int) -> Use:
+def use(instance: str, *, holding: Iterable[RunningCluster], waiting: int) -> InstanceUsage:
     """The present use of `instance` by its clusters in `holding`."""
     held = [promised(one.size) for one in holding if one.instance == instance]
-    return Use(len(held), waiting, sum(one.cores for one in held), sum(one.memory_bytes for one in held))
+    return InstanceUsage(len(held), waiting, sum(one.cores for one in held), sum(one.memory_bytes for one in held))
 
 
 class _Shares:
     """The weighted dominant shares of instances, present and past; each chosen application adds to the present ones."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: QueueSnapshot) -> None:
         self._scene = scene
         self._cores = scene.capacity.cores * scene.cores_per_core
         self._memory = scene.capacity.memory_bytes
@@ -256,7 +258,7 @@ class _Shares:
         self._used = dict(scene.used)
         for one in scene.holding:
             self.take(one.instance, one.size)
-            used = self._used.get(one.instance, Used())
+            used = self._used.get(one.instance, DecayedUsage())
             self._used[one.instance] = used.plus(one.size, since=one.since, at=scene.at)
 
     def take(self, name: str, size: ClusterSize) -> None:
@@ -267,25 +269,25 @@ class _Shares:
     def key(self, name: str) -> tuple[float, float]:
         weight = self._scene.instances.get(name, Instance(name)).weight
         cores, memory = self._held.get(name, (0, 0))
-        used = self._used.get(name, Used()).faded(self._scene.at)
+        used = self._used.get(name, DecayedUsage()).faded(self._scene.at)
         return self._dominant(cores, memory) / weight, self._dominant(used.core_seconds, used.byte_seconds) / weight
 
     def _dominant(self, cores: float, memory: float) -> float:
         return max(cores / max(self._cores, 1), memory / max(self._memory, 1))
 
 
-def _order(one: Waiter) -> tuple[int, datetime, str]:
+def _order(one: QueuedApplication) -> tuple[int, datetime, str]:
     return -one.priority, one.submitted_at, one.id
 
 
-def _queues(waiting: Iterable[Waiter]) -> dict[str, list[Waiter]]:
-    queues: dict[str, list[Waiter]] = {}
+def _queues(waiting: Iterable[QueuedApplication]) -> dict[str, list[QueuedApplication]]:
+    queues: dict[str, list[QueuedApplication]] = {}
     for one in sorted(waiting, key=_order):
         queues.setdefault(one.instance, []).append(one)
     return queues
 
 
-def _no_room(scene: Scene, one: Waiter) -> Reason | None:
+def _no_room(scene: QueueSnapshot, one: QueuedApplication) -> Reason | None:
     return admission.room(one.size, [other.size for other in scene.holding], scene.capacity, scene.cores_per_core)
 
 
@@ -293,20 +295,20 @@ def _ahead(count: int) -> Reason:
     return Reason(NOT_YET, f"{count} {'applications are' if count > 1 else 'application is'} ahead of it")
 
 
-def _too_early(one: Waiter, at: datetime) -> Reason | None:
+def _too_early(one: QueuedApplication, at: datetime) -> Reason | None:
     if one.not_before is None or one.not_before <= at:
         return None
     return Reason("retry", f"its next attempt may begin at {one.not_before:%H:%M:%S} UTC")
 
 
-def _beyond_quota(scene: Scene, name: str, size: ClusterSize) -> Reason | None:
+def _beyond_quota(scene: QueueSnapshot, name: str, size: ClusterSize) -> Reason | None:
     instance = scene.instances.get(name)
     if instance is None:
         return None
     return beyond_quota(instance, use(name, holding=scene.holding, waiting=0), size)
 
 
-def beyond_quota(instance: Instance, has: Use, size: ClusterSize) -> Reason | None:
+def beyond_quota(instance: Instance, has: InstanceUsage, size: ClusterSize) -> Reason | None:
     """The reason why an instance that uses `has` may not add a cluster of `size`; None where it may."""
     quota, more = instance.quota, promised(size)
     if quota.running is not None and has.running >= quota.running:

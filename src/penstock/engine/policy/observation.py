@@ -103,7 +103,7 @@ _FRAME = re.compile(r"^\s+(at |\.\.\. \d+ more|File \")|^Traceback \(most recent
 _NOISE = re.compile(r"^(WARNING|WARN|INFO|\d\d/\d\d/\d\d )")
 
 
-def of_failure(exit_code: int | None, errors: str) -> Reason:
+def failure_reason(exit_code: int | None, errors: str) -> Reason:
     """The reason of a driver's failure; `errors` is the end of its standard error."""
     # After a kill, stderr holds the complaints of child processes (a Python that lost its JVM), not the cause.
     if exit_code == _KILLED:
@@ -141,7 +141,7 @@ def event_of(
     driver's standard error, used when it failed.
     """
     if seen.phase is Phase.ENDED:
-        reason = seen.reason or of_failure(seen.exit_code, errors) if seen.exit_code else None
+        reason = seen.reason or failure_reason(seen.exit_code, errors) if seen.exit_code else None
         return DriverEnded(at, seen.exit_code, reason)
     if seen.phase is Phase.LOST:
         lost = Reason(DRIVER_LOST, f"the cluster was lost: {seen.detail}", "run it again")

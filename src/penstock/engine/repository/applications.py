@@ -22,16 +22,8 @@ from penstock.catalog.connection import reading
 from penstock.engine.policy import fairness, lifecycle
 from penstock.engine.policy.lifecycle import Event, Instruction
 from penstock.engine.repository import audit, schema
-from penstock.engine.repository.claims import (
-    CHANNEL,
-    SUPERVISED,
-    Changes,
-    Claim,
-    claimed,
-    has_dispatcher,
-    listening,
-)
-from penstock.engine.repository.queues import BEFORE_LAUNCH, ON_CLUSTER, Sharing
+from penstock.engine.repository.claims import CHANNEL, SUPERVISED, Changes, Claim, claimed, has_dispatcher, listening
+from penstock.engine.repository.queues import BEFORE_LAUNCH, ON_CLUSTER, QueueRepository
 from penstock.errors import Conflict, InvalidInput, NotFound, StateError
 from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, Attempt, Capacity, Cost, Reason, State
 
@@ -162,7 +154,7 @@ Admit = Callable[[str], Event]
 """Returns the event that admits the application of that id."""
 
 
-class Records:
+class ApplicationRepository:
     """The repository of one engine's applications.
 
     `owner` names the engine, since several homes may share one external database.
@@ -173,7 +165,7 @@ class Records:
         self._reading = reading(engine)
         self.owner = owner
         schema.ensure(engine)
-        self.sharing = Sharing(engine, owner)
+        self.sharing = QueueRepository(engine, owner)
 
     def add(self, application: Application, *, fingerprint: str | None = None) -> Application:
         """Record a submission; return the first one if the instance has seen its idempotency key before.

@@ -12,7 +12,16 @@ from sqlalchemy.dialects.postgresql import insert
 
 from penstock.catalog.connection import reading
 from penstock.engine.policy import fairness
-from penstock.engine.policy.fairness import Holder, Instance, Plan, Quota, Scene, Use, Used, Waiter
+from penstock.engine.policy.fairness import (
+    DecayedUsage,
+    Instance,
+    InstanceUsage,
+    QueuedApplication,
+    QueueSnapshot,
+    Quota,
+    RunningCluster,
+    Schedule,
+)
 from penstock.engine.repository import schema
 from penstock.engine.repository.claims import SUPERVISED, has_dispatcher
 from penstock.errors import Conflict, NotFound, QuotaExceeded
@@ -41,7 +50,7 @@ BEFORE_LAUNCH = _table.c.state.in_([State.ACCEPTED.value, State.WAITING.value])
 ON_CLUSTER = _table.c.cluster.is_not(None)
 
 
-class Sharing:
+class QueueRepository:
     """The queue of one engine; see `Records` for `owner`."""
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
@@ -118,7 +127,7 @@ class Sharing:
                 )
             connection.execute(_instances.delete().where(_instances.c.engine == self._owner, _instances.c.name == name))
 
-    def use(self) -> dict[str, Use]:
+    def use(self) -> dict[str, InstanceUsage]:
         """The present use of each instance; instances without any are left out."""
         with self._reading.connect() as connection:
             holding = self._holding(connection)
@@ -136,7 +145,7 @@ class Sharing:
 
         The caller's transaction has already inserted the application.
         """
-        if reason := fairness.beyond_quota(instance, Use(), spec.size):
+        if reason := fairness.beyond_quota(instance, InstanceUsage(), spec.size):
             raise QuotaExceeded(
                 f"The cluster exceeds the quota of the instance {instance.name}",
                 why=reason.message,
@@ -154,7 +163,7 @@ class Sharing:
                 fix="submit again when some have started; penstock queue lists them",
             )
 
-    def plan(self, *, at: datetime, capacity: Capacity) -> Plan:
+    def plan(self, *, at: datetime, capacity: Capacity) -> Schedule:
         """The schedule of the queue as it is; nothing is changed."""
         with self._engine.connect() as connection:
             return fairness.plan(self.scene(connection, at=at, capacity=capacity, all_waiting=True))
@@ -172,7 +181,7 @@ class Sharing:
         all_waiting: bool,
         cores_per_core: float = CORES_PER_CORE,
         also: str | None = None,
-    ) -> Scene:
+    ) -> QueueSnapshot:
         """A snapshot of the queue, with all waiting applications or only the first of each instance.
 
         The first ones suffice to decide which application starts. Applications that no process would start are left
@@ -198,13 +207,13 @@ class Sharing:
                 .order_by(_table.c.instance, _table.c.priority.desc(), _table.c.submitted_at, _table.c.id)
             )
         rows = connection.execute(self._rows()).all()
-        return Scene(
+        return QueueSnapshot(
             at=at,
             capacity=capacity,
             waiting=[_waiter(row) for row in connection.execute(query)],
             holding=self._holding(connection),
             instances={row.name: _instance(row) for row in rows},
-            used={row.name: Used(row.core_seconds, row.byte_seconds, row.used_at) for row in rows},
+            used={row.name: DecayedUsage(row.core_seconds, row.byte_seconds, row.used_at) for row in rows},
             cores_per_core=cores_per_core,
         )
 
@@ -216,7 +225,7 @@ class Sharing:
         if (row := connection.execute(query).one_or_none()) is None:
             connection.execute(insert(_instances).values(engine=self._owner, name=name).on_conflict_do_nothing())
             row = connection.execute(query).one()
-        used = Used(row.core_seconds, row.byte_seconds, row.used_at).plus(
+        used = DecayedUsage(row.core_seconds, row.byte_seconds, row.used_at).plus(
             application.spec.size, since=application.admitted_at or at, at=at
         )
         connection.execute(
@@ -252,12 +261,12 @@ class Sharing:
     def _rows(self) -> sa.Select[Any]:
         return _instances.select().where(_instances.c.engine == self._owner)
 
-    def _holding(self, connection: sa.Connection) -> list[Holder]:
+    def _holding(self, connection: sa.Connection) -> list[RunningCluster]:
         query = sa.select(_table.c.instance, _SIZE, _table.c.admitted_at, _table.c.submitted_at).where(
             _table.c.engine == self._owner, ON_CLUSTER
         )
         return [
-            Holder(instance, ClusterSize.from_json(size), admitted_at or submitted_at)
+            RunningCluster(instance, ClusterSize.from_json(size), admitted_at or submitted_at)
             for instance, size, admitted_at, submitted_at in connection.execute(query)
         ]
 
@@ -276,8 +285,8 @@ def _instance(row: sa.Row[Any]) -> Instance:
     return Instance(row.name, row.weight, Quota(**row.quota), row.attributes)
 
 
-def _waiter(row: sa.Row[Any]) -> Waiter:
-    return Waiter(
+def _waiter(row: sa.Row[Any]) -> QueuedApplication:
+    return QueuedApplication(
         row.id,
         row.instance,
         ClusterSize.from_json(row.size),

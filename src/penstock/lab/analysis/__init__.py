@@ -51,7 +51,7 @@ from penstock.lab.analysis.samples import (
     warm_up,
     wrong_checks,
 )
-from penstock.lab.analysis.statistics import (
+from penstock.lab.analysis.verdicts import (
     FEWEST,
     Comparison,
     Interval,

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.lab.analysis.samples import GB, Measure, counted, executor_cores, natural, seconds_of
-from penstock.lab.analysis.statistics import Ratio, ratio
+from penstock.lab.analysis.verdicts import Ratio, ratio
 from penstock.lab.records import Run, Sample
-from penstock.summary import LakeUse
+from penstock.summary import IoMetrics
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Role:
         ]
         return statistics.median(values) if values else None
 
-    def median_of_lake(self, figure: Callable[[LakeUse], float | None]) -> float | None:
+    def median_of_lake(self, figure: Callable[[IoMetrics], float | None]) -> float | None:
         """Over the applications, of what each asked of its lake; None where none has the figure."""
         values = [value for use in self._lake_uses() if (value := figure(use)) is not None]
         return statistics.median(values) if values else None
@@ -49,8 +49,8 @@ class Role:
         found = {kind: statistics.median(count.get(kind, 0) for count in counts) for kind in kinds}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _lake_uses(self) -> list[LakeUse]:
-        return [use for sample in self.applications if (use := LakeUse.of(sample.get("summary") or {}))]
+    def _lake_uses(self) -> list[IoMetrics]:
+        return [use for sample in self.applications if (use := IoMetrics.of(sample.get("summary") or {}))]
 
 
 def roles(run: Run) -> list[Role]:
@@ -249,7 +249,7 @@ def _reading(query: str, samples: Sequence[Sample]) -> Reading:
             for table in tables
         }
 
-    uses = [LakeUse({}, 0, {}, counts=sample["lake"]) for sample in samples if "lake" in sample]
+    uses = [IoMetrics({}, 0, {}, counts=sample["lake"]) for sample in samples if "lake" in sample]
     return Reading(
         query,
         files=by_table("files"),

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.lab.analysis import Interval, ratio
-from penstock.lab.analysis.statistics import CONFIDENCE, Spread, spread
+from penstock.lab.analysis.verdicts import CONFIDENCE, Spread, spread
 
 Times = Mapping[int, Sequence[float]]
 """Seconds of each repetition, per number of cores."""

@@ -11,7 +11,7 @@ from penstock.lab import analysis
 from penstock.lab.analysis import Measure
 from penstock.lab.records import Run, Sample
 from penstock.lab.report.render import Section, Table
-from penstock.summary import LakeUse
+from penstock.summary import IoMetrics
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def warmth_sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
     rows = []
     for run, name in zip(runs, names, strict=True):
         for sample in run.of_kind("application"):
-            use = LakeUse.of(sample.get("summary") or {})
+            use = IoMetrics.of(sample.get("summary") or {})
             if use and use.hit_rate is not None and "repetition" in sample:
                 rows.append((name, _when(sample), str(sample["role"]), *_figures(use)))
     if not rows:
@@ -138,7 +138,7 @@ def _when(sample: Sample) -> str:
     return "warm-up" if sample.get("warmup") else str(sample["repetition"])
 
 
-def _figures(use: LakeUse) -> tuple[str, ...]:
+def _figures(use: IoMetrics) -> tuple[str, ...]:
     hits, misses = use.count("page_hits"), use.count("page_misses")
     asked = hits + misses
     return (

@@ -10,7 +10,7 @@ from penstock.lab.analysis import DiskTrack, Spread, roles
 from penstock.lab.records import Run
 from penstock.lab.report import plots
 from penstock.lab.report.render import Part, Plot, Section, Table
-from penstock.summary import LakeUse
+from penstock.summary import IoMetrics
 
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("elapsed", "elapsed_ms", lambda value: units.seconds(value / 1000)),
@@ -30,13 +30,13 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 )
 
 
-def _counted(name: str) -> Callable[[LakeUse], float | None]:
+def _counted(name: str) -> Callable[[IoMetrics], float | None]:
     """None where an application knew no such counter: zero and unknown are not the same."""
     return lambda use: use.counts.get(name)
 
 
 # By whatever reader or writer: Spark knows the bytes of its own only; TeraSort, DFSIO and the ingest use others.
-_LAKE_FIGURES: tuple[tuple[str, Callable[[LakeUse], float | None], Callable[[float], str]], ...] = (
+_LAKE_FIGURES: tuple[tuple[str, Callable[[IoMetrics], float | None], Callable[[float], str]], ...] = (
     ("received from the store", _counted("bytes_received"), units.data),
     ("sent to the store", _counted("bytes_sent"), units.data),
     ("time per request", lambda use: use.milliseconds_per_request, lambda value: units.latency(value / 1000)),

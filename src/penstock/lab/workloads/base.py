@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from penstock import units
-from penstock.clusters import launch
-from penstock.clusters.launch import BUILT_IN
-from penstock.engine import launch as engine_settings
+from penstock.clusters.settings import BUILT_IN, with_user_options
+from penstock.engine import preparation as engine_settings
 from penstock.engine.policy import admission
 from penstock.errors import ClusterError, NotFound
 from penstock.formats import as_properties
@@ -227,7 +226,7 @@ def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
         made = _settings(session)
         write_atomically(private / "spark.conf", as_properties(made))
         java, lake = jvm.find_java(), session.bench.lake
-        trusting = jvm.options(java, lake.authorities, cache=session.bench.home.cache)
+        trusting = jvm.trust_options(java, lake.authorities, cache=session.bench.home.cache)
         common = jvm.Jvm(java, jvm.class_path(), private=private, scratch=private, options=tuple(trusting))
         command = jvm.program_command(
             common,
@@ -236,7 +235,7 @@ def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
             arguments=(*arguments, "--settings", str(private / "spark.conf")),
         )
         done = subprocess.run(
-            launch.with_user_options(command, made, "executor"),
+            with_user_options(command, made, "executor"),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

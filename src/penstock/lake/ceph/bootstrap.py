@@ -24,7 +24,7 @@ from penstock.lake.ceph.configuration import (
     Ports,
     keyrings,
 )
-from penstock.lake.ceph.control import Monitor, administer, run
+from penstock.lake.ceph.daemons import Monitor, administer, run
 from penstock.lake.ceph.layout import ERASURE, MOST_GATEWAYS, Layout, State
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.s3 import s3_client

@@ -10,14 +10,14 @@ from typing import Any
 
 from penstock.errors import Conflict, NotFound, PenstockError
 from penstock.home import Home, write_atomically
-from penstock.lake.ceph import bootstrap, configuration, control
+from penstock.lake.ceph import bootstrap, configuration, daemons
 from penstock.lake.ceph.configuration import CONFIGURATION, Daemon
-from penstock.lake.ceph.control import Control
+from penstock.lake.ceph.daemons import Control, Monitor
 from penstock.lake.ceph.layout import LAKE, Layout, Placement, State
 from penstock.lake.credentials import CredentialsFile
 from penstock.lake.model import Lake, Sts
 from penstock.lake.registry import Lakes
-from penstock.processes import are_free_again, free_ports
+from penstock.processes import await_free_ports, free_ports
 
 KIND = "ceph"
 _CHANGING_SECONDS = 180.0
@@ -50,7 +50,7 @@ class Ceph:
         later ones the number of gateways; others raise `Conflict`. Daemons that run are left as they are. Raises
         `MissingRequirement` (no packages) or `LakeError` (a daemon does not start, with its last words).
         """
-        control.require()
+        daemons.require()
         with self._changing():
             self._require_names()
             state = State.load(self.directory)
@@ -150,9 +150,9 @@ class Ceph:
         """End one daemon without asking (SIGKILL)."""
         return self._end(name, kill=True)
 
-    def monitor(self, *, patience_seconds: int = 5) -> contextlib.AbstractContextManager[control.Monitor]:
+    def monitor(self, *, patience_seconds: int = 5) -> contextlib.AbstractContextManager[Monitor]:
         """A connection to ask by; `LakeError` where the monitor does not answer in that time."""
-        return control.monitor(self.directory, patience_seconds=patience_seconds)
+        return daemons.monitor(self.directory, patience_seconds=patience_seconds)
 
     def _end(self, name: str, *, kill: bool) -> bool:
         configuration.known(name, self._existing().daemons())
@@ -207,9 +207,9 @@ class Ceph:
         """The same ports where they are ours still; others where a stranger has taken them meanwhile."""
         running = self._control.running()
         other, *others = free_ports(1 + len(state.ports.gateways))
-        keeps = "mon.a" in running or are_free_again([state.ports.monitor])
+        keeps = "mon.a" in running or await_free_ports([state.ports.monitor])
         gateways = tuple(
-            have if f"rgw.{number}" in running or are_free_again([have]) else others[number]
+            have if f"rgw.{number}" in running or await_free_ports([have]) else others[number]
             for number, have in enumerate(state.ports.gateways)
         )
         ports = replace(state.ports, monitor=state.ports.monitor if keeps else other, gateways=gateways)

@@ -21,7 +21,7 @@ from penstock.errors import LakeError, MissingRequirement
 from penstock.lake.ceph.bootstrap import CODE_PROFILE
 from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.ceph.configuration import CONFIGURATION
-from penstock.lake.ceph.control import Monitor, program_path, run
+from penstock.lake.ceph.daemons import Monitor, program_path, run
 from penstock.lake.ceph.layout import ERASURE, REPLICATED, Layout
 from penstock.processes import ProcessId
 from penstock.units import MIB

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.errors import Conflict, InvalidInput
 from penstock.formats import configuration_xml
 from penstock.home import read_json, write_json
-from penstock.processes import are_free_again, free_ports
+from penstock.processes import await_free_ports, free_ports
 
 NAMENODE = "namenode"
 _USUAL_DATANODES = 3
@@ -357,7 +357,7 @@ class State:
         ports = {}
         for daemon in shape.daemons():
             before = known.get(daemon)
-            if before and (daemon in running or are_free_again(before.all())):
+            if before and (daemon in running or await_free_ports(before.all())):
                 ports[daemon] = before
             else:
                 names = _NAMENODE_PORTS if daemon == NAMENODE else _DATANODE_PORTS

@@ -17,7 +17,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import JSONResponse
 
-from penstock.clusters.launch import BUILT_IN
+from penstock.clusters.settings import BUILT_IN
 from penstock.engine import artifacts
 from penstock.engine.interactive import connect_server, sessions
 from penstock.engine.repository import listing

@@ -142,7 +142,7 @@ def find(
     key = artifacts.upload_key(service.engine.uploads, digest, name)
     store = service.engine.store(lake)
     found = next((one for one in store.list(key) if one.key == key), None)
-    if found is None or not artifacts.is_there(found, at=now(), kept=service.retention.unused):
+    if found is None or not artifacts.outlives_submission(found, at=now(), kept=service.retention.unused):
         raise NotFound(f"{name} was not uploaded", fix="PUT it to this address")
     service.engine.copies.keep(key, found.size, lambda: store.get(key))
     return _told(service, lake, key)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
-from penstock.engine.policy.fairness import Instance, Quota, Use
+from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
 from penstock.engine.tokens import Caller, Scope
 from penstock.engine.webhooks import shown_secret
 from penstock.errors import NotFound
@@ -29,7 +29,7 @@ InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
 def listing(service: ServiceOf, caller: Reader) -> dict[str, Any]:
     uses = service.engine.uses()
     found = [instance for instance in service.engine.instances() if caller.sees(instance.name)]
-    return {"items": [_shown(instance, uses.get(instance.name, Use())) for instance in found]}
+    return {"items": [_shown(instance, uses.get(instance.name, InstanceUsage())) for instance in found]}
 
 
 @router.get("/instances/{name}", summary="One instance", responses={200: {"model": responses.Instance}})
@@ -93,7 +93,7 @@ def _now(service: Service, instance: Instance) -> dict[str, Any]:
     return _shown(instance, service.engine.use(instance.name))
 
 
-def _shown(instance: Instance, use: Use) -> dict[str, Any]:
+def _shown(instance: Instance, use: InstanceUsage) -> dict[str, Any]:
     return {
         "name": instance.name,
         "weight": instance.weight,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history import HistoryServers
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import NotFound
 from penstock.lake.registry import Lakes
@@ -77,7 +77,7 @@ def status(service: ServiceOf, caller: Reader, lake: LakeName = None) -> dict[st
 def start(service: ServiceOf, caller: Reader, lake: LakeName = None) -> dict[str, Any]:
     """A look at its pages starts it as well. It ends by itself when nobody has looked for a while."""
     caller.require(Scope.READ)
-    History(service.engine).start(lake)
+    HistoryServers(service.engine).start(lake)
     return _shown(service, lake)
 
 
@@ -87,7 +87,7 @@ def start(service: ServiceOf, caller: Reader, lake: LakeName = None) -> dict[str
 def stop(service: ServiceOf, caller: Submitter, lake: LakeName = None) -> dict[str, Any]:
     """May be repeated. Nothing is lost by it."""
     caller.require(Scope.SUBMIT)
-    History(service.engine).stop(lake)
+    HistoryServers(service.engine).stop(lake)
     return _shown(service, lake)
 
 
@@ -111,5 +111,5 @@ def history_moved() -> None:
 
 
 def _shown(service: Service, lake: str | None) -> dict[str, Any]:
-    found = History(service.engine).status(lake)
+    found = HistoryServers(service.engine).status(lake)
     return {**found.to_json(), "url": f"{_PAGES}/{found.lake}"}

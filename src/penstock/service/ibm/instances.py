@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Request
 from pydantic import Field
 
-from penstock.engine.interactive.history import SIZE, History, Status
+from penstock.engine.interactive.history import SIZE, HistoryServers, HistoryStatus
 from penstock.engine.policy.fairness import Instance
 from penstock.engine.tokens import Scope
 from penstock.errors import Conflict, InvalidInput
@@ -292,15 +292,15 @@ def history_server(prefix: str) -> APIRouter:
     )
     def start(instance_id: str, service: ServiceOf, caller: Submitter) -> dict[str, str]:
         lake = _lake(instance_of(service, caller, instance_id, Scope.SUBMIT))
-        return view(History(service.engine).start(lake))
+        return view(HistoryServers(service.engine).start(lake))
 
     @router.get("", summary="Whether the history server runs", responses={200: {"model": responses.SparkHistoryServer}})
     def show(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
-        return view(History(service.engine).status(_lake(instance_of(service, caller, instance_id))))
+        return view(HistoryServers(service.engine).status(_lake(instance_of(service, caller, instance_id))))
 
     @router.delete("", status_code=204, summary="Stop the history server; its pages start it again")
     def stop(instance_id: str, service: ServiceOf, caller: Submitter) -> None:
-        History(service.engine).stop(_lake(instance_of(service, caller, instance_id, Scope.SUBMIT)))
+        HistoryServers(service.engine).stop(_lake(instance_of(service, caller, instance_id, Scope.SUBMIT)))
 
     return router
 
@@ -311,7 +311,7 @@ def _lake(instance: Instance) -> str | None:
     return home.lake if home else None
 
 
-def view(status: Status) -> dict[str, str]:
+def view(status: HistoryStatus) -> dict[str, str]:
     return {
         "state": "started" if status.running else "stopped",
         "cores": str(SIZE.cores),

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from penstock.engine.policy.fairness import Instance, Quota, Use
+from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
 from penstock.lake.model import Lake
 from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, Capacity, State
 from penstock.profiles.check import is_secret
@@ -303,7 +303,7 @@ def home(kept: HomeStore, lake: Lake) -> dict[str, Any]:
     return {"instance_id": kept.instance_id, **_store(kept, lake)}
 
 
-def consumption(use: Use) -> dict[str, str]:
+def consumption(use: InstanceUsage) -> dict[str, str]:
     """What its clusters are promised now, overheads included."""
     return {"cores": str(use.cores), "memory": translation.shown(use.memory_bytes)}
 

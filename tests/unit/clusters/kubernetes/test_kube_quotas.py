@@ -14,7 +14,7 @@ from penstock.clusters.kubernetes.target import Target
 from penstock.engine.policy import admission, fairness
 from penstock.home import Home
 from penstock.model import Capacity, ClusterSize, Node, Overhead, ProcessSize
-from penstock.processes import until
+from penstock.processes import wait_until
 from penstock.units import parse_quantity
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
 from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, container, launch
@@ -109,7 +109,9 @@ def test_what_could_never_fit_is_refused_and_says_what_would() -> None:
 
 def test_a_quota_that_was_lowered_makes_applications_wait_and_fails_none() -> None:
     lowered = replace(resources.within(NODES, [quota({"limits.cpu": "2"})], TARGET), elastic=True)
-    found = fairness.plan(fairness.Scene(START, lowered, [fairness.Waiter("one", "a", SMALL, START)]))
+    found = fairness.plan(
+        fairness.QueueSnapshot(START, lowered, [fairness.QueuedApplication("one", "a", SMALL, START)])
+    )
     assert not found.refused
     (place,) = found.places
     assert place.reason is not None
@@ -224,7 +226,7 @@ def test_a_running_application_whose_executors_a_quota_refuses_says_so(
         reason = backend.observe(handle).reason
         return reason.code if reason else ""
 
-    assert until(lambda: told() == "quota_exceeded", 20)
+    assert wait_until(lambda: told() == "quota_exceeded", 20)
     del kubernetes.objects["/api/v1/namespaces/lake/resourcequotas/team"]
     assert told() == ""
     backend.release(handle)

@@ -11,11 +11,11 @@ import pytest
 
 from penstock.clusters.backend import Observation
 from penstock.clusters.kubernetes.backend import KubernetesBackend
-from penstock.engine.repository.applications import Records
+from penstock.engine.repository.applications import ApplicationRepository
 from penstock.engine.supervisor import Supervisor
 from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, State
-from penstock.processes import until
+from penstock.processes import wait_until
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
 from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, container, launch
 from tests.unit.engine.engine_making import Memory
@@ -66,7 +66,7 @@ def run(kubernetes: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 happens(application.attempt)
 
         return Supervisor(
-            cast(Records, Memory(fresh)),
+            cast(ApplicationRepository, Memory(fresh)),
             backend,
             prepare=lambda _: launch(spec=spec),
             keep=lambda *_: {},
@@ -128,6 +128,6 @@ def test_who_looks_on_asks_the_next_attempt_with_its_own_token(
         other.launch(wanted)
         kubernetes.become(POD, **RUNS)
         # A watch tells a moment later.
-        assert until(lambda: bool(other.sizes(handle)) and len(set(kubernetes.tokens)) >= attempt, 20)  # noqa: B023
+        assert wait_until(lambda: bool(other.sizes(handle)) and len(set(kubernetes.tokens)) >= attempt, 20)  # noqa: B023
         kubernetes.delete(POD)
     other.release(handle)

@@ -80,6 +80,6 @@ def test_the_key_of_short_lived_credentials_has_what_aes_128_needs(parsed: confi
 
 
 def test_the_client_script_is_beside_the_module_that_runs_it() -> None:
-    from penstock.lake.ceph import control
+    from penstock.lake.ceph import daemons
 
-    assert Path(control.__file__).with_name("monitor_client.py").is_file()
+    assert Path(daemons.__file__).with_name("monitor_client.py").is_file()

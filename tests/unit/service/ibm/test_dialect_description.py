@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.interactive.history import Status
+from penstock.engine.interactive.history import HistoryStatus
 from penstock.model import Reason, State
 from penstock.service.ibm import instances, responses
 from tests.unit.service.ibm.dialect_bodies import recorded
@@ -53,7 +53,7 @@ def test_answers_are_as_described_to_the_last_field(world: World, address: str, 
 
 
 def test_the_history_servers_answer_is_as_described() -> None:
-    body = instances.view(Status("lake", False, started_at=AT, ended_at=AT, idle_ends_at=AT))
+    body = instances.view(HistoryStatus("lake", False, started_at=AT, ended_at=AT, idle_ends_at=AT))
     assert set(responses.SparkHistoryServer.model_validate(body).model_dump(exclude_unset=True)) == set(body)
     assert set(responses.SparkHistoryServer.model_fields) == set(body)
 

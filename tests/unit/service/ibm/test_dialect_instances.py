@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from penstock.engine.interactive.history import Status
+from penstock.engine.interactive.history import HistoryStatus
 from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.service.ibm import instances
@@ -138,15 +138,15 @@ class FakeHistory:
     def __init__(self, _: object) -> None:
         pass
 
-    def status(self, lake: str | None = None) -> Status:
+    def status(self, lake: str | None = None) -> HistoryStatus:
         running = self.running.get(lake, False)
-        return Status(lake or "default", running, started_at=AT, idle_ends_at=AT if running else None)
+        return HistoryStatus(lake or "default", running, started_at=AT, idle_ends_at=AT if running else None)
 
-    def start(self, lake: str | None = None) -> Status:
+    def start(self, lake: str | None = None) -> HistoryStatus:
         self.running[lake] = True
         return self.status(lake)
 
-    def stop(self, lake: str | None = None) -> Status:
+    def stop(self, lake: str | None = None) -> HistoryStatus:
         self.running[lake] = False
         return self.status(lake)
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from penstock.engine.policy.fairness import Instance, Quota, Use
+from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
 from penstock.errors import InvalidInput
 from penstock.lake.model import Lake
 from penstock.model import Application, ApplicationSpec, Capacity, Reason, State
@@ -131,8 +131,8 @@ def test_a_home_in_a_lake_without_an_endpoint_is_shown() -> None:
 
 
 def test_consumption_and_limits_are_texts_as_clients_expect() -> None:
-    assert responses.consumption(Use(1, 0, 3, 4 << 30)) == {"cores": "3", "memory": "4G"}
-    assert responses.consumption(Use(1, 0, 3, (4 << 30) + 1)) == {"cores": "3", "memory": "4097M"}
+    assert responses.consumption(InstanceUsage(1, 0, 3, 4 << 30)) == {"cores": "3", "memory": "4G"}
+    assert responses.consumption(InstanceUsage(1, 0, 3, (4 << 30) + 1)) == {"cores": "3", "memory": "4097M"}
     machine = Capacity(cores=4, memory_bytes=16 << 30)
     assert responses.limits(Quota(), machine) == {"max_cores": "8", "max_memory": "16G"}
     assert responses.limits(Quota(cores=2, memory_bytes=1 << 30), machine) == {"max_cores": "2", "max_memory": "1G"}

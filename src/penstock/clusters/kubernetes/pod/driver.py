@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import launch
 from penstock.clusters.kubernetes import layout
-from penstock.formats import as_properties, in_url
+from penstock.clusters.settings import with_user_options
+from penstock.formats import as_properties, url_host
 from penstock.home import write_atomically, write_json
 from penstock.model import ClusterSize
 from penstock.runtime import jvm
@@ -158,7 +158,7 @@ def _command(said: Mapping[str, Any]) -> list[str]:
         jars=jvm.class_path(unused=jvm.UNUSED_IN_PODS),
         private=layout.PRIVATE,
         scratch=layout.SCRATCH,
-        options=(*jvm.options(java, authorities, cache=layout.TEMPORARY), *jvm_options()),
+        options=(*jvm.trust_options(java, authorities, cache=layout.TEMPORARY), *jvm_options()),
     )
     jars = f"{jvm.penstock_jars().as_uri()}/"
     submit = [option.replace(layout.JARS, jars) for option in said["submit"]]
@@ -169,7 +169,7 @@ def _command(said: Mapping[str, Any]) -> list[str]:
         properties=properties,
         application=[*submit, *said["arguments"]],
     )
-    return launch.with_user_options(command, settings, layout.DRIVER)
+    return with_user_options(command, settings, layout.DRIVER)
 
 
 def jvm_options() -> list[str]:
@@ -180,7 +180,7 @@ def jvm_options() -> list[str]:
 def _of_this_pod(environment: Mapping[str, str]) -> dict[str, str]:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
     return {
-        "spark.master": f"k8s://https://{in_url(host)}:{port}",
+        "spark.master": f"k8s://https://{url_host(host)}:{port}",
         "spark.driver.host": environment["PENSTOCK_POD_IP"],
         # What Spark tells executors to call (spark.kubernetes.executor.useDriverPodIP).
         "spark.driver.bindAddress": environment["PENSTOCK_POD_IP"],

@@ -140,7 +140,7 @@ def command(told: Mapping[str, str], node: str | None) -> list[str]:
         private=layout.PRIVATE,
         scratch=layout.SCRATCH,
         options=(
-            *jvm.options(java, authorities if authorities.exists() else None, cache=layout.TEMPORARY),
+            *jvm.trust_options(java, authorities if authorities.exists() else None, cache=layout.TEMPORARY),
             *jvm_options(),
             *java_options(told),
         ),

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from penstock.clusters import launch
+from penstock.clusters import settings
 from penstock.clusters.kubernetes import layout
 from penstock.home import open_below, read_json, sizes_below, write_atomically
 from penstock.lake.credentials import from_ini
@@ -361,8 +361,8 @@ class Keeper:
 
     def pages(self) -> dict[str, Any]:
         """The driver's pages, which are opened when they are first asked for: their port, None until then, and key."""
-        told = launch.endpoint(layout.CLUSTER)
-        pages = None if told is None else launch.look(layout.CLUSTER, told)
+        told = settings.endpoint(layout.CLUSTER)
+        pages = None if told is None else settings.look(layout.CLUSTER, told)
         return {"port": pages and pages.port, "key": pages and pages.key}
 
     def terminate(self, *_: object) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock import units
-from penstock.lab.analysis.statistics import Spread, spread
 from penstock.lab.analysis.usl import Curve, Fit, Size
+from penstock.lab.analysis.verdicts import Spread, spread
 from penstock.lab.report.plots.base import DASHES, QUIET, SERIES, SYMBOLS, Figure, axis, box, layout
 
 Write = Callable[[float], str]

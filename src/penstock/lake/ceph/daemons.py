@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 from penstock.errors import LakeError, MissingRequirement
 from penstock.lake.ceph import configuration
 from penstock.lake.ceph.configuration import ADMINISTRATOR, CONFIGURATION, LOGS, SOCKETS, Ports
-from penstock.processes import ProcessId, answers, end_process, process_in, start_daemon, until
+from penstock.processes import ProcessId, end_process, process_in, responds, start_daemon, wait_until
 
 
 def ask(directory: Path, entity: str, command: str, *, patience_seconds: float = 2.0) -> Any:
@@ -206,7 +206,7 @@ class Control:
                     del waiting[name]
             return not waiting
 
-        until(settled, _START_SECONDS, pause_seconds=_LOOK_SECONDS)
+        wait_until(settled, _START_SECONDS, pause_seconds=_LOOK_SECONDS)
         if waiting:
             ended = [name for name, process in waiting.items() if not process.alive()]
             name = (ended or list(waiting))[0]
@@ -223,7 +223,7 @@ class Control:
         """Whether the daemon does its work now, by its own account; one that is stopped or hangs does not."""
         kind = configuration.kind_of(name)
         if kind == configuration.GATEWAY:
-            return answers(ports.gateways[int(name.partition(".")[2])], "/")
+            return responds(ports.gateways[int(name.partition(".")[2])], "/")
         if kind == configuration.MANAGER:
             return ask(self._directory, name, "version") is not None
         told = ask(self._directory, name, _STATE_COMMANDS[kind])

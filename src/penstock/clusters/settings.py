@@ -40,7 +40,7 @@ def processes(
         private=directory / "private",
         scratch=directory / "scratch",
         archives=archives,
-        options=tuple(jvm.options(java, authorities, cache=archives)),
+        options=tuple(jvm.trust_options(java, authorities, cache=archives)),
     )
     driver = jvm.driver_command(
         common,

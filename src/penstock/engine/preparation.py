@@ -28,7 +28,7 @@ from penstock.lake.sts import Lease, is_lost, renewal_at
 from penstock.model import Application, ApplicationSpec
 from penstock.profiles.layers import Layer, Resolved, resolve
 from penstock.profiles.variants import without_s3
-from penstock.profiles.workloads import parted
+from penstock.profiles.workloads import split_profile
 from penstock.recovery import Kind, as_problem, kind_of
 from penstock.runtime import jvm
 
@@ -37,7 +37,7 @@ HIVE_SITE = "hive-site.xml"
 
 def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
     """All settings with their origin: base < store < skipping < workload < lake < catalog < variants < user."""
-    workload, variants = parted(spec.profile)
+    workload, variants = split_profile(spec.profile)
     layers = (
         *(workload if lake.is_s3 else without_s3(workload)),
         Layer.of("lake", _lake(lake), reason=f"the lake “{lake.name}”", source="penstock lake"),
@@ -100,7 +100,7 @@ def credentials_for(lake: Lake, own: Credentials, application_id: str) -> Creden
     return issue(lake, lake.sts, own, application_id)
 
 
-class Leasing:
+class CredentialRenewal:
     """The renewal of one application's credentials, in its own thread until `close`."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Leasing:
         return not self._closed.is_set()
 
 
-def leasing(
+def renewing_credentials(
     home: Home, backend: ClusterBackend
 ) -> Callable[[Application, GiveUp], contextlib.AbstractContextManager[None]]:
     """A context manager that renews the credentials of a supervised cluster for as long as it lives."""
@@ -184,7 +184,7 @@ def leasing(
         held = lease_in(backend.private_file(handle, CREDENTIALS_FILE) or "")
         with contextlib.ExitStack() as stack:
             if held is not None:
-                stack.callback(Leasing(application.id, held, issue=issue, write=write, give_up=give_up).close)
+                stack.callback(CredentialRenewal(application.id, held, issue=issue, write=write, give_up=give_up).close)
             yield
 
     return beside
