@@ -312,7 +312,7 @@ def beyond_quota(instance: Instance, has: InstanceUsage, size: ClusterSize) -> R
     """The reason why an instance that uses `has` may not add a cluster of `size`; None where it may."""
     quota, more = instance.quota, promised(size)
     if quota.running is not None and has.running >= quota.running:
-        return Reason("quota", f"the instance {instance.name} runs the {quota.running} that its quota allows at once")
+        return Reason("quota", f"the instance {instance.name} may run {quota.running} at once and already does")
     if quota.cores is not None and has.cores + more.cores > quota.cores:
         left = max(quota.cores - has.cores, 0)
         return Reason("quota", f"it needs {more.cores} cores, {left} of the {quota.cores} of {instance.name} are free")
