@@ -6,10 +6,7 @@ client inside its driver: no metastore service to run, to size, or to wait for.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +18,8 @@ from penstock.catalog.connection import DatabaseUrl
 from penstock.catalog.database import METASTORE, Database
 from penstock.catalog.tables import Table, read_partition_locations, read_tables
 from penstock.errors import CatalogError, MissingRequirement, NotFound
-from penstock.formats import configuration_xml
+from penstock.formats import as_properties, configuration_xml
+from penstock.runtime import tool
 
 # The metastore layout of the Hive client built into Spark 4.
 SCHEMA_VERSION = "2.3.0"
@@ -79,6 +77,7 @@ def hive_site(url: DatabaseUrl, *, loopback: bool) -> str:
 # Any number, the same in every Penstock: one process at a time makes the schema, also from several machines.
 _ADVISORY_LOCK = 0x70656E73746F636B >> 8
 
+_SCHEMA_TOOL = "org.datanucleus.store.schema.SchemaTool"
 # All that SchemaTool loads. With Spark's whole class path it takes half as long again, most of it for logging.
 _NEEDED = ("datanucleus-", "hive-metastore-", "jdo-api-", "javax.jdo-", "jta-", "transaction-api-", "postgresql-")
 
@@ -162,35 +161,23 @@ class Metastore:
             "datanucleus.connectionPoolingType": "NONE",
             **LAYOUT,
         }
-        # mkdtemp's directory is private (0700): the properties hold the password.
-        with tempfile.TemporaryDirectory(prefix="penstock-schema-") as name:
-            directory = Path(name)
-            mapping = directory / "package.jdo"
-            metastore_jar = next(jar for jar in jars if jar.name.startswith("hive-metastore-"))
-            mapping.write_bytes(zipfile.ZipFile(metastore_jar).read("package.jdo"))
-            options = directory / "schema.properties"
-            options.write_text("".join(f"{key}={_escape(value)}\n" for key, value in properties.items()), "ascii")
-            # A short run: the quick compiler alone, one collector thread.
-            flags = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"]
-            tool = ["org.datanucleus.store.schema.SchemaTool", "-create", "-api", "JDO", "-props", str(options)]
-            result = subprocess.run(
-                [str(java), *flags, "-cp", os.pathsep.join(map(str, jars)), *tool, str(mapping)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                cwd=directory,
-                check=False,
-            )
-        # SchemaTool's exit code is 0 for some failures.
-        if result.returncode != 0 or "completed successfully" not in result.stdout:
-            tail = "\n".join(result.stdout.strip().splitlines()[-8:]).replace(url.password or "\0", "…")
-            raise CatalogError(
-                f"The metastore's tables cannot be made in {url}",
-                why=f"DataNucleus SchemaTool ended with {result.returncode}:\n{tail}",
-                fix="mend the cause and run the command again; it completes what is there",
-            )
+        metastore_jar = next(jar for jar in jars if jar.name.startswith("hive-metastore-"))
+        files = {
+            "package.jdo": zipfile.ZipFile(metastore_jar).read("package.jdo").decode(),
+            "schema.properties": as_properties({key: value or "" for key, value in properties.items()}),
+        }
+        arguments = ["-create", "-api", "JDO", "-props", "{private}/schema.properties", "{private}/package.jdo"]
+        with tool.run(_SCHEMA_TOOL, arguments, files=files, java=java, jars=jars) as making:
+            output = list(making.lines())
+            # SchemaTool's exit code is 0 for some failures.
+            if making.code != 0 or "completed successfully" not in "".join(output):
+                last = "\n".join([*(line.rstrip() for line in output), *making.last_errors(8)][-8:])
+                last = last.replace(url.password or "\0", "…")
+                raise CatalogError(
+                    f"The metastore's tables cannot be made in {url}",
+                    why=f"DataNucleus SchemaTool ended with {making.ending}:\n{last}",
+                    fix="mend the cause and run the command again; it completes what is there",
+                )
 
 
 def _has_schema(connection: Connection) -> bool:
@@ -246,8 +233,3 @@ def _jars(classpath: Sequence[Path]) -> list[Path]:
             fix="install penstock again with its jars (make jars)",
         )
     return jars
-
-
-def _escape(value: str) -> str:
-    """A value of a Java properties file, which is read as Latin-1 with `\\` as its escape."""
-    return "".join(c if " " < c < "\x7f" and c != "\\" else f"\\u{ord(c):04x}" for c in value)

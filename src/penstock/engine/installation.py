@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from penstock.catalog.database import Database
@@ -23,14 +19,14 @@ from penstock.engine.policy import admission
 from penstock.engine.preparation import Preparation, lake_of
 from penstock.errors import InvalidInput, LakeError, MissingRequirement, PenstockError
 from penstock.formats import as_properties
-from penstock.home import Home, write_atomically
+from penstock.home import Home
 from penstock.lake import settings as lake_settings
 from penstock.lake import stores
 from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
 from penstock.model import Application, ApplicationSpec, State
 from penstock.profiles.known import HADOOP_PREFIX
-from penstock.runtime import cds, jvm
+from penstock.runtime import cds, jvm, tool
 from penstock.summary import IoMetrics
 
 _UNFINISHED = tuple(state for state in State if not state.final)
@@ -141,17 +137,6 @@ def _java() -> str:
     return f"{java.version} in {java.home}"
 
 
-# Short runs: the quick compiler alone, one collector thread.
-_FLAGS = (
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-Xshare:auto",
-    "-Xmx512m",
-    "--enable-native-access=ALL-UNNAMED",
-)
-_LAST_LINES = 5
-
-
 def warm(
     home: Home, targets: Sequence[str], *, lake: str | None = None, threads: int = 8
 ) -> Iterator[Mapping[str, Any]]:
@@ -171,19 +156,21 @@ def warm(
     hadoop = {
         key.removeprefix(HADOOP_PREFIX): value for key, value in all_settings.items() if key.startswith(HADOOP_PREFIX)
     }
-    with tempfile.TemporaryDirectory(prefix="penstock-warm-") as name:
-        private = Path(name)
-        for file, content in lake_settings.private_files(found, Lakes(home).credentials_of(found)).items():
-            write_atomically(private / file, content)
-        properties = private / "hadoop.properties"
-        write_atomically(properties, as_properties(hadoop))
-        environment = {key: value.replace("{private}", name) for key, value in lake_settings.environment(found).items()}
-        arguments = [str(properties), str(threads), *places]
-        trusting = jvm.trust_options(jvm.find_java(), found.authorities, cache=home.cache)
-        for progress in _run("io.penstock.fs.tools.Warm", arguments, environment, private, options=trusting):
-            if "error" in progress:
-                raise LakeError(f"{progress['path']} cannot be read", why=progress["error"], fix="penstock lake check")
-            yield progress
+    trusting = jvm.trust_options(jvm.find_java(), found.authorities, cache=home.cache)
+    progress_lines = _run(
+        "io.penstock.fs.tools.Warm",
+        ["{private}/hadoop.properties", str(threads), *places],
+        files={
+            **lake_settings.private_files(found, Lakes(home).credentials_of(found)),
+            "hadoop.properties": as_properties(hadoop),
+        },
+        environment={**os.environ, **lake_settings.environment(found)},
+        options=trusting,
+    )
+    for progress in progress_lines:
+        if "error" in progress:
+            raise LakeError(f"{progress['path']} cannot be read", why=progress["error"], fix="penstock lake check")
+        yield progress
 
 
 def recent_use(home: Home, *, limit: int = 5) -> list[tuple[Application, IoMetrics]]:
@@ -249,67 +236,28 @@ def _require_address(text: str) -> None:
 def _cache_tool(home: Home, *arguments: str) -> Iterator[Mapping[str, Any]]:
     settings = machine.tier_settings(machine.page_cache(home))
     options = [word for key, value in settings.items() for word in ("-D", f"{key.removeprefix(HADOOP_PREFIX)}={value}")]
-    with tempfile.TemporaryDirectory(prefix="penstock-cache-") as name:
-        yield from _run("io.penstock.fs.cache.CacheTool", [*arguments, *options], {}, Path(name))
+    yield from _run("io.penstock.fs.cache.CacheTool", [*arguments, *options])
 
 
-def _run(
-    main_class: str,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    directory: Path,
-    *,
-    options: Sequence[str] = (),
-) -> Iterator[Mapping[str, Any]]:
-    """Run a program in a JVM and yield the JSON lines that it writes.
+def _run(main_class: str, arguments: Sequence[str], **how: Any) -> Iterator[Mapping[str, Any]]:
+    """Run a program (see `runtime.tool.run`) and yield the JSON lines that it writes.
 
     Raises `MissingRequirement` where it fails without a line that says why (`error`, or a tier that is `unreadable`),
     however much it wrote before: for example when it was killed for lack of memory.
     """
-    java = jvm.find_java()
-    command = [
-        str(java.executable),
-        *_FLAGS,
-        *options,
-        f"-Djava.io.tmpdir={directory}",
-        *("-cp", os.pathsep.join(map(str, jvm.class_path()))),
-        main_class,
-        *arguments,
-    ]
-    log = directory / "stderr"
-    with (
-        log.open("wb") as errors,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**os.environ, **environment},
-            cwd=directory,
-        ) as process,
-    ):
+    with tool.run(main_class, arguments, **how) as running:
         cut = explained = False
-        try:
-            for line in process.stdout or ():
-                try:
-                    item = json.loads(line)
-                except ValueError:
-                    cut = True
-                    continue
-                explained = explained or "error" in item or item.get("state") == "unreadable"
-                yield item
-            process.wait()
-        finally:
-            # The consumer has stopped reading, or was interrupted.
-            process.terminate()
-    if cut or (process.returncode and not explained):
-        last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
-        raise MissingRequirement(
-            "The page-cache tool failed",
-            why="\n".join([*last, f"Java ended with {_ending(process.returncode)}"]),
-            fix="run it again; penstock status shows what runs here",
-        )
-
-
-def _ending(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        for line in running.lines():
+            try:
+                item = json.loads(line)
+            except ValueError:
+                cut = True
+                continue
+            explained = explained or "error" in item or item.get("state") == "unreadable"
+            yield item
+        if cut or (running.code and not explained):
+            raise MissingRequirement(
+                "The page-cache tool failed",
+                why="\n".join([*running.last_errors(), f"Java ended with {running.ending}"]),
+                fix="run it again; penstock status shows what runs here",
+            )

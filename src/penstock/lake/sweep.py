@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -17,15 +16,12 @@ from typing import Any
 
 from penstock.errors import LakeError
 from penstock.formats import as_properties
-from penstock.home import write_atomically
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import CREDENTIALS_FILE, ENVIRONMENT, private_credentials_file, spark_settings
 from penstock.model import Application
-from penstock.runtime import jvm
-from penstock.runtime.jvm import class_path, find_java
+from penstock.runtime import jvm, tool
 
 _MAIN = "io.penstock.fs.commit.Sweep"
-_HEAP = "-Xmx512m"
 _HADOOP = "spark.hadoop."
 
 
@@ -66,54 +62,41 @@ def cutoff(now: datetime, older_than: timedelta, running: Iterable[Application])
 
 def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime, dry_run: bool) -> Swept:
     """Sweep the keys that begin with `prefix`. Raises `LakeError` where the store does not let it."""
-    java = find_java()
-    # mkdtemp's directory is private (0700): it holds the credentials.
-    with tempfile.TemporaryDirectory(prefix="penstock-sweep-") as name:
-        private = Path(name)
-        write_atomically(private / CREDENTIALS_FILE, private_credentials_file(credentials))
-        settings = {
-            key.removeprefix(_HADOOP): value for key, value in spark_settings(lake).items() if key.startswith(_HADOOP)
-        }
-        write_atomically(private / "settings", as_properties({**settings, "fs.s3a.buffer.dir": name}))
-        command = [
-            str(java.executable),
-            _HEAP,
-            *jvm.trust_options(java, lake.authorities, cache=private),
-            "-Dlog4j2.configurationFile=classpath:log4j2-driver.properties",
-            f"-Dpenstock.log={private / 'log'}",
-            "-cp",
-            os.pathsep.join(map(str, class_path())),
+    settings = {
+        key.removeprefix(_HADOOP): value for key, value in spark_settings(lake).items() if key.startswith(_HADOOP)
+    }
+    files = {
+        CREDENTIALS_FILE: private_credentials_file(credentials),
+        "settings": as_properties({**settings, "fs.s3a.buffer.dir": "${java.io.tmpdir}"}),
+    }
+    until = str(round(before.timestamp() * 1000))
+    arguments = ["--settings", "{private}/settings", "--bucket", lake.bucket, "--prefix", prefix, "--before", until]
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-trust-") as trust,
+        tool.run(
             _MAIN,
-            "--settings",
-            str(private / "settings"),
-            "--bucket",
-            lake.bucket,
-            "--prefix",
-            prefix,
-            "--before",
-            str(round(before.timestamp() * 1000)),
-            *(["--dry-run"] if dry_run else []),
-        ]
-        environment = {key: value.replace("{private}", name) for key, value in ENVIRONMENT.items()}
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath, **environment},
-            check=False,
-        )
-    if done.returncode != 0:
-        raise LakeError(
-            f"The sweep of {lake.root} failed",
-            why="\n".join(done.stderr.splitlines()[-5:]) or f"Java ended with exit code {done.returncode}",
-            fix=f"penstock lake check --lake {lake.name}",
-        )
-    return _read(done.stdout)
+            [*arguments, *(["--dry-run"] if dry_run else [])],
+            files=files,
+            environment={"LC_ALL": "C.UTF-8", "PATH": os.defpath, **ENVIRONMENT},
+            options=[
+                *jvm.trust_options(jvm.find_java(), lake.authorities, cache=Path(trust)),
+                "-Dlog4j2.configurationFile=classpath:log4j2-driver.properties",
+                "-Dpenstock.log={private}/log",
+            ],
+        ) as sweeping,
+    ):
+        output = list(sweeping.lines())
+        if sweeping.code != 0:
+            raise LakeError(
+                f"The sweep of {lake.root} failed",
+                why="\n".join(sweeping.last_errors()) or f"Java ended with {sweeping.ending}",
+                fix=f"penstock lake check --lake {lake.name}",
+            )
+    return _read(output[-1])
 
 
-def _read(text: str) -> Swept:
-    report = json.loads(text.splitlines()[-1])
+def _read(line: str) -> Swept:
+    report = json.loads(line)
     found = (
         Found(**{**row, "newest": datetime.fromtimestamp(row["newest"] / 1000, tz=timezone.utc)})
         for row in report["found"]

@@ -26,7 +26,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         java.chmod(0o700)
         monkeypatch.setattr(jvm, "find_java", lambda: SimpleNamespace(executable=java))
         monkeypatch.setattr(jvm, "class_path", lambda: [])
-        return installation._run("Tool", [], {}, tmp_path)
+        return installation._run("Tool", [])
 
     return made
 

@@ -1,0 +1,106 @@
+"""Short runs of a Java program: a private directory for its files, and its output read line by line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.home import write_atomically
+from penstock.runtime import jvm
+
+# The quick compiler alone and one collector thread: a short run ends before the optimising compiler pays.
+_FLAGS = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Xshare:auto",
+    "-Xmx512m",
+    "--enable-native-access=ALL-UNNAMED",
+)
+PRIVATE = "{private}"
+
+
+@dataclass(frozen=True)
+class ToolRun:
+    """One run of a program."""
+
+    _process: subprocess.Popen[str]
+    _errors: Path
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of its output as they come, and wait for its end."""
+        yield from self._process.stdout or ()
+        self._process.wait()
+
+    @property
+    def code(self) -> int:
+        """The exit code, after `lines`; negative where a signal ended it."""
+        return self._process.wait()
+
+    @property
+    def ending(self) -> str:
+        """The exit code in words: `exit code 1`, `signal SIGKILL`."""
+        return f"signal {signal.Signals(-self.code).name}" if self.code < 0 else f"exit code {self.code}"
+
+    def last_errors(self, lines: int = 5) -> list[str]:
+        """The last lines of its error output; none where it wrote none."""
+        return self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-lines:]
+
+
+@contextlib.contextmanager
+def run(
+    main_class: str,
+    arguments: Sequence[str],
+    *,
+    files: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+    java: Path | str | None = None,
+    jars: Sequence[Path] = (),
+) -> Iterator[ToolRun]:
+    """Start `main_class` and end it when the caller leaves.
+
+    `files` (name to content) are written into a private directory (0700), which is the working and temporary directory
+    too; `{private}` stands for it in arguments, options and values of `environment`, which replaces this process's own
+    environment where it is given. `java` is the executable, by default the one that `find_java` finds, and `jars` the
+    class path, by default Spark's and Penstock's jars. Secrets belong into `files`, since other processes can read
+    arguments and environment. Raises `MissingRequirement` without Java or jars.
+    """
+    executable = str(java or jvm.find_java().executable)
+    with tempfile.TemporaryDirectory(prefix="penstock-tool-") as name:
+        private = Path(name)
+        for file, content in (files or {}).items():
+            write_atomically(private / file, content)
+        command = [
+            *_FLAGS,
+            f"-Djava.io.tmpdir={PRIVATE}",
+            *options,
+            *("-cp", os.pathsep.join(map(str, jars or jvm.class_path()))),
+            main_class,
+            *arguments,
+        ]
+        variables = os.environ if environment is None else environment
+        errors = private / "stderr"
+        with (
+            errors.open("wb") as log,
+            subprocess.Popen(
+                [executable, *(word.replace(PRIVATE, name) for word in command)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                errors="replace",
+                env={key: value.replace(PRIVATE, name) for key, value in variables.items()},
+                cwd=private,
+            ) as process,
+        ):
+            try:
+                yield ToolRun(process, errors)
+            finally:
+                # The caller has read all, has stopped reading, or was interrupted.
+                process.terminate()
