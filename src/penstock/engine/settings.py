@@ -23,7 +23,9 @@ def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
     layers = (
         *(workload if lake.is_s3 else hdfs.without_s3(workload)),
         Layer.of("lake", _lake(lake), reason=f"the lake “{lake.name}”", source="penstock lake"),
-        Layer.of("catalog", _catalog(lake), reason="one catalog of tables for all clusters", source="docs/guide/catalog.md"),
+        Layer.of(
+            "catalog", _catalog(lake), reason="one catalog of tables for all clusters", source="docs/guide/catalog.md"
+        ),
         *variants,
     )
     return resolve(layers, spec.size, spec.settings)

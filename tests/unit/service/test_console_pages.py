@@ -13,7 +13,9 @@ from tests.unit.service.fakes import Stage
 SCRIPTS = [name for name in assets() if name.endswith(".js")]
 
 
-@pytest.mark.parametrize("address", ["/", "/docs", "/console/shell.js", "/console/views/run.js", "/console/colours.css"])
+@pytest.mark.parametrize(
+    "address", ["/", "/docs", "/console/shell.js", "/console/views/run.js", "/console/colours.css"]
+)
 def test_pages_need_no_token_and_load_nothing_from_outside(tmp_path: Path, address: str) -> None:
     answer = Stage(tmp_path).client(None).get(address)
     assert answer.status_code == 200
