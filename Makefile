@@ -88,9 +88,10 @@ stores: # What tests of stores start: Ceph (root) and fio
 lines: setup ## The skipping plug-in on Spark's other lines (downloads a pyspark of each, some 400 MB)
 	$(PYTHON) scripts/spark_lines.py
 
-check: setup docs ## Format, lint and types, both languages, and the documents' links
+check: setup docs ## Format, lint, layers and types, both languages, and the documents' links
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/lint-imports
 	$(VENV)/bin/mypy
 	$(MAVEN) spotless:check -Pspark-suites
 

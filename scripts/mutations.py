@@ -91,7 +91,7 @@ MUTATIONS = (
     Mutation(
         "token-expiry",
         "a token is valid at the moment at which it expires",
-        "src/penstock/service/tokens.py",
+        "src/penstock/engine/tokens.py",
         "token.expires_at <= at",
         "token.expires_at < at",
         "tests/unit/service/test_tokens.py",
@@ -99,7 +99,7 @@ MUTATIONS = (
     Mutation(
         "token-secret",
         "the id of a token is enough, whatever the secret",
-        "src/penstock/service/tokens.py",
+        "src/penstock/engine/tokens.py",
         "if not hmac.compare_digest(known, hashed(secret)) or token is None:",
         "if not known or token is None:",
         "tests/unit/service/test_tokens.py",

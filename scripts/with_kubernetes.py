@@ -36,9 +36,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from penstock.clusters.kubernetes.access import find_access
-from penstock.clusters.kubernetes.api import Api
-from penstock.clusters.kubernetes.permissions import DRIVER
+from penstock.clusters.kubernetes.client import Api, find_access
+from penstock.clusters.kubernetes.preflight import DRIVER
 from penstock.clusters.kubernetes.target import read_target
 from penstock.errors import PenstockError
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from hypothesis import settings
 
 from penstock.catalog.database import Database
-from penstock.engine.records import Records
+from penstock.engine.repository.applications import Records
 from penstock.home import Home
 from tests.support import quick_java
 from tests.support.database_template import DatabaseTemplate
@@ -89,7 +89,7 @@ def shared_home(
 
     Its path has a space and a letter outside ASCII, as any user's may.
     """
-    from penstock.clusters import machine, pagecache
+    from penstock.clusters import machine
     from penstock.engine.installation import Installation
 
     home = Home(tmp_path_factory.mktemp("Zuhause für Tests"))
@@ -101,7 +101,7 @@ def shared_home(
     yield home
     list(installation.down())
     # The rest of the home is pytest's to remove; what is in memory is not below it.
-    pagecache.remove(machine.page_cache(home))
+    machine.remove_tiers(machine.page_cache(home))
 
 
 @pytest.fixture(scope="session")

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from benchmarks.chaos.disk import SmallDisk
 from benchmarks.chaos.gateways import Gateway
 from penstock.catalog.database import Database
-from penstock.clusters import machine, pagecache
+from penstock.clusters import machine
 from penstock.engine.installation import Installation
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
-from penstock.lake.local import ensured
-from penstock.lake.objects import s3_client
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
+from penstock.lake.s3 import s3_client
+from penstock.lake.stores import ensured
 
 LAKE = "chaos"
 """The lake as applications see it: the same bucket, behind the faulty gateways."""
@@ -58,7 +58,7 @@ def own_home(directory: Path) -> Iterator[Home]:
         yield home
     finally:
         list(installation.down())
-        pagecache.remove(machine.page_cache(home))
+        machine.remove_tiers(machine.page_cache(home))
 
 
 @contextlib.contextmanager

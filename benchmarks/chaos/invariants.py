@@ -11,7 +11,7 @@ from benchmarks.chaos.history import Found, Outcome, Told, possible, violations
 from benchmarks.chaos.journal import Journal
 from benchmarks.chaos.lake_view import Leftovers
 from benchmarks.chaos.operations import LOOK, QUERY, WRITES, Job, Work
-from penstock.engine.application import Application, State
+from penstock.model import Application, State
 
 _STACK = re.compile(r"^\s+at [\w.$]+\(|Traceback \(most recent call last\)|^\s+File \"", re.MULTILINE)
 _LONGEST_REASON = 1_000

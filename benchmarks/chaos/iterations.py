@@ -24,11 +24,11 @@ from benchmarks.chaos.lake_view import LakeView
 from benchmarks.chaos.operations import APPEND, PARTITIONS, QUERY, SEED_JOB, WRITES, Job, Work
 from benchmarks.chaos.process_faults import FaultInjector, thaw
 from penstock.catalog.database import Database
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize
 from penstock.engine.engine import Engine
-from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.repository.applications import CONNECTION_LOST
 from penstock.engine.supervisor import over
 from penstock.lake.sweep import sweep
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize
 from penstock.processes import ProcessId
 
 BASE_PREFIX = "chaos"

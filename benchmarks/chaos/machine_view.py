@@ -31,7 +31,10 @@ def attendants(home: Home) -> list[tuple[str, ProcessId]]:
         with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
             process = ProcessId.of(int(path.parent.name))
-            if words[1:4] == [b"-m", b"penstock.engine.background", str(home.root).encode()] and process is not None:
+            if (
+                words[1:4] == [b"-m", b"penstock.engine.supervisor_main", str(home.root).encode()]
+                and process is not None
+            ):
                 found.append((words[4].decode(), process))
     return found
 

@@ -1,7 +1,7 @@
 """A supervisor of one application: `python -m benchmarks.chaos.supervisor_process HOME APPLICATION`.
 
-As `penstock.engine.background`, but each executor has an address of its own: Spark starts a speculative copy of a task
-only where no other attempt of it runs, and all executors of a machine would be one place.
+As `penstock.engine.supervisor_main`, but each executor has an address of its own: Spark starts a speculative copy
+of a task only where no other attempt of it runs, and all executors of a machine would be one place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.chaos.gateways import ROOT
-from penstock.clusters import keeper
+from penstock.clusters import shim
 from penstock.clusters.local import LocalBackend
 from penstock.engine.engine import Engine
 from penstock.home import Home, read_json, write_json
@@ -25,7 +25,7 @@ class SpreadBackend(LocalBackend):
     def _start_keeper(self, directory: Path) -> None:
         file = directory / "private" / "plan.json"
         plan = read_json(file)
-        plan["executor"] += ["--host", f"127.0.1.{keeper.EXECUTOR_TOKEN}"]
+        plan["executor"] += ["--host", f"127.0.1.{shim.EXECUTOR_TOKEN}"]
         write_json(file, plan)
         super()._start_keeper(directory)
 

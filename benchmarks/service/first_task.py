@@ -20,9 +20,9 @@ from typing import Any
 
 from benchmarks.service.reporting import progress, spread, told
 from benchmarks.service.served import Service, environment
-from penstock.engine.application import Application
 from penstock.engine.engine import Engine
 from penstock.home import Home
+from penstock.model import Application
 
 PROGRAM = """
 from pyspark.sql import SparkSession

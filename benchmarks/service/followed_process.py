@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.base import READ_AT_ONCE, Handle
+from penstock.clusters.backend import READ_AT_ONCE, Handle
 from penstock.home import Home
 from penstock.service import serving
 from penstock.service.listening import Listening

@@ -20,10 +20,10 @@ import pyspark
 from benchmarks.service.generated_records import measured
 from benchmarks.service.reporting import progress
 from penstock.engine.engine import Engine
-from penstock.engine.history import History
-from penstock.engine.historykeeper import STATE
+from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history_watchdog import STATE
 from penstock.home import Home, read_json
-from penstock.lake.base import EVENT_LOGS
+from penstock.lake.model import EVENT_LOGS
 from penstock.processes import ProcessId
 
 _BEGAN_MS = 1_795_000_000_000

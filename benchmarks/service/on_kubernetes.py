@@ -29,14 +29,13 @@ from benchmarks.service.reporting import progress, spread, told
 from benchmarks.service.served import Service, environment, token_of_its_own
 from penstock import Client
 from penstock.clusters.choice import VARIABLE
-from penstock.clusters.kubernetes import demands, places
-from penstock.clusters.kubernetes.access import find_access
-from penstock.clusters.kubernetes.api import Api
+from penstock.clusters.kubernetes import layout, resources
+from penstock.clusters.kubernetes.client import Api, find_access
 from penstock.clusters.kubernetes.target import Target, read_target
-from penstock.engine.application import ClusterSize, ProcessSize, State
 from penstock.engine.engine import Engine
 from penstock.home import Home
 from penstock.lake.registry import Lakes
+from penstock.model import ClusterSize, ProcessSize, State
 from penstock.processes import until
 from tests.support.reachable_services import LAKE, lake_and_database
 
@@ -91,7 +90,7 @@ def queue(home: Home, api: Api, target: Target, count: int, patience: float) -> 
         progress(f"{count} submitted in {time.monotonic() - began:.1f} s")
         waiting = set(ids)
         while waiting and time.monotonic() - began < patience:
-            selector = f"{places.ROLE_LABEL}={places.DRIVER}"
+            selector = f"{layout.ROLE_LABEL}={layout.DRIVER}"
             most = max(most, len(api.get(pods, labelSelector=selector).get("items") or []))
             waiting &= {it.id for it in client.applications(states=[it for it in State if not it.final])}
             progress(f"{count - len(waiting)} of {count} ended")
@@ -140,7 +139,7 @@ def tpcds(home: Home, scale: float) -> dict[str, Any]:
 @contextlib.contextmanager
 def quota_of(api: Api, target: Target, applications: int) -> Iterator[None]:
     """Room for so many of one driver and one executor."""
-    each = sum(pod(_SIZE, target).requests["memory"] for pod in (demands.of_driver, demands.of_executor))
+    each = sum(pod(_SIZE, target).requests["memory"] for pod in (resources.of_driver, resources.of_executor))
     path = f"/api/v1/namespaces/{target.namespace}/resourcequotas"
     body = {
         "apiVersion": "v1",

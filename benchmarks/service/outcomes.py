@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.application import State
+from penstock.model import State
 
 FINISHES, FAILS, IS_STOPPED, TAKES_TOO_LONG = "finishes", "fails", "is stopped", "takes too long"
 

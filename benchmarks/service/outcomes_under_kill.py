@@ -45,13 +45,13 @@ from benchmarks.service.submitting import Submitters
 from penstock import Client
 from penstock.catalog.database import Database
 from penstock.clusters.choice import VARIABLE
-from penstock.engine.application import State
 from penstock.engine.engine import Engine
 from penstock.engine.installation import Installation
-from penstock.engine.instances import Instance, Quota
+from penstock.engine.policy.fairness import Instance, Quota
 from penstock.home import Home
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import Lakes
+from penstock.model import State
 from tests.support import quick_java
 from tests.support.reachable_services import LAKE, lake_and_database
 
@@ -207,7 +207,7 @@ def supervisors(home: Home) -> list[int]:
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            forked = b"penstock.engine.forkserver" in words or b"penstock.engine.background" in words
+            forked = b"penstock.engine.prefork_server" in words or b"penstock.engine.supervisor_main" in words
             if forked and os.fsencode(home.root) in words and (process / "fd/0").readlink() == Path(os.devnull):
                 found.append(int(process.name))
     return found

@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from benchmarks.service.generated_records import measured
 from benchmarks.service.reporting import missed, progress, spread
 from penstock.catalog.database import Database
-from penstock.engine.application import State
 from penstock.engine.engine import Engine
-from penstock.engine.paging import SORTS, Interval, Page, Query
+from penstock.engine.repository.listing import SORTS, Interval, Page, Query
 from penstock.home import Home
+from penstock.model import State
 from tests.support.fake_engine import PretendingEngine, specification
 
 _MOST_MS = 100.0

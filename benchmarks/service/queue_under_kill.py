@@ -22,10 +22,10 @@ from typing import Any
 from benchmarks.service.reporting import missed, progress, spread, told
 from benchmarks.service.served import Killer, Service, token_of_its_own
 from benchmarks.service.submitting import Submitters
-from penstock.engine.application import Application, State
 from penstock.engine.engine import Engine
-from penstock.engine.instances import Instance, Quota
+from penstock.engine.policy.fairness import Instance, Quota
 from penstock.home import Home
+from penstock.model import Application, State
 from tests.support.fake_engine import PretendingEngine, launches
 
 _AT_ONCE = 4

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from benchmarks.service.reporting import progress
 from penstock.catalog.database import Database
+from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore
 from penstock.home import Home
 from penstock.processes import free_ports, until
-from penstock.service.tokens import EVERY_INSTANCE, Scope
-from penstock.service.tokenstore import TokenStore
 from tests.support.service_process import is_ready
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,9 @@
-"""Powers of two that sizes in bytes are made of."""
+"""Sizes, times, quantities, counts: parsed as Spark, Hadoop and Kubernetes write them, shown as people read them."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -9,3 +12,155 @@ GIB = 1 << 30
 
 def gibibytes(count: float) -> str:
     return f"{count / (1 << 30):.1f} GiB"
+
+
+_SIZE = re.compile(r"(-?\d+)([a-z]*)")
+_SIZE_UNITS = {
+    suffix: 1 << (10 * power) for power, letter in enumerate(" kmgtp") if power for suffix in (letter, f"{letter}b")
+} | {"b": 1}
+
+_TIME = re.compile(r"(-?\d+)([a-z]*)")
+_TIME_UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+
+
+def parse_size(text: str, *, unit: str = "b") -> int | None:
+    """`4g`, `512 MB`… in bytes (powers of 1024), a bare number counted in `unit`; None where it is no size."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    if match is None or (match[2] or unit) not in _SIZE_UNITS:
+        return None
+    return int(match[1]) * _SIZE_UNITS[match[2] or unit]
+
+
+def parse_seconds(text: str, *, unit: str = "s") -> float | None:
+    """`10s`, `500ms`, `5min`… in seconds, a bare number counted in `unit`; None where it is no time."""
+    match = _TIME.fullmatch(text.strip().lower())
+    if match is None or (match[2] or unit) not in _TIME_UNITS:
+        return None
+    return int(match[1]) * _TIME_UNITS[match[2] or unit]
+
+
+def parse_number(text: str) -> float | None:
+    try:
+        return float(text.strip())
+    except ValueError:
+        return None
+
+
+def parse_flag(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.strip().lower())
+
+
+_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|[KMGTPE]i?|k)?")
+_QUANTITY_UNITS = {
+    "n": 1e-9,
+    "u": 1e-6,
+    "m": 0.001,
+    "k": 1e3,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "E": 1e18,
+} | {f"{letter}i": float(1 << (10 * power)) for power, letter in enumerate(" KMGTPE") if power}
+
+
+def parse_quantity(text: str) -> float:
+    """`500m`, `2`, `1Gi`, `1e3`, as a number; `ValueError` where it is none."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return float(match[1]) * _QUANTITY_UNITS.get(match[2] or "", 1.0)
+
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_DECIMAL_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def seconds(value: float) -> str:
+    """`0.84 s`, `12.3 s`, `4 min 05 s`, `1 h 02 min`."""
+    if value < 10:
+        return f"{value:.2f} s"
+    if value < 59.95:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def latency(value: float) -> str:
+    """`850 µs`, `4.21 ms`, `1.30 s`; `value` is in seconds."""
+    if value < 0.9995e-3:
+        return f"{_three_digits(value * 1e6)} µs"
+    return f"{_three_digits(value * 1e3)} ms" if value < 0.9995 else f"{_three_digits(value)} s"
+
+
+def data(count: float) -> str:
+    """Data moved or stored, in powers of ten as the field counts it: `1.07 GB`. Memory has `size`."""
+    unit = 0
+    while count >= 999.5 and unit < len(_DECIMAL_UNITS) - 1:
+        count /= 1000
+        unit += 1
+    return f"{count:.0f} B" if unit == 0 else f"{_three_digits(count)} {_DECIMAL_UNITS[unit]}"
+
+
+def rate(bytes_per_second: float) -> str:
+    """`87.3 MB/s`."""
+    return f"{data(bytes_per_second)}/s"
+
+
+def operations(per_second: float) -> str:
+    """`1 240 operations/s`."""
+    return f"{count(per_second) if per_second >= 1000 else _three_digits(per_second)} operations/s"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
+
+
+def size(count: float) -> str:
+    """`252.0 MiB`."""
+    unit = 0
+    while count >= 1024 and unit < len(_UNITS) - 1:
+        count /= 1024
+        unit += 1
+    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
+
+
+def count(value: float) -> str:
+    """`1 234 567`, with thin spaces."""
+    return f"{value:,.0f}".replace(",", "\u202f")
+
+
+def number(value: float) -> str:
+    """A factor with as many digits as mean something: `0.683`, `1.52`, `12.4`."""
+    return f"{value:.3g}" if value < 1000 else count(value)
+
+
+def digits(value: float) -> str:
+    """Seconds in a column: three digits where they are few, else one after the point."""
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:.1f}"
+
+
+def plural(many: int, noun: str, nouns: str = "") -> str:
+    return f"{count(many)} {noun if many == 1 else nouns or noun + 's'}"
+
+
+def some(names: Sequence[str], many: int = 5) -> str:
+    """The first few, and how many more."""
+    return ", ".join(names[:many]) + (f" and {len(names) - many} more" if len(names) > many else "")
+
+
+def capitalised(sentence: str) -> str:
+    """Only the first letter: the rest may hold names."""
+    return sentence[:1].upper() + sentence[1:]

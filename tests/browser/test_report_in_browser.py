@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from penstock import prices as pricefile
 from penstock.lab import price
 from penstock.lab.records import Run
 from penstock.lab.report import make
 from penstock.lab.report import price as price_report
-from penstock.prices import pricefile
 from tests.support.browser import Browser, Page
 from tests.unit.lab import lab_runs, store_runs
 from tests.unit.lab.test_reports import run as tpcds_run
@@ -45,7 +45,7 @@ PAGES: dict[str, Callable[[], list[Run]]] = {
 def prices() -> str:
     """The page of `penstock lab price`, which needs more than runs."""
     runs = PAGES["sizes"]()
-    asked = price_report.Question(pricefile.prices(), [price.protection("3x"), price.protection("4+2")], 1e15)
+    asked = price_report.Question(pricefile.read_prices(), [price.protection("3x"), price.protection("4+2")], 1e15)
     return make.write(price_report.document(runs, asked), runs, "html")
 
 

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import uvicorn
 
-from penstock.clusters.base import WebInterface
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.clusters.backend import WebInterface
+from penstock.engine.tokens import Scope
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.service.app import ByPort
 from penstock.service.sparkui import SparkOrigin
-from penstock.service.tokens import Scope
 from tests.support.browser import Browser, Page
 from tests.unit.service.fakes import Stage
 

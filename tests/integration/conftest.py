@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 
-from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
+from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
 from penstock.catalog.database import METASTORE, RECORDS, Database
-from penstock.catalog.secretstore import KEY_VARIABLE
+from penstock.catalog.secrets import KEY_VARIABLE
 from penstock.home import Home
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.attendants import Attendants
+from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.home import Home
 
 
@@ -31,7 +31,7 @@ def ready(home: Home) -> list[int]:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[1:4] == [b"-m", b"penstock.engine.forkserver", str(home.root).encode()]:
+        if words[1:4] == [b"-m", b"penstock.engine.prefork_server", str(home.root).encode()]:
             found.append(int(path.parent.name))
     return found
 
@@ -50,8 +50,8 @@ def complaints(home: Home) -> str:
 
 
 @pytest.fixture
-def attendants(records_home: Home) -> Iterator[Attendants]:
-    attendants = Attendants(records_home)
+def attendants(records_home: Home) -> Iterator[DetachedSupervisors]:
+    attendants = DetachedSupervisors(records_home)
     attendants.keep_ready()
     until(lambda: ready(records_home) != [])  # a process that was just made has no arguments for a moment
     yield attendants
@@ -59,7 +59,7 @@ def attendants(records_home: Home) -> Iterator[Attendants]:
     until(lambda: ready(records_home) == [])
 
 
-def test_each_application_has_a_process_of_its_own(records_home: Home, attendants: Attendants) -> None:
+def test_each_application_has_a_process_of_its_own(records_home: Home, attendants: DetachedSupervisors) -> None:
     (forking,) = ready(records_home)
     for name in ("app-unknown-1", "app-unknown-2"):
         attendants.start(name)
@@ -69,7 +69,7 @@ def test_each_application_has_a_process_of_its_own(records_home: Home, attendant
 
 
 def test_nobody_is_without_an_attendant_where_what_forks_them_was_killed(
-    records_home: Home, attendants: Attendants
+    records_home: Home, attendants: DetachedSupervisors
 ) -> None:
     (killed,) = ready(records_home)
     os.kill(killed, signal.SIGKILL)
@@ -83,8 +83,8 @@ def test_what_is_kept_ready_does_not_outlive_who_kept_it(tmp_path: Path) -> None
     home = Home(tmp_path)
     code = (
         "import sys, time; from pathlib import Path; from penstock.home import Home\n"
-        "from penstock.engine.attendants import Attendants\n"
-        "Attendants(Home(Path(sys.argv[1]))).keep_ready(); time.sleep(60)"
+        "from penstock.engine.detached_supervisors import DetachedSupervisors\n"
+        "DetachedSupervisors(Home(Path(sys.argv[1]))).keep_ready(); time.sleep(60)"
     )
     keeper = subprocess.Popen([sys.executable, "-c", code, str(home.root)])
     until(lambda: ready(home) != [])

@@ -20,10 +20,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from penstock.catalog import serveraccount
+from penstock.catalog import server
 from penstock.catalog.database import METASTORE, RECORDS, Database
-from penstock.catalog.postgres import PostgresServer
-from penstock.catalog.serveraccount import ServerAccount
+from penstock.catalog.server import PostgresServer, ServerAccount
 from penstock.errors import CatalogError, InvalidInput, MissingRequirement
 from penstock.home import Home
 from penstock.processes import ProcessId, free_ports, processes_in
@@ -329,8 +328,8 @@ def test_root_s_database_starts_from_programs_only_root_can_reach(
     home: Home, new_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = Path(tempfile.mkdtemp(prefix="penstock-test-"))
-    monkeypatch.setattr(serveraccount, "_SHARED", shared)
-    monkeypatch.setattr(serveraccount, "open_to_all", lambda path: False)
+    monkeypatch.setattr(server, "_SHARED", shared)
+    monkeypatch.setattr(server, "open_to_all", lambda path: False)
     try:
         new_database.up()
         program = Path(f"/proc/{running(home).pid}/exe").resolve()

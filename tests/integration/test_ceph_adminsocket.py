@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.ceph import adminsocket
+from penstock.lake.ceph import control
 
 ANSWER = b'{"state": "active"}'
 
@@ -57,14 +57,14 @@ def answering(directory: Path, pieces: list[bytes]) -> Iterator[list[bytes]]:
 def test_the_answer_is_read_whole_in_whatever_pieces_it_comes(directory: Path) -> None:
     framed = struct.pack(">I", len(ANSWER)) + ANSWER
     with answering(directory, [framed[:2], framed[2:9], framed[9:]]) as asked:
-        assert adminsocket.ask(directory, "osd.0", "status") == {"state": "active"}
+        assert control.ask(directory, "osd.0", "status") == {"state": "active"}
     assert asked == [b'{"prefix": "status"}\0']
 
 
 @pytest.mark.parametrize("pieces", [[], [b"\0\0"], [struct.pack(">I", 100) + ANSWER], [struct.pack(">I", 3) + b"no!"]])
 def test_an_answer_that_breaks_off_or_is_none_is_silence(directory: Path, pieces: list[bytes]) -> None:
     with answering(directory, pieces):
-        assert adminsocket.ask(directory, "osd.0", "status") is None
+        assert control.ask(directory, "osd.0", "status") is None
 
 
 def test_a_daemon_that_accepts_nothing_is_not_waited_for_longer_than_that(directory: Path) -> None:
@@ -72,10 +72,10 @@ def test_a_daemon_that_accepts_nothing_is_not_waited_for_longer_than_that(direct
     with socket.socket(socket.AF_UNIX) as stopped:
         stopped.bind(f"/proc/self/fd/{held}/osd.0.asok")
         stopped.listen()
-        assert adminsocket.ask(directory, "osd.0", "status", patience_seconds=0.1) is None
+        assert control.ask(directory, "osd.0", "status", patience_seconds=0.1) is None
     os.close(held)
 
 
 def test_where_there_is_no_socket_or_no_directory_there_is_silence(directory: Path, tmp_path: Path) -> None:
-    assert adminsocket.ask(directory, "osd.1", "status") is None
-    assert adminsocket.ask(tmp_path / "none", "osd.1", "status") is None
+    assert control.ask(directory, "osd.1", "status") is None
+    assert control.ask(tmp_path / "none", "osd.1", "status") is None

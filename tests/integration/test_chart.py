@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 import penstock
-from penstock.catalog.secretstore import KEY_VARIABLE, Sealer
+from penstock.catalog.secrets import KEY_VARIABLE, Sealer
 from penstock.cli.main import command
-from penstock.clusters.kubernetes import permissions
+from penstock.clusters.kubernetes import preflight
 from penstock.clusters.kubernetes.target import parse_target
-from penstock.engine.application import Capacity, Node
 from penstock.image import contents
+from penstock.model import Capacity, Node
 from tests.support.kubernetes.chart import CHART, FOREIGN, FULL, LAKE, NODES, OPENSHIFT, SMALL
 from tests.support.kubernetes.objects import check
 
@@ -124,9 +124,9 @@ def test_accounts_may_do_what_is_needed_and_only_in_the_applications_namespace(r
     everywhere = [rule for (kind, _), thing in found.items() if kind == "ClusterRole" for rule in thing["rules"]]
     assert everywhere == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
     # Quotas and limits are looked at where that is permitted, and done without where it is not.
-    looks_at = (permissions.Permission(name, ("list",)) for name in ("resourcequotas", "limitranges"))
-    engine = (*permissions.ENGINE, *looks_at)
-    for name, needed in (("penstock", engine), ("penstock-driver", permissions.DRIVER)):
+    looks_at = (preflight.Permission(name, ("list",)) for name in ("resourcequotas", "limitranges"))
+    engine = (*preflight.ENGINE, *looks_at)
+    for name, needed in (("penstock", engine), ("penstock-driver", preflight.DRIVER)):
         assert _rights(found["Role", name]) == {one.resource: set(one.verbs) for one in needed}
     # A program in a driver reads no secret by its account.
     assert "secrets" not in _rights(found["Role", "penstock-driver"])

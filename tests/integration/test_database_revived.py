@@ -12,10 +12,10 @@ import pytest
 
 from penstock.catalog.database import Database
 from penstock.engine import dispatcher
-from penstock.engine.application import State
 from penstock.engine.dispatcher import Dispatcher
-from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.repository.applications import CONNECTION_LOST
 from penstock.home import Home
+from penstock.model import State
 from tests.support.database_template import DatabaseTemplate
 from tests.support.fake_engine import PretendingEngine, specification
 from tests.support.waiting import within

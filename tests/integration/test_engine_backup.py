@@ -12,13 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from penstock.catalog.database import Database
-from penstock.engine import backup, schema
-from penstock.engine.application import State
-from penstock.engine.auditing import Audit
-from penstock.engine.instances import Instance, Quota
-from penstock.engine.rows import now
+from penstock.engine.policy.fairness import Instance, Quota
+from penstock.engine.repository import backup, schema
+from penstock.engine.repository.applications import now
+from penstock.engine.repository.audit import Audit
 from penstock.errors import Conflict, InvalidInput
 from penstock.home import Home
+from penstock.model import State
 from tests.support.fake_engine import PretendingEngine, specification
 
 

@@ -17,19 +17,19 @@ from click.testing import CliRunner
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks.service.queue_under_kill import run
-from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.cli.main import command
-from penstock.clusters.base import Handle, Observation, Phase
-from penstock.engine import retrying
-from penstock.engine.application import Application, Capacity, State, promised
-from penstock.engine.auditing import Audit
+from penstock.clusters.backend import Handle, Observation, Phase
 from penstock.engine.dispatcher import Dispatcher
-from penstock.engine.instances import Instance, Quota, Use
-from penstock.engine.paging import Interval, Query
-from penstock.engine.rows import now
+from penstock.engine.policy import lifecycle
+from penstock.engine.policy.fairness import Instance, Quota, Use
+from penstock.engine.repository.applications import now
+from penstock.engine.repository.audit import Audit
+from penstock.engine.repository.listing import Interval, Query
 from penstock.errors import Conflict, InvalidInput, NotFound, QuotaExceeded
 from penstock.home import Home
+from penstock.model import Application, Capacity, State, promised
 from tests.support.fake_engine import SIZE, PretendedBackend, PretendingEngine, launches, specification
 
 
@@ -164,7 +164,7 @@ class Lossy(PretendedBackend):
 
 
 def test_an_attempt_that_was_lost_is_followed_by_another(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying, "_FIRST", timedelta(seconds=0.1))
+    monkeypatch.setattr(lifecycle, "_FIRST", timedelta(seconds=0.1))
     engine = PretendingEngine(home, Lossy(home))
     application = engine.enqueue(specification(home, 1, retries=1))
     without = engine.enqueue(specification(home, 2))

@@ -9,14 +9,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from penstock.engine import lifecycle
-from penstock.engine.application import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize, Reason, State
-from penstock.engine.identifiers import new_id
-from penstock.engine.listing import Listing
-from penstock.engine.migrations import HEAD
-from penstock.engine.records import Records
-from penstock.engine.rows import now
+from penstock.engine.policy import lifecycle
+from penstock.engine.repository.applications import Records, now
+from penstock.engine.repository.listing import Listing
+from penstock.engine.repository.migrations import HEAD
 from penstock.errors import InvalidInput, NotFound, StateError
+from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize, Reason, State, new_id
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 HANDLE = {"backend": "pretended"}
@@ -136,7 +134,7 @@ def test_an_id_is_found_by_its_beginning_and_by_last(records: Records) -> None:
 
 
 def test_records_of_a_newer_release_are_left_alone(database: sa.Engine, records: Records) -> None:
-    from penstock.engine import schema
+    from penstock.engine.repository import schema
 
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))

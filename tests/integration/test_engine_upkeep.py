@@ -9,16 +9,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from penstock.engine import lifecycle, uploads
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
-from penstock.engine.auditing import Audit
-from penstock.engine.auditlog import AuditLog
-from penstock.engine.identifiers import new_id
-from penstock.engine.outbox import Outbox
-from penstock.engine.records import Records
-from penstock.engine.retention import Pruned, Retention
-from penstock.engine.rows import now
-from penstock.engine.upkeep import Upkeep
+from penstock.engine import artifacts
+from penstock.engine.policy import lifecycle
+from penstock.engine.repository.applications import Records, now
+from penstock.engine.repository.audit import Audit, AuditLog, Outbox
+from penstock.engine.retention import Pruned, Retention, Upkeep
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State, new_id
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")
@@ -75,13 +71,13 @@ def test_the_audit_is_shortened_at_its_old_end_alone(database: sa.Engine, record
 
 
 def test_it_is_known_which_uploads_and_lakes_applications_use(records: Records, upkeep: Upkeep) -> None:
-    place = uploads.place(records.owner)
-    first, second, third = (uploads.key(place, "0" * 64, name) for name in ("a.py", "b.jar", "c_1.sql"))
+    place = artifacts.uploads_of(records.owner)
+    first, second, third = (artifacts.upload_key(place, "0" * 64, name) for name in ("a.py", "b.jar", "c_1.sql"))
     one, two = uuid.uuid4().hex, uuid.uuid4().hex
     submitted(records, f"s3a://lake/{first}", lake=one, jars=(f"s3a://lake/{second}",))
     ended = submitted(records, lake=two, arguments=("--statements-file", f"s3a://lake/{third}"))
     records.request_end(ended.id, STOP)
-    assert upkeep.mentioned(uploads.pattern(place)) == {first, second, third}
+    assert upkeep.mentioned(artifacts.upload_pattern(place)) == {first, second, third}
     assert {one, two} <= upkeep.lakes_in_use(now() - timedelta(minutes=1))
     assert upkeep.lakes_in_use(now()) & {one, two} == {one}
     assert {one, two} <= upkeep.lakes_in_use(datetime.min.replace(tzinfo=timezone.utc))

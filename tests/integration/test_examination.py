@@ -15,9 +15,8 @@ import pytest
 from penstock.cli.main import main
 from penstock.doctor.examination import Examination
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
-from penstock.lake.check import Row
-from penstock.lake.judgements import Outcome
+from penstock.lake.check import Outcome, Row
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 
 NOBODY = "http://127.0.0.1:9"

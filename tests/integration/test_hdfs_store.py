@@ -14,9 +14,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from penstock.errors import InvalidInput, LakeError, MissingRequirement, NotFound
-from penstock.lake.base import NO_CREDENTIALS, HdfsClient, Lake
 from penstock.lake.hdfs import webhdfs
-from penstock.lake.hdfs.store import HdfsObjectStore
+from penstock.lake.hdfs.webhdfs import HdfsObjectStore
+from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake
 from penstock.processes import free_ports
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from penstock.engine import historykeeper
-from penstock.engine.history import History
-from penstock.engine.historykeeper import PLAN, STATE, USED
+from penstock.engine.interactive import history_watchdog
+from penstock.engine.interactive.history import History
+from penstock.engine.interactive.history_watchdog import PLAN, STATE, USED
 from penstock.home import Home, read_json, write_json
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.processes import ProcessId, listening_ports
 
@@ -49,7 +49,9 @@ def keep(directory: Path) -> Iterator[Callable[..., dict[str, Any]]]:
         plan = {"command": command or ["sleep", "60"], "environment": dict(os.environ), "private": ["aws-credentials"]}
         write_json(directory / PLAN, {**plan, "idle_seconds": idle_seconds})
         (directory / "aws-credentials").write_text("secret", encoding="utf-8")
-        started.append(subprocess.Popen([sys.executable, "-m", "penstock.engine.historykeeper", str(directory)]))
+        started.append(
+            subprocess.Popen([sys.executable, "-m", "penstock.engine.interactive.history_watchdog", str(directory)])
+        )
         until((directory / STATE).exists)
         state: dict[str, Any] = read_json(directory / STATE)
         return state
@@ -101,8 +103,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, during: Callable[[float], None]) -> None:
         self.now = 1000.0
         self._during = during
-        monkeypatch.setattr(historykeeper.time, "time", lambda: self.now)
-        monkeypatch.setattr(historykeeper.signal, "sigtimedwait", self._wait)
+        monkeypatch.setattr(history_watchdog.time, "time", lambda: self.now)
+        monkeypatch.setattr(history_watchdog.signal, "sigtimedwait", self._wait)
 
     def _wait(self, _: object, seconds: float) -> None:
         self.now += seconds
@@ -120,7 +122,7 @@ def test_a_look_keeps_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
             alive.append(now)
 
     clock = Clock(monkeypatch, look)
-    monkeypatch.setattr(historykeeper, "_LOOK_SECONDS_AT_START", 1.0)
+    monkeypatch.setattr(history_watchdog, "_LOOK_SECONDS_AT_START", 1.0)
     write_json(
         directory / PLAN,
         {"command": ["sleep", "60"], "environment": dict(os.environ), "private": [], "idle_seconds": 3.0},
@@ -128,7 +130,7 @@ def test_a_look_keeps_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
     os.utime(directory / USED, (clock.now, clock.now))
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        historykeeper.main(directory)
+        history_watchdog.main(directory)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     state = read_json(directory / STATE)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import keeper
+from penstock.clusters import shim
 from penstock.clusters.local import LocalBackend
 from penstock.home import Home
 from penstock.processes import ProcessId, end_process
@@ -20,9 +20,9 @@ from tests.support.waiting import within
 # The kernel shows less and less of a process that it is taking apart: the keeper may find it by nothing.
 _OUT_OF_SIGHT = """
 import pathlib, sys
-from penstock.clusters import keeper
-keeper.Keeper.left = lambda _: set()
-keeper.main(pathlib.Path(sys.argv[1]))
+from penstock.clusters import shim
+shim.Keeper.left = lambda _: set()
+shim.main(pathlib.Path(sys.argv[1]))
 """
 
 
@@ -35,7 +35,7 @@ def test_an_executor_that_takes_its_time_to_die_still_tells_what_it_cost(tmp_pat
         "executor": ["/bin/sleep", "2"],
         "executors": 1,
         "lost_executors_limit": 0,
-        "environment": {keeper.APPLICATION_VARIABLE: tmp_path.name, "PATH": os.defpath},
+        "environment": {shim.APPLICATION_VARIABLE: tmp_path.name, "PATH": os.defpath},
     }
     (tmp_path / "private" / "plan.json").write_text(json.dumps(plan))
     subprocess.run([sys.executable, "-c", _OUT_OF_SIGHT, str(tmp_path)], check=True, timeout=60)
@@ -51,8 +51,8 @@ def test_the_keeper_gives_the_memory_of_a_lost_executor_back_and_in_the_end_all(
         (tmp_path / name).mkdir()
     (tmp_path / "cluster" / "endpoint").write_text("")
     seen, place = tmp_path / "seen", tmp_path / "memory"
-    executor = f"mkdir {place}/{keeper.EXECUTOR_TOKEN} && touch {place}/{keeper.EXECUTOR_TOKEN}/spilt && "
-    executor += f"if [ {keeper.EXECUTOR_TOKEN} = 1 ]; then exit 9; else sleep 60; fi"
+    executor = f"mkdir {place}/{shim.EXECUTOR_TOKEN} && touch {place}/{shim.EXECUTOR_TOKEN}/spilt && "
+    executor += f"if [ {shim.EXECUTOR_TOKEN} = 1 ]; then exit 9; else sleep 60; fi"
     driver = f"while [ ! -e {place}/2/spilt ]; do sleep 0.05; done; ls {place} > {seen}"
     plan = {
         "application_id": tmp_path.name,
@@ -60,11 +60,11 @@ def test_the_keeper_gives_the_memory_of_a_lost_executor_back_and_in_the_end_all(
         "executor": ["/bin/sh", "-c", executor],
         "executors": 1,
         "lost_executors_limit": 3,
-        "environment": {keeper.APPLICATION_VARIABLE: tmp_path.name, "PATH": os.defpath},
+        "environment": {shim.APPLICATION_VARIABLE: tmp_path.name, "PATH": os.defpath},
         "memory": str(place),
     }
     (tmp_path / "private" / "plan.json").write_text(json.dumps(plan))
-    subprocess.run([sys.executable, keeper.__file__, str(tmp_path)], check=True, timeout=60)
+    subprocess.run([sys.executable, shim.__file__, str(tmp_path)], check=True, timeout=60)
     assert seen.read_text().split() == ["2"]
     assert not place.exists()
 
@@ -95,7 +95,7 @@ def planned(directory: Path, driver: str) -> Path:
         "executor": ["/bin/true"],
         "executors": 0,
         "lost_executors_limit": 0,
-        "environment": {keeper.APPLICATION_VARIABLE: directory.name, "PATH": os.defpath},
+        "environment": {shim.APPLICATION_VARIABLE: directory.name, "PATH": os.defpath},
     }
     (directory / "private" / "plan.json").write_text(json.dumps(plan))
     return told
@@ -110,7 +110,7 @@ def stray_of(told: Path) -> ProcessId:
 
 def test_a_process_that_hides_from_its_application_ends_with_it(tmp_path: Path) -> None:
     told = planned(tmp_path, "sleep 0.3")
-    with subprocess.Popen([sys.executable, keeper.__file__, str(tmp_path)]) as running:
+    with subprocess.Popen([sys.executable, shim.__file__, str(tmp_path)]) as running:
         stray = stray_of(told)
         assert running.wait(60) == 0
     try:
@@ -120,12 +120,12 @@ def test_a_process_that_hides_from_its_application_ends_with_it(tmp_path: Path) 
 
 
 def test_a_process_that_hides_ends_with_its_application_where_the_keeper_was_killed(tmp_path: Path) -> None:
-    if not keeper.can_make_groups():
+    if not shim.can_make_groups():
         pytest.skip(f"{PRIVILEGE}control groups that can be written")
     home = Home(tmp_path)
     directory = home.application("app-hidden")
     told = planned(directory, "sleep 300")
-    with subprocess.Popen([sys.executable, keeper.__file__, str(directory)]) as running:
+    with subprocess.Popen([sys.executable, shim.__file__, str(directory)]) as running:
         stray = stray_of(told)
         running.kill()
         running.wait()
@@ -135,6 +135,6 @@ def test_a_process_that_hides_ends_with_its_application_where_the_keeper_was_kil
         assert not stray.alive()
     finally:
         end_process(stray, grace_seconds=0)
-    group = keeper.groups()
+    group = shim.groups()
     assert group is not None
     assert not list(group.rglob("*app-hidden*"))

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.kubernetes import places
-from penstock.clusters.kubernetes.pod.serving import serve
-from penstock.clusters.kubernetes.pod.shipping import Shipper
+from penstock.clusters.kubernetes import layout
+from penstock.clusters.kubernetes.pod.executor import Shipper
+from penstock.clusters.kubernetes.pod.sidecar import serve
 
 TOKEN = "t0ken"
 
@@ -33,10 +33,10 @@ class Known:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(places, "WORK", tmp_path)
-    monkeypatch.setattr(places, "ARTEFACTS", tmp_path / "artefacts")
-    monkeypatch.setattr(places, "PUBLISHED", tmp_path / "published")
-    monkeypatch.setattr(places, "NODES", tmp_path / "cluster" / "nodes")
+    monkeypatch.setattr(layout, "WORK", tmp_path)
+    monkeypatch.setattr(layout, "ARTEFACTS", tmp_path / "artefacts")
+    monkeypatch.setattr(layout, "PUBLISHED", tmp_path / "published")
+    monkeypatch.setattr(layout, "NODES", tmp_path / "cluster" / "nodes")
     (tmp_path / "artefacts").mkdir()
     (tmp_path / "ends").mkdir()
     return tmp_path
@@ -58,7 +58,7 @@ def port(work: Path, known: Known) -> Iterator[int]:
 def ask(port: int, method: str, path: str, body: bytes = b"", token: str = TOKEN) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        connection.request(method, path, body=body, headers={places.TOKEN_HEADER: token})
+        connection.request(method, path, body=body, headers={layout.TOKEN_HEADER: token})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -126,7 +126,7 @@ def test_orders_reach_the_driver_s_container_as_files(port: int, work: Path, kno
 def test_a_body_without_bounds_is_not_read(port: int) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     connection.putrequest("POST", "/executors/1/log?offset=0")
-    connection.putheader(places.TOKEN_HEADER, TOKEN)
+    connection.putheader(layout.TOKEN_HEADER, TOKEN)
     connection.putheader("Content-Length", str(1 << 40))
     connection.endheaders()
     assert connection.getresponse().status == 413

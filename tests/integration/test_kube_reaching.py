@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters.base import Handle
+from penstock.clusters.backend import Handle
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.home import Home
 from penstock.processes import until

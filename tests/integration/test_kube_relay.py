@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters.kubernetes import places
-from penstock.clusters.kubernetes.access import Access
-from penstock.clusters.kubernetes.api import Api
-from penstock.clusters.kubernetes.keeperclient import KeeperClient
-from penstock.clusters.kubernetes.pod.serving import serve
-from penstock.clusters.kubernetes.relay import Entrance, Relay
+from penstock.clusters.kubernetes import layout
+from penstock.clusters.kubernetes.client import Access, Api
+from penstock.clusters.kubernetes.pod.sidecar import serve
+from penstock.clusters.kubernetes.sidecar_client import Entrance, KeeperClient, Relay
 
 TOKEN = "t0ken"
 LONG = b"x" * (3 << 20)
@@ -61,9 +59,9 @@ def driver() -> Iterator[int]:
 
 @pytest.fixture
 def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(places, "WORK", tmp_path)
+    monkeypatch.setattr(layout, "WORK", tmp_path)
     server = serve(Known(), TOKEN, port=0)
-    monkeypatch.setattr(places, "KEEPER_PORT", server.server_address[1])
+    monkeypatch.setattr(layout, "KEEPER_PORT", server.server_address[1])
     yield int(server.server_address[1])
     server.shutdown()
     server.server_close()
@@ -118,7 +116,7 @@ def test_a_connection_may_stay_open_between_questions(way: Relay) -> None:
 
 @pytest.mark.parametrize("token", ["guess", ""])
 def test_there_is_no_way_for_who_does_not_know_the_token(keeper: int, driver: int, token: str) -> None:
-    relay = Relay(lambda: Entrance("127.0.0.1", keeper, None, f"/tunnel/{driver}", {places.TOKEN_HEADER: token}))
+    relay = Relay(lambda: Entrance("127.0.0.1", keeper, None, f"/tunnel/{driver}", {layout.TOKEN_HEADER: token}))
     with pytest.raises((http.client.HTTPException, OSError)):
         ask(relay.port, "GET", "/")
     relay.close()
@@ -150,7 +148,7 @@ def test_from_outside_the_way_leads_through_the_api_server() -> None:
     assert found is not None
     assert (found.host, found.port) == ("kube.example", 6443)
     assert found.path == "/clusters/a/api/v1/namespaces/lake/pods/app-1:7070/proxy/tunnel/4040"
-    assert found.headers == {places.TOKEN_HEADER: TOKEN, "Authorization": "Bearer b3arer"}
+    assert found.headers == {layout.TOKEN_HEADER: TOKEN, "Authorization": "Bearer b3arer"}
 
 
 def test_before_the_pod_has_an_address_there_is_no_way(client: KeeperClient) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.catalog.database import Database
 from penstock.clusters import machine
-from penstock.engine import admission
+from penstock.engine.policy import admission
 from penstock.errors import PenstockError
 from penstock.home import Home
 from penstock.lab import runner
@@ -30,8 +30,8 @@ from penstock.lab.objects.tally import UNFINISHED, WRONG_CONTENT, WRONG_LENGTH
 from penstock.lab.objects.workload import Kind, Limit, Operation, Stage, Targets, Work
 from penstock.lab.records import Run
 from penstock.lab.suites.objects import Objects
-from penstock.lake.base import Credentials, Lake
 from penstock.lake.embedded import EmbeddedLake
+from penstock.lake.model import Credentials, Lake
 from tests.unit.lab.lab_fakes import Silent
 
 NOBODY = Credentials("nobody", "nothing")

@@ -18,11 +18,10 @@ import pytest
 
 from penstock.errors import LakeError, MissingRequirement, StateError
 from penstock.home import Home
-from penstock.lake import seaweed
-from penstock.lake.embedded import EmbeddedLake
-from penstock.lake.objects import open_store
+from penstock.lake import embedded as seaweed
+from penstock.lake.embedded import EmbeddedLake, Ports
 from penstock.lake.registry import Lakes
-from penstock.lake.seaweed import Ports
+from penstock.lake.s3 import open_store
 from penstock.processes import ProcessId, until
 from penstock.units import MIB
 from tests.support.waiting import within

@@ -15,12 +15,11 @@ import pytest
 
 from penstock.errors import LakeError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
-from penstock.lake.check import LakeCheck, Row, require_reachable, usable
+from penstock.lake.check import LakeCheck, Outcome, Row, require_reachable, usable
 from penstock.lake.embedded import EmbeddedLake
-from penstock.lake.judgements import Outcome
-from penstock.lake.objects import S3ObjectStore, open_store
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
+from penstock.lake.s3 import S3ObjectStore, open_store
 from tests.support.object_store_contract import ObjectStoreContract
 
 NOBODY = Credentials("nobody", "nothing")

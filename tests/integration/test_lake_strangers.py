@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from penstock.home import Home
-from penstock.lake.embedded import EmbeddedLake
-from penstock.lake.objects import open_store
-from penstock.lake.seaweed import Identity, Ports
+from penstock.lake.embedded import EmbeddedLake, Identity, Ports
+from penstock.lake.s3 import open_store
 
 PARTS = ("master", "volume", "filer", "s3")
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))

@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 from penstock.cli.lake import app
 from penstock.errors import LakeError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake, Sts
-from penstock.lake.judgements import Outcome, judge_temporary
-from penstock.lake.observations import Temporary
-from penstock.lake.probes import Probes
+from penstock.lake.check import Outcome, judge_temporary
+from penstock.lake.model import Credentials, Lake, Sts
+from penstock.lake.probes import Probes, Temporary
 from penstock.lake.registry import Lakes
 from tests.support.tiny_sts import Asked, Refused, TinySts, serving
 

@@ -15,14 +15,11 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from penstock.catalog.connections import LIVENESS, Liveness
+from penstock.catalog.connection import LIVENESS, Liveness, pooled
 from penstock.catalog.database import Database
-from penstock.catalog.pooling import pooled
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.engine.identifiers import new_id
-from penstock.engine.records import CONNECTION_LOST, Records
-from penstock.engine.rows import now
+from penstock.engine.repository.applications import CONNECTION_LOST, Records, now
 from penstock.home import Home
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State, new_id
 from tests.support.waiting import within
 
 SOON = Liveness(connect_seconds=2, idle_seconds=1, interval_seconds=1, probes=2)

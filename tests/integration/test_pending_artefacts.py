@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from penstock.engine import artefacts, pendingartefacts, schema
-from penstock.engine.application import Application, State
-from penstock.engine.housekeeping import Housekeeping
+from penstock.engine import artifacts
+from penstock.engine.dispatcher import Housekeeping
+from penstock.engine.repository import schema
 from penstock.engine.retention import Retention
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
-from penstock.lake.base import Lake, ObjectInfo, ObjectStore, artifact_key, artifact_prefix, of_attempt
+from penstock.lake.model import Lake, ObjectInfo, ObjectStore, artifact_key, artifact_prefix, of_attempt
 from penstock.lake.registry import Lakes
+from penstock.model import Application, State
 from tests.support.fake_engine import PretendingEngine, specification
 from tests.unit.lab.lab_fakes import MemoryStore
 
@@ -60,7 +61,7 @@ class Service(PretendingEngine):
 
 @pytest.fixture
 def home(shared_records: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    monkeypatch.setattr(artefacts, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(artifacts, "_PAUSE_SECONDS", 0.0)
     yield Home(tmp_path / "home")
     with shared_records.begin() as connection:
         connection.execute(sa.text("DELETE FROM pending_artefacts"))
@@ -95,7 +96,7 @@ def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_i
     application = ended(Service(home, store), left(tmp_path / "left"))
     assert application.state is State.STOPPED
     assert application.summary is not None
-    assert application.summary["artefacts"] == pendingartefacts.PLACE
+    assert application.summary["artefacts"] == artifacts.PENDING_PLACE
     assert "does not answer" in application.summary["artefacts_problem"]
 
     another = Service(home, store)  # the first one's directory is gone
@@ -122,7 +123,7 @@ def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_i
 def test_the_database_takes_no_more_than_its_bounds_and_the_rest_stays_in_the_state_directory(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pendingartefacts, "MOST_OF_APPLICATION", 1000)
+    monkeypatch.setattr(artifacts, "MOST_OF_APPLICATION", 1000)
     store = Store()
     engine = Service(home, store)
     application = ended(engine, left(tmp_path / "left"))

@@ -11,11 +11,10 @@ from schemathesis import checks
 
 from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
+from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore
 from penstock.home import Home
 from penstock.service.app import create_app
 from penstock.service.context import Service
-from penstock.service.tokens import EVERY_INSTANCE, Scope
-from penstock.service.tokenstore import TokenStore
 
 _EXAMPLES = 15
 _PARTS = 8

@@ -9,18 +9,18 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
-from penstock.catalog.secretstore import KEY_VARIABLE
-from penstock.engine import keylakes
+from penstock.catalog.secrets import KEY_VARIABLE
+from penstock.engine.dispatcher import Housekeeping
 from penstock.engine.engine import Engine
-from penstock.engine.housekeeping import Housekeeping
-from penstock.engine.preparation import Preparation, lake_name
+from penstock.engine.launch import Preparation, lake_name
 from penstock.engine.retention import Retention
 from penstock.engine.webhooks import KEY_FILE, shown_secret
 from penstock.errors import CatalogError, NotFound, StateError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
+from penstock.lake import registry
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import CREDENTIALS_FILE
 from tests.support.fake_engine import PretendingEngine, specification
@@ -44,7 +44,7 @@ def homes(shared_records: sa.Engine, tmp_path: Path) -> tuple[Home, Home]:
 
 def test_a_lake_of_submitted_keys_is_found_by_an_engine_of_another_home(homes: tuple[Home, Home]) -> None:
     first, second = homes
-    made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
+    made = Lakes(first).add(registry.scoped(SALES, KEYS, "team"), KEYS)
     assert lake_name(second, made.name) == made.name
     lakes = Lakes(second)
     assert lakes.get(made.name) == made
@@ -56,8 +56,8 @@ def test_a_lake_of_submitted_keys_is_found_by_an_engine_of_another_home(homes: t
 
 def test_the_other_engine_launches_with_those_keys(homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = homes
-    made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "default"), KEYS)
-    monkeypatch.setattr("penstock.engine.preparation._open_catalog", lambda _: "<configuration/>")
+    made = Lakes(first).add(registry.scoped(SALES, KEYS, "default"), KEYS)
+    monkeypatch.setattr("penstock.engine.launch._open_catalog", lambda _: "<configuration/>")
     launch = Preparation(second, Database(second), made.name).launch("app", specification(second, 1, lake=made.name))
     assert KEYS.secret_key in launch.private_files[CREDENTIALS_FILE]
 
@@ -65,7 +65,7 @@ def test_the_other_engine_launches_with_those_keys(homes: tuple[Home, Home], mon
 def test_the_database_holds_no_key_that_can_be_read_and_shows_applications_nothing(
     shared_records: sa.Engine, homes: tuple[Home, Home]
 ) -> None:
-    made = Lakes(homes[0]).add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
+    made = Lakes(homes[0]).add(registry.scoped(SALES, KEYS, "team"), KEYS)
     shown = shown_secret(homes[0], "team")
     with shared_records.connect() as connection:
         rows = str(connection.execute(sa.text("SELECT * FROM secrets")).all())
@@ -81,7 +81,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
     shared_records: sa.Engine, homes: tuple[Home, Home]
 ) -> None:
     first, second = homes
-    made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "default"), KEYS)
+    made = Lakes(first).add(registry.scoped(SALES, KEYS, "default"), KEYS)
     engine = PretendingEngine(first)
     application = engine.enqueue(specification(first, 1, lake=made.name))
     # An engine of another home that has never seen the lake looks after it, too, and sees who uses it.
@@ -119,7 +119,7 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
     homes: tuple[Home, Home], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = homes
-    made = Lakes(first).add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
+    made = Lakes(first).add(registry.scoped(SALES, KEYS, "team"), KEYS)
     known = shown_secret(first, "sales")
     engine = PretendingEngine(first)
     assert engine.backup(tmp_path / "records.zip").sealed == 2
@@ -147,5 +147,5 @@ def test_a_database_that_is_away_is_told_and_lakes_of_administrators_are_used_on
     lakes = Lakes(homes[0])
     assert lakes.get("sales").name == "sales"
     with pytest.raises(CatalogError):
-        lakes.add(keylakes.scoped(SALES, KEYS, "team"), KEYS)
+        lakes.add(registry.scoped(SALES, KEYS, "team"), KEYS)
     assert [lake.name for lake in lakes.all()] == ["sales"]

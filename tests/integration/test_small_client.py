@@ -14,9 +14,9 @@ import pytest
 from benchmarks.chaos.faults import Answer, CutAnswer, Fault, FlipUpload, Plan, Rule
 from benchmarks.chaos.gateways import Gateway
 from penstock.errors import LakeError
-from penstock.lake.base import Credentials, Lake
 from penstock.lake.check import require_usable
-from penstock.lake.objects import S3ObjectStore
+from penstock.lake.model import Credentials, Lake
+from penstock.lake.s3 import S3ObjectStore
 from penstock.processes import free_ports
 
 CONTENT = b"what an application wrote\n" * 1_000

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.errors import InvalidInput, LakeError
-from penstock.lake.base import Credentials, Lake, Sts
-from penstock.lake.leases import Lease
+from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.settings import lease_in, private_credentials_file
-from penstock.lake.sts import issue, sts_of
+from penstock.lake.sts import Lease, issue, sts_of
 from tests.support.tiny_sts import Asked, Refused, TinySts, serving
 
 OWN = Credentials("AKOWN", "own-secret")

@@ -26,19 +26,18 @@ import pytest
 import sqlalchemy as sa
 
 from penstock.catalog.database import Database
-from penstock.engine import keylakes
-from penstock.engine.instances import Instance
-from penstock.engine.rows import now
+from penstock.engine.policy.fairness import Instance
+from penstock.engine.repository.applications import now
+from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore
 from penstock.engine.webhooks import shown_secret
 from penstock.errors import Unauthenticated
 from penstock.home import Home, write_atomically
-from penstock.lake.base import Credentials, Lake
+from penstock.lake import registry
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.sparkui import Cookie, SparkUi
-from penstock.service.tokens import EVERY_INSTANCE, Scope
-from penstock.service.tokenstore import TokenStore
 from penstock.service.underway import Bounds
 from tests.support.database_template import DatabaseTemplate
 from tests.support.fake_engine import PretendingEngine, specification
@@ -149,7 +148,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
     lakes = Lakes(home)
     sales = lakes.add(Lake("sales", ("http://127.0.0.1:9",), "sales", ""), Credentials("owner", f"{CANARY}-own"))
     keys = Credentials(f"{CANARY}-access", f"{CANARY}-secret")
-    scoped = lakes.add(keylakes.scoped(sales, keys, VICTIM), keys)
+    scoped = lakes.add(registry.scoped(sales, keys, VICTIM), keys)
     engine = PretendingEngine(home)
     for name in (VICTIM, THIEF):
         engine.put_instance(Instance(name, attributes={"note": CANARY} if name == VICTIM else {}))

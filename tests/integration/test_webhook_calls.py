@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from penstock.engine import webcall, webhooks
-from penstock.engine.outbox import Delivery
-from penstock.engine.webaddress import Reach
-from penstock.engine.webhooks import Webhooks
+from penstock.engine import webhooks
+from penstock.engine.repository.audit import Delivery
+from penstock.engine.webhooks import Reach, Webhooks
 from penstock.home import Home
 
 BODY = {"type": "application.state", "data": {"instance": "sales"}}
@@ -128,7 +127,7 @@ def test_the_connection_goes_to_the_address_that_was_judged(
         asked.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr(webcall.socket, "getaddrinfo", once)
+    monkeypatch.setattr(webhooks.socket, "getaddrinfo", once)
     connected = []
     real = socket.create_connection
 
@@ -137,15 +136,15 @@ def test_the_connection_goes_to_the_address_that_was_judged(
         monkeypatch.undo()
         return real(address)
 
-    monkeypatch.setattr(webcall.socket, "create_connection", connect)
+    monkeypatch.setattr(webhooks.socket, "create_connection", connect)
     url = f"http://rebound.example:{receiver.server_port}/"
-    assert webcall.post(url, b"{}", {}, LOOPBACK) == 200
+    assert webhooks.post(url, b"{}", {}, LOOPBACK) == 200
     assert asked == ["rebound.example"]
     assert connected == [("127.0.0.1", receiver.server_port)]
 
 
 def test_a_receiver_that_answers_a_byte_now_and_then_does_not_hold_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webcall, "_MOST_SECONDS", 0.2)
+    monkeypatch.setattr(webhooks, "_MOST_SECONDS", 0.2)
     listener = socket.create_server(("127.0.0.1", 0))
     over = threading.Event()
 
@@ -159,7 +158,7 @@ def test_a_receiver_that_answers_a_byte_now_and_then_does_not_hold_us(monkeypatc
     thread.start()
     try:
         with pytest.raises(OSError):
-            webcall.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {}, LOOPBACK)
+            webhooks.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {}, LOOPBACK)
     finally:
         over.set()
         thread.join()

@@ -18,13 +18,13 @@ from typing import Any
 import pyspark
 import pytest
 
-from penstock.clusters.kubernetes import places, room
+from penstock.clusters.kubernetes import layout, resources
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.target import Target, read_target
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.engine.engine import Engine
-from penstock.engine.sessions import Sessions, Wanted
+from penstock.engine.interactive.sessions import Sessions, Wanted
 from penstock.home import Home
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.support.programs import PROGRAMS
 from tests.support.reachable_services import LAKE, lake_and_database
 from tests.support.waiting import within
@@ -113,7 +113,7 @@ print("counted")
 def delete(engine: Engine, application: Application, role: str, *, grace_seconds: int) -> None:
     backend = engine._backend
     assert isinstance(backend, KubernetesBackend)
-    selector = f"{places.APPLICATION_LABEL}={application.id},{places.ROLE_LABEL}={role}"
+    selector = f"{layout.APPLICATION_LABEL}={application.id},{layout.ROLE_LABEL}={role}"
     path = f"/api/v1/namespaces/{backend.target.namespace}/pods"
     backend.api.delete(path, grace_seconds=grace_seconds, labelSelector=selector)
 
@@ -125,7 +125,7 @@ def left_of(engine: Engine, application: Application) -> list[str]:
     found = []
     for kind in ("pods", "secrets", "configmaps", "services"):
         path = f"/api/v1/namespaces/{backend.target.namespace}/{kind}"
-        selector = f"{places.APPLICATION_LABEL}={application.id}"
+        selector = f"{layout.APPLICATION_LABEL}={application.id}"
         items = backend.api.get(path, labelSelector=selector).get("items") or []
         found += [f"{kind}/{item['metadata']['name']}" for item in items]
     return found
@@ -145,7 +145,7 @@ def test_tables_are_written_and_what_is_left_is_in_the_lake_and_nothing_on_the_c
 
 def test_an_executor_that_is_killed_costs_no_more_than_itself(engine: Engine, run: Callable[..., Application]) -> None:
     def kill(application: Application) -> None:
-        delete(engine, application, places.EXECUTOR, grace_seconds=0)
+        delete(engine, application, layout.EXECUTOR, grace_seconds=0)
         handle = engine._backend.handle(application.id)
         within(lambda: engine._backend.sizes(handle).get("executor-2.log", 0) > 0)
         engine.store(LAKE).put(GO, b"")
@@ -160,7 +160,7 @@ def test_an_executor_that_is_killed_costs_no_more_than_itself(engine: Engine, ru
 def test_a_driver_whose_pod_is_deleted_is_said_to_be_and_its_words_are_in_the_lake(
     engine: Engine, run: Callable[..., Application]
 ) -> None:
-    ended = run(WAITS, lambda it: delete(engine, it, places.DRIVER, grace_seconds=30))
+    ended = run(WAITS, lambda it: delete(engine, it, layout.DRIVER, grace_seconds=30))
     assert ended.state is State.FAILED
     assert ended.reason is not None
     assert ended.reason.code == "driver_lost"
@@ -172,7 +172,7 @@ def test_a_driver_that_is_lost_is_retried_where_that_was_asked_for_and_both_atte
     engine: Engine, run: Callable[..., Application]
 ) -> None:
     def lose(application: Application) -> None:
-        delete(engine, application, places.DRIVER, grace_seconds=0)
+        delete(engine, application, layout.DRIVER, grace_seconds=0)
         within(lambda: len(engine.get(application.id).attempts) == 1, _LONGEST_SECONDS)
         engine.store(LAKE).put(GO, b"")
 
@@ -188,7 +188,7 @@ def test_tasks_run_on_the_nodes_that_keep_their_files_pages(
 ) -> None:
     backend = engine._backend
     assert isinstance(backend, KubernetesBackend)
-    nodes = {node["metadata"]["name"] for node in room.nodes(backend.api)}
+    nodes = {node["metadata"]["name"] for node in resources.nodes(backend.api)}
     if len(nodes) < 2 or not target.page_cache:
         pytest.skip("it takes two nodes and a page cache on them")
     store = engine.store(LAKE)

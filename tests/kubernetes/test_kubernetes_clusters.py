@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters.base import Launch, Phase
-from penstock.clusters.kubernetes import places
+from penstock.clusters.backend import Launch, Phase
+from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.target import Target, read_target
 from penstock.home import Home
@@ -44,13 +44,13 @@ def objects(backend: KubernetesBackend) -> set[str]:
     found = set()
     for kind in ("pods", "secrets", "configmaps", "services", "persistentvolumeclaims"):
         path = f"/api/v1/namespaces/{backend.target.namespace}/{kind}"
-        listed = backend.api.get(path, labelSelector=places.APPLICATION_LABEL).get("items") or []
-        found |= {item["metadata"]["labels"][places.APPLICATION_LABEL] for item in listed}
+        listed = backend.api.get(path, labelSelector=layout.APPLICATION_LABEL).get("items") or []
+        found |= {item["metadata"]["labels"][layout.APPLICATION_LABEL] for item in listed}
     return found
 
 
 def delete_pods(backend: KubernetesBackend, application_id: str, role: str, *, grace_seconds: int) -> None:
-    selector = f"{places.APPLICATION_LABEL}={application_id},{places.ROLE_LABEL}={role}"
+    selector = f"{layout.APPLICATION_LABEL}={application_id},{layout.ROLE_LABEL}={role}"
     path = f"/api/v1/namespaces/{backend.target.namespace}/pods"
     backend.api.delete(path, grace_seconds=grace_seconds, labelSelector=selector)
 
@@ -59,12 +59,12 @@ class TestKubernetesBackend(ClusterBackendContract):
     def left_of(self, backend: KubernetesBackend, application_id: str) -> list[str]:  # type: ignore[override]
         """Containers of the driver and of executors that still run."""
         path = f"/api/v1/namespaces/{backend.target.namespace}/pods"
-        pods = backend.api.get(path, labelSelector=f"{places.APPLICATION_LABEL}={application_id}").get("items") or []
+        pods = backend.api.get(path, labelSelector=f"{layout.APPLICATION_LABEL}={application_id}").get("items") or []
         return [
             f"{pod['metadata']['name']}/{status['name']}"
             for pod in pods
             for status in pod["status"].get("containerStatuses") or []
-            if "running" in status["state"] and status["name"] != places.KEEPER
+            if "running" in status["state"] and status["name"] != layout.KEEPER
         ]
 
     def test_another_engine_goes_on_where_one_stopped(
@@ -89,7 +89,7 @@ class TestKubernetesBackend(ClusterBackendContract):
         handle = backend.handle(wanted.application_id)
         backend.launch(wanted)
         within(lambda: b"counted 10" in backend.read(handle, "driver.out", 0))
-        delete_pods(backend, wanted.application_id, places.EXECUTOR, grace_seconds=0)
+        delete_pods(backend, wanted.application_id, layout.EXECUTOR, grace_seconds=0)
         within(lambda: backend.sizes(handle).get("executor-2.log", 0) > 0)
         assert backend.observe(handle).phase is Phase.RUNNING
         backend.stop(handle, grace_seconds=10)
@@ -104,7 +104,7 @@ class TestKubernetesBackend(ClusterBackendContract):
         handle = backend.handle(wanted.application_id)
         backend.launch(wanted)
         until(backend, handle, Phase.RUNNING)
-        delete_pods(backend, wanted.application_id, places.DRIVER, grace_seconds=0)
+        delete_pods(backend, wanted.application_id, layout.DRIVER, grace_seconds=0)
         within(lambda: backend.observe(handle).phase is Phase.LOST)
         reason = backend.observe(handle).reason
         assert reason is not None

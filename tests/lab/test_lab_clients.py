@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import records, runner
 from penstock.lab.bench import Bench
@@ -15,6 +14,7 @@ from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
 from penstock.lab.suites.gateways import Gateways
 from penstock.lab.suites.ingest import Ingest
+from penstock.model import ClusterSize, ProcessSize
 
 MIB = 1 << 20
 SIZE = ClusterSize(ProcessSize(1, 512 * MIB), ProcessSize(1, 768 * MIB), 1)

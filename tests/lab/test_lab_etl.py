@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import runner
 from penstock.lab.bench import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.suites.etl import Etl
+from penstock.model import ClusterSize, ProcessSize
 from tests.unit.lab.lab_fakes import Silent
 
 _MIB = 1 << 20

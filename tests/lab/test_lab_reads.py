@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import runner
 from penstock.lab.bench import Bench
@@ -10,6 +9,7 @@ from penstock.lab.experiment import Arm, Plan
 from penstock.lab.progress import Listener
 from penstock.lab.records import Run
 from penstock.lab.suites.reads import Reads
+from penstock.model import ClusterSize, ProcessSize
 
 MIB = 1 << 20
 PAGES = {

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import analysis, runner, stores
 from penstock.lab.bench import Bench
@@ -20,8 +19,9 @@ from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
 from penstock.lab.suites.objects import Objects
 from penstock.lake.embedded import EmbeddedLake
-from penstock.lake.objects import S3ObjectStore
 from penstock.lake.registry import Lakes
+from penstock.lake.s3 import S3ObjectStore
+from penstock.model import ClusterSize, ProcessSize
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 768 << 20), 1)
 

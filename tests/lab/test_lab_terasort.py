@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.home import Home
 from penstock.lab import runner
 from penstock.lab.bench import Bench
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.progress import Listener
 from penstock.lab.suites.terasort import TeraSort
+from penstock.model import ClusterSize, ProcessSize
 
 MIB = 1 << 20
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), executors=1)

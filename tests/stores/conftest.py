@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.home import Home
-from penstock.lake.ceph import packages
+from penstock.lake.ceph import control
 from penstock.lake.ceph.cluster import Ceph
 from tests.support.quick_java import archives_tried, java_home, quick_java_machines
 
@@ -20,7 +20,7 @@ def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
 
     Whoever ends a daemon of it starts it again.
     """
-    if lacking := packages.missing():
+    if lacking := control.missing():
         pytest.skip(f"Ceph is not installed: there is no {', '.join(lacking)}")
     ceph = Ceph(Home(tmp_path_factory.mktemp("Ceph für “Tests” #1")))
     try:

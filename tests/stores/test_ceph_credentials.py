@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from penstock.engine.application import Application, State
 from penstock.engine.engine import Engine
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake, Sts
+from penstock.lake.ceph.bootstrap import ROLE
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.ceph.making import ROLE
 from penstock.lake.check import LakeCheck
-from penstock.lake.objects import s3_client
+from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.registry import Lakes
+from penstock.lake.s3 import s3_client
 from penstock.lake.settings import CREDENTIALS_FILE, lease_in
+from penstock.model import Application, State
 from tests.support.command import SMALL, Command, named
 from tests.support.secrets_search import command_lines, files_left, records
 from tests.support.waiting import within
@@ -167,7 +167,7 @@ def supervisor_of(application: Application) -> int:
             command = (process / "cmdline").read_bytes()
         except OSError:
             continue
-        if b"penstock.engine.background" in command and application.id.encode() in command:
+        if b"penstock.engine.supervisor_main" in command and application.id.encode() in command:
             return int(process.name)
     raise AssertionError("nobody looks after it")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.application import State
 from penstock.engine.engine import Engine
 from penstock.home import Home
-from penstock.lake.base import Lake
 from penstock.lake.ceph.cluster import Ceph
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
+from penstock.model import State
 from tests.support.command import SMALL, Command, named
 from tests.support.waiting import within
 

@@ -14,15 +14,15 @@ import pytest
 
 from penstock.errors import LakeError
 from penstock.home import Home
-from penstock.lake import local
-from penstock.lake.base import Lake, ObjectStore
-from penstock.lake.ceph import making
+from penstock.lake import stores
+from penstock.lake.ceph import bootstrap
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.ceph.daemons import GATEWAY
+from penstock.lake.ceph.configuration import GATEWAY
 from penstock.lake.ceph.status import Status, Stored, look
 from penstock.lake.check import LakeCheck, usable
-from penstock.lake.objects import S3ObjectStore, open_store, s3_client
+from penstock.lake.model import Lake, ObjectStore
 from penstock.lake.registry import Lakes
+from penstock.lake.s3 import S3ObjectStore, open_store, s3_client
 from penstock.processes import processes_in, until
 from penstock.units import MIB
 from tests.support.object_store_contract import ObjectStoreContract
@@ -124,7 +124,7 @@ def test_down_leaves_no_process_and_the_next_use_of_a_lake_brings_it_back(
     seen = look(whole)
     assert seen is not None
     assert seen.state == "down"
-    assert local.ensured(home, lake) == lake
+    assert stores.ensured(home, lake) == lake
     assert open_store(home, lake).get("kept") == b"content"
 
 
@@ -185,7 +185,7 @@ def test_more_than_its_quota_does_not_go_into_a_bucket(ceph: Ceph, home: Home) -
     lake = Lakes(home).get("ceph")
     small = Lake("small", lake.endpoints, "small", lake.credentials)
     credentials = Lakes(home).credentials_of(lake)
-    making.make_bucket(ceph.directory, small, credentials, "default-placement", 3 * MIB)
+    bootstrap.make_bucket(ceph.directory, small, credentials, "default-placement", 3 * MIB)
     store = S3ObjectStore(small, credentials)
     store.put("fits", bytes(MIB))
     with pytest.raises(LakeError) as caught:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.engine.engine import Engine
 from penstock.home import Home
-from penstock.lake.base import Lake, ObjectStore
-from penstock.lake.hdfs import monitor
+from penstock.lake.hdfs import servers
 from penstock.lake.hdfs.cluster import HdfsCluster
-from penstock.lake.hdfs.plan import NAMENODE, Asked
-from penstock.lake.objects import open_store
+from penstock.lake.hdfs.layout import NAMENODE, Asked
+from penstock.lake.model import Lake, ObjectStore
 from penstock.lake.registry import Lakes
+from penstock.lake.s3 import open_store
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.processes import listening_ports, until
 from tests.support.object_store_contract import ObjectStoreContract
 from tests.support.waiting import within
@@ -112,7 +112,7 @@ def local_reads(cluster: HdfsCluster, *datanodes: str) -> tuple[int, int]:
     """
 
     def figures() -> tuple[int, int]:
-        found = [monitor.local_reads(cluster.ports()[name]) for name in datanodes]
+        found = [servers.local_reads(cluster.ports()[name]) for name in datanodes]
         return sum(one[0] for one in found if one), sum(one[1] for one in found if one)
 
     last = figures()

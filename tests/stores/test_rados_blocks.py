@@ -18,9 +18,9 @@ from penstock.lab.records import Description, Recorder
 from penstock.lab.scratchdevice import mounted
 from penstock.lab.session import Session
 from penstock.lab.suites.blocks import Blocks
-from penstock.lake.ceph import blocks
+from penstock.lake.ceph import rbd
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.ceph.commands import run
+from penstock.lake.ceph.control import run
 from penstock.lake.registry import Lakes
 
 pytestmark = pytest.mark.root
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 
 def images(ceph: Ceph) -> list[str]:
-    told = run(ceph.directory, "rbd", "--conf", "ceph.conf", "list", blocks.POOL, doing="listing devices")
+    told = run(ceph.directory, "rbd", "--conf", "ceph.conf", "list", rbd.POOL, doing="listing devices")
     return told.split()
 
 
@@ -52,11 +52,11 @@ def test_a_device_kept_as_the_lake_is_measured_and_removed(ceph: Ceph, lake: str
 
 
 def test_the_device_of_a_command_that_was_killed_goes_with_the_next(ceph: Ceph) -> None:
-    gone = f"{blocks.POOL}/lab-4194304-00000000"  # no process has an id so large
-    with blocks.image(ceph, "ceph", MIB) as image:
+    gone = f"{rbd.POOL}/lab-4194304-00000000"  # no process has an id so large
+    with rbd.image(ceph, "ceph", MIB) as image:
         run(ceph.directory, "rbd", "--conf", "ceph.conf", "create", "--size", "1M", gone, doing="making a device")
     assert len(images(ceph)) == 1
-    with blocks.image(ceph, "ceph", MIB) as image:
+    with rbd.image(ceph, "ceph", MIB) as image:
         assert images(ceph) == [image.name]
     assert images(ceph) == []
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.clusters.base import ClusterBackend, Handle, Launch, Observation, Phase
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.clusters.backend import ClusterBackend, Handle, Launch, Observation, Phase
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 from tests.support.waiting import processes_of, within
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)

@@ -9,9 +9,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.engine.application import Application
 from penstock.engine.engine import Engine
 from penstock.home import Home, read_json
+from penstock.model import Application
 from tests.support.waiting import processes_of, within
 
 SMALL = ["--driver-memory", "512m", "--executors", "1", "--executor-cores", "1", "--executor-memory", "512m"]

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
-from penstock.clusters import jvm
-from penstock.engine import schema
+from penstock.engine.repository import schema
 from penstock.home import Home
+from penstock.runtime import jvm
 
 
 class DatabaseTemplate:

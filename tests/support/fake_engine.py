@@ -14,13 +14,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.clusters.base import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
-from penstock.engine.application import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize
-from penstock.engine.attendants import Attendants
+from penstock.clusters.backend import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
+from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import Superseded
 from penstock.home import Home, write_json
+from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 ROOM = Capacity(cores=64, memory_bytes=256 << 30)
@@ -101,7 +101,7 @@ class PretendedBackend(ClusterBackend):
         return self._home.applications / str(handle["application_id"])
 
 
-class Threads(Attendants):
+class Threads(DetachedSupervisors):
     """In place of processes, so that a kill takes them along with the dispatcher."""
 
     def __init__(self, engine: Engine) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InvalidInput, NotFound
-from penstock.lake.base import ObjectStore
+from penstock.lake.model import ObjectStore
 
 AWKWARD_KEYS = [
     "plain",

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import jvm
 from penstock.errors import PenstockError
 from penstock.home import Home
+from penstock.runtime import jvm
 
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 """An application of a few seconds never earns back what the optimising compiler costs. The byte code of the four

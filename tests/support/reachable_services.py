@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.engine.installation import Installation
 from penstock.home import Home

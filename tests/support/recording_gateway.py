@@ -7,7 +7,7 @@ import socket
 import threading
 from urllib.parse import urlparse
 
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
 
 
 def first_endpoint(lake: Lake) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import machine, pagecache
+from penstock.clusters import machine
 from penstock.engine.engine import Engine
 from penstock.home import Home
 from tests.support import quick_java
@@ -23,7 +23,7 @@ def bare_home(tmp_path: Path, class_archives: Path) -> Iterator[Home]:
     home = Home(tmp_path / "mein Zuhause")
     quick_java.share_archives(home, class_archives)
     yield home
-    pagecache.remove(machine.page_cache(home))
+    machine.remove_tiers(machine.page_cache(home))
 
 
 @pytest.fixture

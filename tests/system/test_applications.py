@@ -8,8 +8,8 @@ from pathlib import Path
 
 from penstock.cli import statements
 from penstock.cli.local import LocalEngine
-from penstock.engine.application import State
 from penstock.engine.engine import Engine
+from penstock.model import State
 from tests.support.command import SMALL, WAITS, Command, named, nothing_is_left
 
 

@@ -17,14 +17,13 @@ from sqlalchemy import text
 
 from penstock.catalog.database import METASTORE, RECORDS, Database
 from penstock.catalog.metastore import Metastore
-from penstock.catalog.postgres import PostgresServer
-from penstock.catalog.serveraccount import ServerAccount
+from penstock.catalog.server import PostgresServer, ServerAccount
 from penstock.catalog.tables import Column, Table
-from penstock.clusters.jvm import Jvm, class_path, driver_command, find_java, spark_jars
-from penstock.clusters.properties import as_properties
-from penstock.engine.application import ProcessSize
 from penstock.errors import CatalogError, MissingRequirement, NotFound
+from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
+from penstock.model import ProcessSize
+from penstock.runtime.jvm import Jvm, class_path, driver_command, find_java, spark_jars
 from tests.support.database_template import DatabaseTemplate
 from tests.support.programs import PROGRAMS
 
@@ -187,7 +186,7 @@ def test_a_schema_whose_making_was_killed_is_completed_to_the_same_layout(
     maker = (
         "import sys; from pathlib import Path; from penstock.home import Home;"
         "from penstock.catalog.database import Database; from penstock.catalog.metastore import Metastore;"
-        "from penstock.clusters.jvm import class_path, find_java;"
+        "from penstock.runtime.jvm import class_path, find_java;"
         "Metastore(Database(Home(Path(sys.argv[1])))).ensure_schema(find_java().executable, class_path())"
     )
     command = [sys.executable, "-c", maker, str(database_home)]

@@ -17,9 +17,9 @@ import pytest
 
 from penstock.engine.engine import Engine
 from penstock.home import Home
-from penstock.lake.base import Lake
-from penstock.lake.objects import S3ObjectStore, open_store
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
+from penstock.lake.s3 import S3ObjectStore, open_store
 from tests.support.command import SMALL, Command, named
 from tests.support.recording_gateway import PassingGateway, first_endpoint
 from tests.support.waiting import processes_of, within

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from penstock.clusters import machine
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.engine.engine import Engine
 from penstock.errors import ClusterError
 from penstock.home import Home
@@ -17,6 +16,7 @@ from penstock.lab.launcher import EngineLauncher
 from penstock.lab.progress import Terminal
 from penstock.lab.records import Description, Recorder
 from penstock.lab.session import Session, Stopped
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.support.waiting import processes_of
 
 # Says that it is there, and ends when the other one has said so.

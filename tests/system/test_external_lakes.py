@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.engine.engine import Engine
 from penstock.home import Home
-from penstock.lake import seaweed
-from penstock.lake.base import Lake
+from penstock.lake import embedded as seaweed
 from penstock.lake.embedded import EmbeddedLake
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.support.command import SMALL, Command
 from tests.support.tls_front import Certificates, TlsFront, certificates, fronts
 
@@ -100,8 +100,8 @@ def hosted(tmp_path: Path, shared_home: Home, issued: Certificates, resolved: Pa
     """A store that finds the bucket in the host's name alone, as a lake of the shared home."""
     own = Home(tmp_path / "store")
     with pytest.MonkeyPatch.context() as patch:
-        plain = seaweed.command
-        patch.setattr(seaweed, "command", lambda *a, **k: [*plain(*a, **k), f"-s3.domainName={DOMAIN}"])
+        plain = seaweed.server_command
+        patch.setattr(seaweed, "server_command", lambda *a, **k: [*plain(*a, **k), f"-s3.domainName={DOMAIN}"])
         embedded = EmbeddedLake(own).ensure()
     try:
         with fronts(issued, ("127.0.0.1", urlsplit(embedded.endpoints[0]).port or 0), 1) as (front,):

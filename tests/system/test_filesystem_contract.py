@@ -8,11 +8,11 @@ import re
 import subprocess
 from pathlib import Path
 
-from penstock.clusters import jvm
-from penstock.engine.application import ProcessSize
 from penstock.engine.installation import Installation
 from penstock.home import Home
 from penstock.lake.registry import EMBEDDED
+from penstock.model import ProcessSize
+from penstock.runtime import jvm
 
 MODULE = Path(__file__).parents[2] / "jvm" / "filesystem"
 SUITES = ("contract.ReadContractTest", "contract.StoreContractTest", "write.WriteThroughTest")

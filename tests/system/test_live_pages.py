@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 
 from penstock import Client
-from penstock.engine.application import Application
 from penstock.engine.engine import Engine
+from penstock.model import Application
 from tests.support.service_process import Served
 
 PATIENCE_SECONDS = 180.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters.base import Launch, Phase
+from penstock.clusters.backend import Launch, Phase
 from penstock.clusters.local import LocalBackend
 from penstock.home import Home, read_json
 from tests.support.cluster_backend_contract import ClusterBackendContract, until

@@ -12,15 +12,16 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from penstock.clusters import driverpages, plan
-from penstock.clusters.base import Launch
-from penstock.clusters.properties import as_properties
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.clusters import launch as driverpages
+from penstock.clusters import launch as plan
+from penstock.clusters.backend import Launch
 from penstock.engine.installation import Installation
+from penstock.formats import as_properties
 from penstock.home import Home
 from penstock.lake import settings as lake_settings
 from penstock.lake.credentials import resolve
-from penstock.lake.objects import open_store
+from penstock.lake.s3 import open_store
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.processes import until
 
 # All of 127.0.0.0/8 is this machine.

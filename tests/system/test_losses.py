@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.catalog.database import Database
-from penstock.engine.application import State
 from penstock.engine.engine import Engine
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
+from penstock.model import State
 from tests.support.command import SMALL, WAITS, Command, executors, named, nothing_is_left, pid_of, running
 from tests.support.waiting import within
 

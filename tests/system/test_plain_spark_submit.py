@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.jvm import find_java, penstock_jars, spark_jars
-from penstock.clusters.properties import as_properties
+from penstock.formats import as_properties
 from penstock.home import Home
-from penstock.lake.base import Lake
-from penstock.lake.objects import open_store, s3_client
+from penstock.lake.model import Lake
 from penstock.lake.registry import EMBEDDED, Lakes
+from penstock.lake.s3 import open_store, s3_client
+from penstock.runtime.jvm import find_java, penstock_jars, spark_jars
 from tests.support.recording_gateway import PassingGateway, first_endpoint
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "filesystem.md"

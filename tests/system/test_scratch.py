@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters.base import Launch, Phase
+from penstock.clusters.backend import Launch, Phase
 from penstock.clusters.local import LocalBackend
-from penstock.engine.application import ApplicationSpec
 from penstock.home import Home, read_json
+from penstock.model import ApplicationSpec
 from tests.support.cluster_backend_contract import SIZE, until
 
 SHUFFLES_MORE_THAN_FITS = """

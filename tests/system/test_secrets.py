@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.catalog.database import Database
 from penstock.engine.engine import Engine
-from penstock.engine.history import History
+from penstock.engine.interactive.history import History
 from penstock.home import Home
 from penstock.lake.registry import Lakes
 from tests.support.command import SMALL, WAITS, Command, named, running

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from penstock import Client
-from penstock.engine.application import State
 from penstock.engine.engine import Engine
 from penstock.errors import ServiceError
 from penstock.home import Home
+from penstock.model import State
 from penstock.processes import free_ports
 from tests.support.command import SMALL
 from tests.support.service_process import Served

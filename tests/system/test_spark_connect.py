@@ -14,9 +14,9 @@ import httpx
 import pyspark
 import pytest
 
-from penstock.engine.application import State
 from penstock.engine.engine import Engine
-from penstock.engine.history import History
+from penstock.engine.interactive.history import History
+from penstock.model import State
 from tests.support.programs import PROGRAMS
 from tests.support.service_process import Served
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import jvm, trust
-from penstock.clusters.jvm import Java
 from penstock.errors import InvalidInput, MissingRequirement
+from penstock.runtime import jvm
+from penstock.runtime.jvm import Java
 from tests.support.tls_front import certificates
 
 
@@ -31,7 +31,7 @@ def test_a_trust_store_has_javas_own_authorities_and_the_lakes_and_is_made_once(
 ) -> None:
     twice = tmp_path / "two.pem"
     twice.write_text(f"what a person wrote, ünd\n{authority.read_text()}\n{authority.read_text()}", encoding="utf-8")
-    options = trust.options(java, twice, cache=tmp_path)
+    options = jvm.options(java, twice, cache=tmp_path)
     store = Path(options[0].removeprefix("-Djavax.net.ssl.trustStore="))
     made = store.stat().st_mtime_ns
     # Without a password, as a JVM opens it.
@@ -40,13 +40,13 @@ def test_a_trust_store_has_javas_own_authorities_and_the_lakes_and_is_made_once(
     assert listed.count("trustedCertEntry") > 50
     assert "lake-0," in listed
     assert "lake-1," in listed
-    assert trust.options(java, twice, cache=tmp_path) == options
+    assert jvm.options(java, twice, cache=tmp_path) == options
     assert store.stat().st_mtime_ns == made
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def test_a_lake_without_an_authority_of_its_own_costs_nothing(java: Java, tmp_path: Path) -> None:
-    assert trust.options(java, None, cache=tmp_path) == []
+    assert jvm.options(java, None, cache=tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -58,11 +58,11 @@ def test_what_is_no_certificate_is_refused(java: Java, content: str | None, tmp_
     if content is not None:
         file.write_text(content, encoding="ascii")
     with pytest.raises(InvalidInput, match="gives no certificates"):
-        trust.options(java, file, cache=tmp_path)
+        jvm.options(java, file, cache=tmp_path)
 
 
 def test_a_java_without_its_own_authorities_is_told(authority: Path, tmp_path: Path) -> None:
     broken = Java(tmp_path / "no-java", "17")
     with pytest.raises(MissingRequirement) as caught:
-        trust.options(broken, authority, cache=tmp_path)
+        jvm.options(broken, authority, cache=tmp_path)
     assert "cacerts" in caught.value.why

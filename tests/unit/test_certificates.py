@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from penstock.certificates import certificates
+from penstock.formats import certificates
 from tests.support.tls_front import certificates as issued
 
 

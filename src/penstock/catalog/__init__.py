@@ -1,1 +1,3 @@
-"""The table catalog shared by all clusters: a PostgreSQL server and the Hive-metastore schema in it."""
+"""The catalog on PostgreSQL: `connection`, `server` (embedded), `database` (embedded or external), `metastore` (Hive's
+tables), `tables` (read by SQL) and `secrets` (sealed in the database).
+"""

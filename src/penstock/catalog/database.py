@@ -20,11 +20,8 @@ import psycopg
 from psycopg import Connection, sql
 from sqlalchemy import Engine
 
-from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE, DatabaseUrl
-from penstock.catalog.connections import connect
-from penstock.catalog.pooling import pooled
-from penstock.catalog.postgres import HOST, SUPERUSER, PostgresServer, disk_full
-from penstock.catalog.serveraccount import ServerAccount
+from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE, DatabaseUrl, connect, pooled
+from penstock.catalog.server import HOST, SUPERUSER, PostgresServer, ServerAccount, disk_full
 from penstock.errors import CatalogError, InvalidInput
 from penstock.home import Home
 from penstock.processes import ProcessId

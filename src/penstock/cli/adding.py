@@ -12,7 +12,7 @@ import typer
 
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 
 
@@ -61,13 +61,13 @@ def add(
 
     With --role-arn or --sts-endpoint no application sees them: it gets temporary ones, renewed as long as it runs.
     """
-    from penstock.lake import local, registry
+    from penstock.lake import registry, stores
     from penstock.lake.check import directories_linger, require_reachable, require_temporary_credentials
     from penstock.lake.credentials import resolve
     from penstock.lake.sts import sts_of
 
     home = Home.default()
-    local.require_others(home, name)
+    stores.require_others(home, name)
     home.create()
     lake = registry.checked(
         Lake(

@@ -15,11 +15,10 @@ from penstock.cli.console import STYLES, closing_line, count, duration, lake_lin
 from penstock.cli.run import submit_and_follow
 from penstock.cli.sql import run_again
 from penstock.cli.target import Target, target
-from penstock.engine.application import Application, State
-from penstock.engine.lakeuse import LakeUse
-from penstock.engine.skipped import Skipped
-from penstock.engine.statements import is_statements
+from penstock.engine.interactive.sessions import is_statements
 from penstock.errors import InvalidInput
+from penstock.model import Application, State
+from penstock.summary import LakeUse, Skipped
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, the beginning of one, or “last”.")]
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from penstock import units
 from penstock.cli import options
 from penstock.cli.console import count, share, size
 from penstock.cli.server import server
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.profiles import values
 
 app = typer.Typer(
     help=(
@@ -50,9 +50,9 @@ def _status() -> Mapping[str, Any]:
 
         found: Mapping[str, Any] = Client(url).get("/v1/cache")
         return found
-    from penstock.engine import cachetools
+    from penstock.engine import installation
 
-    return cachetools.status(Home.default())
+    return installation.status(Home.default())
 
 
 @app.command("size")
@@ -72,16 +72,16 @@ def set_size(
     """
     from dataclasses import replace
 
-    from penstock.clusters import machine, pagecache
+    from penstock.clusters import machine
 
     home = Home.default()
-    budgets = pagecache.chosen(home)
+    budgets = machine.chosen_budgets(home)
     if memory is not None:
         budgets = replace(budgets, memory_bytes=_bytes(memory, "--memory"))
     if disk is not None:
         budgets = replace(budgets, disk_bytes=_bytes(disk, "--disk"))
     machine.require_room(budgets)
-    pagecache.choose(home, budgets)
+    machine.choose_budgets(home, budgets)
     for tier in machine.page_cache(home):
         typer.echo(f"{tier.name:<7} up to {size(tier.budget_bytes)}")
 
@@ -98,12 +98,12 @@ def warm(
     Of a table all partitions are read. What does not fit into memory goes to disk; what fits in neither pushes out
     what was used least.
     """
-    from penstock.engine import cachetools
-    from penstock.engine.lakeuse import LakeUse
+    from penstock.engine import installation
+    from penstock.summary import LakeUse
 
     live = sys.stderr.isatty() and not as_json
     told: Mapping[str, Any] = {}
-    for told in cachetools.warm(Home.default(), targets, lake=lake, threads=threads):
+    for told in installation.warm(Home.default(), targets, lake=lake, threads=threads):
         if live:
             print(f"\r{_progress(told)}\033[K", end="", file=sys.stderr, flush=True)
     if live:
@@ -124,24 +124,24 @@ def drop(
     as_json: options.Json = False,
 ) -> None:
     """Empty the cache, or drop the pages of some objects. Only time is lost: they are read from the lake again."""
-    from penstock.clusters import machine, pagecache
-    from penstock.engine import cachetools
+    from penstock.clusters import machine
+    from penstock.engine import installation
 
     home = Home.default()
     if prefix is None:
-        freed = pagecache.drop(machine.page_cache(home))
+        freed = machine.drop_pages(machine.page_cache(home))
         typer.echo(json.dumps({"bytes": freed}) if as_json else f"Dropped {size(freed)}")
     else:
-        _tell(cachetools.drop(home, prefix), as_json, lambda tier: f"dropped {count(tier['pages'])} pages")
+        _tell(installation.drop(home, prefix), as_json, lambda tier: f"dropped {count(tier['pages'])} pages")
 
 
 @app.command()
 def verify(as_json: options.Json = False) -> None:
     """Read every page and drop those that are damaged. Applications do the same with every page they use."""
-    from penstock.engine import cachetools
+    from penstock.engine import installation
 
     _tell(
-        cachetools.verify(Home.default()),
+        installation.verify(Home.default()),
         as_json,
         lambda tier: (
             f"{count(tier['pages'])} sound pages, {size(tier['bytes'])}; {count(tier['damaged'])} damaged, "
@@ -169,7 +169,7 @@ def _tell(told: Iterator[Mapping[str, Any]], as_json: bool, sentence: Any) -> No
 def _bytes(text: str, option: str) -> int | None:
     if text == "usual":
         return None
-    found = values.size_in_bytes(text)
+    found = units.parse_size(text)
     if found is None or found < 0:
         raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 4g")
     return found

@@ -144,17 +144,17 @@ def wipe(yes: Yes = False) -> None:
 @app.command()
 def install(yes: Yes = False) -> None:
     """Install Ceph's packages by the distribution's package manager. Needs root; nothing is started."""
-    from penstock.lake.ceph import packages
+    from penstock.lake.ceph import control
 
-    lacking = packages.missing()
+    lacking = control.missing()
     if not lacking:
-        typer.echo(f"There is nothing to install: Ceph {packages.version()} is here")
+        typer.echo(f"There is nothing to install: Ceph {control.version()} is here")
         return
-    packages.require_installable()
+    control.require_installable()
     if not yes:
         typer.confirm(f"Install {', '.join(lacking)} with apt-get?", abort=True)
-    packages.install()
-    typer.echo(f"Installed Ceph {packages.version()}; penstock lake ceph up makes a Ceph")
+    control.install()
+    typer.echo(f"Installed Ceph {control.version()}; penstock lake ceph up makes a Ceph")
 
 
 def _ceph() -> Ceph:
@@ -164,9 +164,9 @@ def _ceph() -> Ceph:
 
 
 def _bytes(text: str | None, option: str) -> int | None:
-    from penstock.profiles.values import size_in_bytes
+    from penstock.units import parse_size
 
-    found = size_in_bytes(text) if text is not None else None
+    found = parse_size(text) if text is not None else None
     if text is not None and (found is None or found <= 0):
         raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 8g")
     return found

@@ -12,7 +12,7 @@ from penstock.cli import options
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.clusters.kubernetes.checking import Finding
+    from penstock.clusters.kubernetes.preflight import Finding
 
 app = typer.Typer(
     help=(
@@ -135,15 +135,14 @@ def check(as_json: options.Json = False) -> None:
 
 
 def _findings(file: Path) -> list[Finding]:
-    from penstock.clusters.kubernetes import checking
-    from penstock.clusters.kubernetes.access import find_access
-    from penstock.clusters.kubernetes.api import Api
+    from penstock.clusters.kubernetes import preflight
+    from penstock.clusters.kubernetes.client import Api, find_access
     from penstock.clusters.kubernetes.target import read_target
 
     target = read_target(file)
     api = Api(find_access(target.kubeconfig, target.context))
     try:
-        return list(checking.findings(api, target))
+        return list(preflight.findings(api, target))
     finally:
         api.close()
 
@@ -157,9 +156,9 @@ def _print(found: list[Finding]) -> None:
 
 def _require_idle(home: Home) -> None:
     """An engine that looks for a cluster elsewhere than where it was started would take it for lost."""
-    from penstock.engine.application import State
     from penstock.engine.ledger import Ledger
     from penstock.errors import StateError
+    from penstock.model import State
 
     if not home.database.exists():
         return

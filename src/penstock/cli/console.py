@@ -7,9 +7,8 @@ import sys
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
-from penstock.engine.application import Application, State
-from penstock.engine.lakeuse import LakeUse
-from penstock.engine.skipped import Skipped
+from penstock.model import Application, State
+from penstock.summary import LakeUse, Skipped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -27,7 +27,7 @@ def doctor(
 
     from penstock.cli.judgements import print_rows
     from penstock.doctor.examination import Examination
-    from penstock.lake.judgements import Outcome
+    from penstock.lake.check import Outcome
 
     if urlsplit(service).scheme not in ("http", "https") or not urlsplit(service).hostname:
         raise InvalidInput(f"--service {service} is no address", fix="--service http://127.0.0.1:8440")

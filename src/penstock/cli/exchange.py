@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from penstock.engine.application import Application
+from penstock.model import Application
 
 
 class Exchange(Protocol):

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from penstock.certificates import certificates
 from penstock.errors import InvalidInput, LakeError
+from penstock.formats import certificates
 from penstock.home import Home, write_atomically
-from penstock.lake.base import Lake, require_s3
+from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
 
 app = typer.Typer(help="Write a lake down for other systems.", no_args_is_help=True, add_completion=False)
@@ -55,7 +55,7 @@ def kubernetes(
     """
     import yaml
 
-    from penstock.lake.kubernetes import Placement, addresses, objects, secret_name, url
+    from penstock.lake.export import Placement, addresses, objects, secret_name, url
 
     if route_host and not openshift:
         raise InvalidInput("--route-host is for a Route", fix="add --openshift, or leave it out")

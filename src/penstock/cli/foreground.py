@@ -11,10 +11,10 @@ from types import FrameType
 from penstock.cli.console import closing_line
 from penstock.cli.progress import Display, Output
 from penstock.cli.target import Attendant, Target
-from penstock.clusters.base import Observation
-from penstock.engine.application import Application, Reason, State
-from penstock.engine.lifecycle import STOPPED_BY_USER
-from penstock.signals import handled, not_ignored
+from penstock.clusters.backend import Observation
+from penstock.engine.policy.lifecycle import STOPPED_BY_USER
+from penstock.model import Application, Reason, State
+from penstock.processes import handled, not_ignored
 
 TIMED_OUT = 124
 INTERRUPTED = 130

@@ -13,7 +13,7 @@ from penstock.cli.console import count, duration, size
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.lake.hdfs.monitor import Status
+    from penstock.lake.hdfs.servers import Status
 
 app = typer.Typer(
     help=(
@@ -57,7 +57,7 @@ def up(
     from rich.console import Console
 
     from penstock.lake.hdfs.cluster import HdfsCluster
-    from penstock.lake.hdfs.plan import Asked
+    from penstock.lake.hdfs.layout import Asked
     from penstock.lake.registry import Lakes
 
     home = Home.default()
@@ -85,14 +85,14 @@ def add(
 
     Requests are made as the user who runs Penstock.
     """
-    from penstock.lake import local
-    from penstock.lake.base import NO_CREDENTIALS, HdfsClient, Lake
-    from penstock.lake.hdfs.plan import checked_name, checked_namenode
-    from penstock.lake.hdfs.store import HdfsObjectStore
+    from penstock.lake import stores
+    from penstock.lake.hdfs.layout import checked_name, checked_namenode
+    from penstock.lake.hdfs.webhdfs import HdfsObjectStore
+    from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake
     from penstock.lake.registry import Lakes, checked
 
     home = Home.default()
-    local.require_others(home, name)
+    stores.require_others(home, name)
     client = HdfsClient(checked_namenode(namenode), replication, short_circuit=False)
     lake = checked(Lake(checked_name(name), (web,), name, NO_CREDENTIALS, hdfs=client))
     HdfsObjectStore(lake).require_reachable()

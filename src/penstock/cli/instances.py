@@ -14,7 +14,7 @@ from penstock.cli import options
 from penstock.cli.console import size
 from penstock.cli.server import server
 from penstock.engine.engine import Engine
-from penstock.engine.instances import Instance, Quota
+from penstock.engine.policy.fairness import Instance, Quota
 from penstock.engine.webhooks import shown_secret
 from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home

@@ -14,7 +14,7 @@ def print_rows(title: str, rows: Iterable[Row], conclusion: str, *, columns: tup
     from rich.text import Text
 
     from penstock.cli.console import plain_console
-    from penstock.lake.judgements import Outcome
+    from penstock.lake.check import Outcome
 
     colours = {Outcome.OK: "green", Outcome.LIMITED: "yellow", Outcome.FAILED: "red", Outcome.SKIPPED: "dim"}
     what, seen, therefore = columns

@@ -13,7 +13,7 @@ from penstock.cli import adding, ceph, exporting, hdfs, sweeping
 from penstock.cli.server import server
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.base import Lake, ObjectStore, require_s3
+from penstock.lake.model import Lake, ObjectStore, require_s3
 from penstock.lake.registry import EMBEDDED, Lakes
 
 app = typer.Typer(
@@ -75,9 +75,9 @@ def status(as_json: JsonOption = False) -> None:
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="Which lake.")]) -> None:
     """Forget a lake and its stored credentials. Nothing in the store changes."""
-    from penstock.lake import local
+    from penstock.lake import stores
 
-    local.require_others(Home.default(), name)
+    stores.require_others(Home.default(), name)
     Lakes(Home.default()).remove(name)
     typer.echo(f"Removed the lake “{name}”; its store is as it was")
 
@@ -245,7 +245,7 @@ def get(
 
 def _open(name: str | None, text: str) -> tuple[Lake, ObjectStore, str]:
     """The lake, its store, and the key that `text` means there."""
-    from penstock.lake.objects import open_store
+    from penstock.lake.s3 import open_store
 
     home = Home.default()
     lake = Lakes(home).get(name)

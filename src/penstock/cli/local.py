@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.cli.exchange import Exchange
-from penstock.engine.application import Application
 from penstock.engine.engine import Engine
-from penstock.engine.statements import RESULTS
+from penstock.engine.interactive.sessions import RESULTS
 from penstock.errors import NotFound
 from penstock.home import Home, write_atomically
-from penstock.lake.base import Lake, ObjectStore, artifact_prefix
+from penstock.lake.model import Lake, ObjectStore, artifact_prefix
+from penstock.model import Application
 
 STATEMENTS = "statements.sql"
 """Among an application's artefacts."""

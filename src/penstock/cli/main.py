@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _lost_database(error: Exception) -> PenstockError | None:
     """What is to be said where the database went away in the middle of a command, at whatever statement."""
     # Who met the database has loaded this; the others need not.
-    records = sys.modules.get("penstock.engine.records")
+    records = sys.modules.get("penstock.engine.repository.applications")
     if records is None or not isinstance(error, records.CONNECTION_LOST):
         return None
     return CatalogError(

@@ -8,9 +8,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock import units
 from penstock.errors import InvalidInput
-from penstock.profiles import values
+from penstock.model import ClusterSize, ProcessSize
 
 # Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
 DriverCores = Annotated[Optional[int], typer.Option(help="Cores of the driver. [1]", show_default=False)]  # noqa: UP045
@@ -62,7 +62,7 @@ def memory(text: str | None, option: str) -> int | None:
     """`512m`, `4g`, …; a bare number is MiB, as Spark has it."""
     if text is None:
         return None
-    found = values.size_in_bytes(text, unit="m")
+    found = units.parse_size(text, unit="m")
     if found is None or found <= 0:
         raise InvalidInput(f"{option} {text} is not understood", why="it should be a size", fix=f"{option} 4g")
     return found
@@ -72,7 +72,7 @@ def layout_settings(object_size: str | None) -> dict[str, str]:
     """The settings of an application that lays a table out."""
     if object_size is None:
         return {}
-    found = values.size_in_bytes(object_size)
+    found = units.parse_size(object_size)
     if found is None or found <= 0:
         raise InvalidInput(
             f"--object-size {object_size} is not understood", why="it should be a size", fix="--object-size 32m"
@@ -83,7 +83,7 @@ def layout_settings(object_size: str | None) -> dict[str, str]:
 def seconds(text: str | None, option: str) -> float | None:
     if text is None:
         return None
-    found = values.seconds(text)
+    found = units.parse_seconds(text)
     if found is None:
         raise InvalidInput(
             f"{option} {text} is not understood", why="it should be a time", fix=f"{option} 90s, 15m, 2h"

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock import units
 from penstock.errors import InvalidInput
-from penstock.profiles import catalogue, values
+from penstock.profiles import workloads
 
 if TYPE_CHECKING:
-    from penstock.engine.application import ClusterSize
+    from penstock.model import ClusterSize
     from penstock.profiles.layers import Resolved, ResolvedSetting
 
 app = typer.Typer(
@@ -30,10 +31,10 @@ def list_profiles(as_json: AsJson = False) -> None:
     rows = [
         {
             "name": name,
-            "summary": catalogue.summary_of(name),
-            "layers": [layer.name for layer in catalogue.layers_of(name)],
+            "summary": workloads.summary_of(name),
+            "layers": [layer.name for layer in workloads.layers_of(name)],
         }
-        for name in catalogue.names()
+        for name in workloads.names()
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -62,7 +63,7 @@ def show_profile(
     as_json: AsJson = False,
 ) -> None:
     """The settings of one profile on a cluster of a given size: value, layer, reason, source, and what it replaced."""
-    from penstock.engine.application import ClusterSize, ProcessSize
+    from penstock.model import ClusterSize, ProcessSize
     from penstock.profiles.check import check, refuse
     from penstock.profiles.known import bundled
     from penstock.profiles.layers import resolve
@@ -72,7 +73,7 @@ def show_profile(
         executor=ProcessSize(executor_cores, _memory("--executor-memory", executor_memory)),
         executors=executors,
     )
-    layers = catalogue.layers_of(name)
+    layers = workloads.layers_of(name)
     user = dict(_pair(text) for text in conf or ())
     if user:
         problems = check(user, bundled(), size=size, beneath=resolve(layers, size).values())
@@ -87,7 +88,7 @@ def show_profile(
 
 
 def _memory(option: str, text: str) -> int:
-    amount = values.size_in_bytes(text)
+    amount = units.parse_size(text)
     if amount is None or amount <= 0:
         raise InvalidInput(f"{option} {text} is no size", fix=f"give a number and a unit, such as {option} 4g")
     return amount

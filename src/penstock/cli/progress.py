@@ -12,8 +12,8 @@ from functools import partial
 from typing import IO, Any, Protocol
 
 from penstock.cli.console import count, duration, size
-from penstock.clusters.base import Observation
-from penstock.engine.application import Application, State
+from penstock.clusters.backend import Observation
+from penstock.model import Application, State
 
 _LINE_EVERY_SECONDS = 10.0
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.catalog.secretstore import KEY_VARIABLE
+from penstock.catalog.secrets import KEY_VARIABLE
 from penstock.cli import keeping, options
 from penstock.engine.engine import Engine
 from penstock.home import Home

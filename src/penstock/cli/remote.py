@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.exchange import Exchange
 from penstock.client.client import Client
-from penstock.clusters.base import Observation, Phase
+from penstock.clusters.backend import Observation, Phase
 from penstock.engine import validation
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
 from penstock.errors import NotFound
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
 
 if TYPE_CHECKING:
     from penstock.engine.supervisor import OnChange

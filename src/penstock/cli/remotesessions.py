@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.client.client import Client
-from penstock.engine.sessions import AnySessions, Session, Wanted
+from penstock.engine.interactive.sessions import AnySessions, Session, Wanted
 
 
 class RemoteSessions(AnySessions):

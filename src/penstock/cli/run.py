@@ -12,7 +12,7 @@ import typer
 from penstock.cli import foreground, options
 from penstock.cli.progress import Output, display
 from penstock.cli.target import Target, target
-from penstock.engine.application import DEFAULT_INSTANCE, ApplicationSpec
+from penstock.model import DEFAULT_INSTANCE, ApplicationSpec
 
 Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 

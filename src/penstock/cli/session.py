@@ -14,8 +14,8 @@ from penstock.cli.console import STYLES, closing_line, duration, moment
 from penstock.cli.server import server
 from penstock.cli.sessiontarget import SessionTarget, sessions
 from penstock.cli.target import target
-from penstock.engine.application import DEFAULT_INSTANCE
-from penstock.engine.sessions import Session, Wanted
+from penstock.engine.interactive.sessions import Session, Wanted
+from penstock.model import DEFAULT_INSTANCE
 
 app = typer.Typer(no_args_is_help=True, help="Clusters for interactive work: any Spark Connect client, any notebook.")
 

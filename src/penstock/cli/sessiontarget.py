@@ -6,7 +6,7 @@ from typing import Protocol
 
 from penstock.cli.server import server
 from penstock.engine.engine import Engine
-from penstock.engine.sessions import Session, Sessions, Wanted
+from penstock.engine.interactive.sessions import Session, Sessions, Wanted
 from penstock.home import Home
 
 

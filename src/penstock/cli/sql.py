@@ -11,9 +11,9 @@ import typer
 from penstock.cli import foreground, options, statements
 from penstock.cli.results import FORMATS, write
 from penstock.cli.target import Target, target
-from penstock.engine.application import Application, ApplicationSpec
-from penstock.engine.statements import limit_of
+from penstock.engine.interactive.sessions import limit_of
 from penstock.errors import InvalidInput, NotFound
+from penstock.model import Application, ApplicationSpec
 
 
 def sql(

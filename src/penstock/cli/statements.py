@@ -12,9 +12,9 @@ from penstock.cli import foreground
 from penstock.cli.progress import Output, display
 from penstock.cli.results import Result
 from penstock.cli.target import Target
-from penstock.engine import statements
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize
+from penstock.engine.interactive import sessions
 from penstock.errors import NotFound, PenstockError
+from penstock.model import Application, ApplicationSpec, ClusterSize
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def application(
     settings: Mapping[str, str] | None = None,
 ) -> ApplicationSpec:
     """What `run` runs; `limit` is the most rows of each result."""
-    return statements.application(name=name, lake=target.lake(lake).name, size=size, limit=limit, settings=settings)
+    return sessions.application(name=name, lake=target.lake(lake).name, size=size, limit=limit, settings=settings)
 
 
 def kept(target: Target, application: Application) -> str:
@@ -61,9 +61,9 @@ def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] |
     """On a cluster of their own; `errors` is where the driver's own standard error goes."""
     found = target.lake(spec.lake)
     exchange = target.exchange(found)
-    key = f"{statements.RESULTS}{secrets.token_hex(8)}.jsonl"
+    key = f"{sessions.RESULTS}{secrets.token_hex(8)}.jsonl"
     with exchange.given(text) as source:
-        arguments = statements.arguments(output=f"{found.root}/{key}", limit=statements.limit_of(spec), source=source)
+        arguments = sessions.arguments(output=f"{found.root}/{key}", limit=sessions.limit_of(spec), source=source)
         submitted = target.submit(replace(spec, arguments=arguments, idempotency_key=None))
         # A terminal is shown what happens; a script gets the answer, and standard error only where it fails.
         quiet = not sys.stderr.isatty()

@@ -14,9 +14,9 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.engine.application import Application
-    from penstock.lake.base import Lake
+    from penstock.lake.model import Lake
     from penstock.lake.sweep import Swept
+    from penstock.model import Application
 
 _KINDS = {
     "commit": "decided job",
@@ -41,14 +41,14 @@ def sweep(
     and _temporary trees. What is younger than --older-than stays, and so does whatever an application of this home that
     is running now could have written.
     """
-    from penstock.engine.application import State
+    from penstock import units
     from penstock.engine.engine import Engine
     from penstock.lake import sweep as sweeping
-    from penstock.lake.base import require_s3
+    from penstock.lake.model import require_s3
     from penstock.lake.registry import Lakes
-    from penstock.profiles import values
+    from penstock.model import State
 
-    seconds = values.seconds(older_than)
+    seconds = units.parse_seconds(older_than)
     if seconds is None:
         raise InvalidInput(f"--older-than {older_than} is no time", fix="give one like 30min, 24h or 7d")
     home = Home.default()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.cli.exchange import Exchange
 from penstock.cli.server import server
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, Reason, State
 from penstock.home import Home
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
 
 if TYPE_CHECKING:
     # With a service, commands do without what talks to the database.

@@ -18,7 +18,7 @@ from penstock.home import Home
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.service.tokenstore import TokenStore
+    from penstock.engine.tokens import TokenStore
 
 app = typer.Typer(
     help="Who may use the service (penstock serve): tokens with scopes, per instance, with an end.",
@@ -46,7 +46,7 @@ def create(
     output: Output = None,
 ) -> None:
     """Make a token and print it. It is shown this once: what is kept of it proves one, and makes none."""
-    from penstock.service.tokens import Scope, grants
+    from penstock.engine.tokens import Scope, grants
 
     seconds = options.seconds(expires, "--expires")
     try:
@@ -117,7 +117,7 @@ def _client() -> Client | None:
 
 def _store() -> TokenStore:
     from penstock.catalog.database import Database
-    from penstock.service.tokenstore import TokenStore
+    from penstock.engine.tokens import TokenStore
 
     home = Home.default()
     home.create()

@@ -21,8 +21,8 @@ from typing import Any
 
 from penstock.client.connection import Connection, connect
 from penstock.client.uploads import Uploads
-from penstock.engine.application import Application, State
 from penstock.errors import StateError
+from penstock.model import Application, State
 
 _WAIT_AT_ONCE_SECONDS = 60.0
 _LIST_AT_ONCE = 200

@@ -15,9 +15,9 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from penstock import __version__
+from penstock.engine.tokens import first_token_file
 from penstock.errors import InvalidInput, PenstockError, ServiceError, Unauthenticated, from_problem
 from penstock.home import Home
-from penstock.service.firsttoken import first_token_file
 
 SERVER_VARIABLE = "PENSTOCK_SERVER"
 TOKEN_FILE_VARIABLE = "PENSTOCK_TOKEN_FILE"  # noqa: S105  names a file

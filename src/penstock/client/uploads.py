@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.client.connection import Connection
-from penstock.clusters.plan import BUILT_IN
+from penstock.clusters.launch import BUILT_IN
 from penstock.errors import InvalidInput, NotFound
 
 _LISTS = ("jars", "files", "python_files")

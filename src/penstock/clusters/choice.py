@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from penstock.clusters.base import ClusterBackend
+from penstock.clusters.backend import ClusterBackend
 from penstock.clusters.local import LocalBackend
-from penstock.engine.application import Capacity
 from penstock.home import Home
+from penstock.model import Capacity
 
 VARIABLE = "PENSTOCK_CLUSTER"
 """Names a cluster file, before the home's own."""

@@ -1,9 +1,9 @@
 """Dedicated clusters on this machine: a driver and executors as real processes under a keeper of their own.
 
 Everything of one application is in `applications/<id>` of the home: `private/` (secrets and what is started),
-`cluster/` (what the processes tell each other), `scratch/` and `artefacts/`. The keeper (`keeper.py`) starts and
-watches the processes; this module writes its plan and reads its status, so any engine that has the directory can go on
-where another one stopped.
+`cluster/` (what the processes tell each other), `scratch/` and `artefacts/`. The process supervisor
+(`shim.py`) starts and watches the processes; this module writes its plan and reads its status, so any engine that has
+the directory can go on where another one stopped.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import driverpages, keeper, machine, memory, pagecache, plan, scratchplace
-from penstock.clusters.base import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
-from penstock.clusters.properties import as_properties
-from penstock.engine.application import Capacity
+from penstock.clusters import launch, machine, shim
+from penstock.clusters import launch as plan
+from penstock.clusters.backend import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
 from penstock.errors import ClusterError, MissingRequirement
+from penstock.formats import as_properties
 from penstock.home import Home, open_below, read_json, sizes_below, write_atomically, write_json
+from penstock.model import Capacity
 from penstock.processes import ProcessId, listening_ports, start_daemon, until
-from penstock.profiles.scratch import DISK
+from penstock.profiles.base import DISK
 
 _SCRATCH = "scratch"
 _PAUSE_SECONDS = 0.01
@@ -61,7 +62,7 @@ class LocalBackend(ClusterBackend):
         status = read_json(cluster / "status.json")
         if status is None:
             return Observation(Phase.LOST, detail="its keeper never started")
-        endpoint = driverpages.endpoint(cluster)
+        endpoint = launch.endpoint(cluster)
         seen: dict[str, Any] = {
             "spark_application_id": endpoint.spark_application_id if endpoint else None,
             "ui_url": endpoint.pages_url or None if endpoint else None,
@@ -92,10 +93,10 @@ class LocalBackend(ClusterBackend):
 
     def web_interface(self, handle: Handle) -> WebInterface | None:
         cluster = self._directory(handle) / "cluster"
-        endpoint, status = driverpages.endpoint(cluster), read_json(cluster / "status.json")
+        endpoint, status = launch.endpoint(cluster), read_json(cluster / "status.json")
         if endpoint is None or not (status and status.get("driver")):
             return None
-        pages = driverpages.look(cluster, endpoint)
+        pages = launch.look(cluster, endpoint)
         driver = ProcessId.from_json(status["driver"])
         return pages if pages is not None and pages.port in listening_ports(driver) else None
 
@@ -129,15 +130,15 @@ class LocalBackend(ClusterBackend):
         deadline = time.monotonic() + 10
         group = _group(application_id, status)
         while (
-            left := {*keeper.members(application_id), *keeper.processes_of_group(group)}
+            left := {*shim.members(application_id), *shim.processes_of_group(group)}
         ) and time.monotonic() < deadline:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
         if group is not None:
-            keeper.remove_group(group)
-        memory.remove(self._directory(handle))
+            shim.remove_group(group)
+        machine.remove_scratch_memory(self._directory(handle))
 
     def collect(self, handle: Handle) -> Path:
         directory = self._directory(handle)
@@ -155,7 +156,7 @@ class LocalBackend(ClusterBackend):
 
     def release(self, handle: Handle) -> None:
         self.stop(handle, grace_seconds=0)
-        scratchplace.remove(self._directory(handle), _SCRATCH)
+        machine.remove_scratch(self._directory(handle), _SCRATCH)
         shutil.rmtree(self._directory(handle), ignore_errors=True)
 
     def _directory(self, handle: Handle) -> Path:
@@ -175,9 +176,9 @@ class LocalBackend(ClusterBackend):
         for name, content in launch.private_files.items():
             write_atomically(private / name, content)
         place = self._memory(directory, launch)
-        tiers = pagecache.prepare(self._home, machine.page_cache(self._home))
+        tiers = machine.prepare_tiers(self._home, machine.page_cache(self._home))
         settings = {
-            **pagecache.settings(tiers),
+            **machine.tier_settings(tiers),
             **plan.settings(directory, launch, memory=place),
         }
         write_atomically(private / "python", plan.python_wrapper(directory, launch.settings), mode=0o700)
@@ -194,7 +195,7 @@ class LocalBackend(ClusterBackend):
         try:
             if not Path(chosen).is_absolute():
                 raise NotADirectoryError(errno.ENOTDIR, "not a whole path")
-            scratchplace.make(self._home, launch.application_id, Path(chosen), _SCRATCH)
+            machine.make_scratch(self._home, launch.application_id, Path(chosen), _SCRATCH)
         except OSError as error:
             raise MissingRequirement(
                 f"Scratch cannot be in {chosen}",
@@ -207,7 +208,7 @@ class LocalBackend(ClusterBackend):
         budget = launch.spec.size.scratch_memory_bytes
         if not budget:
             return None
-        place = memory.prepare(self._home, launch.application_id)
+        place = machine.prepare_scratch_memory(self._home, launch.application_id)
         if place is None:
             why = "this machine has no memory file system that can be used"
             report = {"budget_bytes": budget, "memory_bytes": 0, "disk_bytes": None, "fell_over": why}
@@ -216,9 +217,9 @@ class LocalBackend(ClusterBackend):
 
     def _start_keeper(self, directory: Path) -> None:
         log = directory / "cluster" / "keeper.log"
-        environment = {keeper.APPLICATION_VARIABLE: directory.name, "LC_ALL": "C.UTF-8", "PATH": os.defpath}
+        environment = {shim.APPLICATION_VARIABLE: directory.name, "LC_ALL": "C.UTF-8", "PATH": os.defpath}
         process = start_daemon(
-            [sys.executable, "-I", keeper.__file__, str(directory)],
+            [sys.executable, "-I", shim.__file__, str(directory)],
             log=log,
             environment=environment,
             directory=directory,
@@ -262,11 +263,11 @@ def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
 def _group(application_id: str, status: Mapping[str, Any] | None) -> Path | None:
     """The control group that the keeper made. The record is in a directory that the application can write to: no group
     but one of this application's name is believed."""
-    recorded, root = (status or {}).get("group"), keeper.groups()
+    recorded, root = (status or {}).get("group"), shim.groups()
     if not recorded or root is None:
         return None
     group = Path(recorded)
-    named = group.name == keeper.group_name(application_id) and ".." not in group.parts
+    named = group.name == shim.group_name(application_id) and ".." not in group.parts
     return group if named and group.is_relative_to(root) else None
 
 

@@ -17,25 +17,23 @@ from urllib.parse import urlsplit
 
 from penstock.catalog.database import OWN_LOGIN_FIX, RECORDS, SHARED_LOGIN, Database
 from penstock.client.connection import CA_FILE_VARIABLE
-from penstock.clusters import choice, jvm
+from penstock.clusters import choice
 from penstock.doctor import findings
-from penstock.engine import schema
-from penstock.engine.application import State
-from penstock.engine.costs import Pricing
 from penstock.engine.engine import Engine
-from penstock.engine.migrations import HEAD
-from penstock.engine.webaddress import NETWORKS_VARIABLE, Reach
-from penstock.engine.webhooks import KEY_FILE
+from penstock.engine.repository import schema
+from penstock.engine.repository.migrations import HEAD
+from penstock.engine.tokens import TokenStore, first_token_file
+from penstock.engine.webhooks import KEY_FILE, NETWORKS_VARIABLE, Reach
 from penstock.errors import PenstockError
 from penstock.home import Home
-from penstock.lake import local
-from penstock.lake.base import Lake
-from penstock.lake.check import Row, require_reachable
+from penstock.lake import stores
+from penstock.lake.check import Judgement, Outcome, Row, require_reachable
 from penstock.lake.credentials import CredentialsFile
-from penstock.lake.judgements import Judgement, Outcome
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
-from penstock.service.firsttoken import first_token_file
-from penstock.service.tokenstore import TokenStore
+from penstock.model import State
+from penstock.prices import Pricing
+from penstock.runtime import jvm
 
 _PATIENCE_SECONDS = 5.0
 _MOST_OF_AN_ANSWER = 64 << 10
@@ -141,7 +139,7 @@ class Examination:
         return findings.tokens(TokenStore(self._database.engine(RECORDS)).list(), datetime.now(timezone.utc))
 
     def _lake(self, lake: Lake) -> Judgement:
-        store = local.store_of(self._home, lake)
+        store = stores.store_of(self._home, lake)
         if store is not None and not store.ready():
             return Judgement(Outcome.OK, "down", "starts it when it is needed")
         require_reachable(lake, Lakes(self._home).client_credentials(lake))

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from penstock.engine import admission
-from penstock.engine.application import CORES_PER_CORE, Capacity, promised
+from penstock.engine.policy import admission
+from penstock.engine.tokens import Scope, Token
 from penstock.errors import PenstockError
-from penstock.lake.judgements import Judgement, Outcome
-from penstock.service.tokens import Scope, Token
+from penstock.lake.check import Judgement, Outcome
+from penstock.model import CORES_PER_CORE, Capacity, promised
 from penstock.units import GIB, gibibytes
 
 _LEAST_FREE_BYTES = 2 * GIB

@@ -1,1 +1,5 @@
-"""The life of an application: what to run, on what cluster, and what became of it."""
+"""The engine: `engine` (the facade), `supervisor` (carries out one application's instructions), `dispatcher` (starts
+what waits, keeps house), `launch` (lake, catalog, settings, credentials), `validation`, `artifacts`, `retention`,
+`webhooks`, `tokens` and `installation`. Decisions are in `policy`, state in `repository`, sessions and history in
+`interactive`.
+"""

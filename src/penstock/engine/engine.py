@@ -11,25 +11,25 @@ from typing import Any
 
 from penstock import recovery
 from penstock.catalog.database import SHARED_LOGIN
-from penstock.clusters import jvm
-from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase, WebInterface
-from penstock.engine import admission, sessionways, validation
-from penstock.engine.application import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Reason, State
-from penstock.engine.attendants import Attendants
-from penstock.engine.identifiers import new_id
-from penstock.engine.leasing import GiveUp, leasing
-from penstock.engine.lifecycle import will_retry
+from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase, WebInterface
+from penstock.engine import validation
+from penstock.engine.artifacts import UploadCopies
+from penstock.engine.detached_supervisors import DetachedSupervisors
+from penstock.engine.interactive import sessions
+from penstock.engine.launch import GiveUp, Preparation, check_reachable, lake_name, leasing
 from penstock.engine.outputs import WATCH_SECONDS, Outputs
-from penstock.engine.preparation import Preparation, check_reachable, lake_name
-from penstock.engine.rows import now
+from penstock.engine.policy import admission
+from penstock.engine.policy.lifecycle import will_retry
+from penstock.engine.repository.applications import now
 from penstock.engine.supervisor import OnChange, Supervisor, over
-from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import ClusterError, InternalError, PenstockError, StateError
 from penstock.home import Home
-from penstock.lake.base import of_attempt
+from penstock.lake.model import of_attempt
 from penstock.lake.registry import Lakes
+from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Reason, State, new_id
 from penstock.profiles.check import check, refuse
-from penstock.profiles.problems import Problem, Severity
+from penstock.profiles.rules import Problem, Severity
+from penstock.runtime import jvm
 
 NO_SUPERVISOR_LIVES = Reason(
     recovery.SUPERVISOR_LOST,
@@ -47,7 +47,7 @@ class Engine(Outputs):
 
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         super().__init__(home, backend)
-        self.attendants = Attendants(home)
+        self.attendants = DetachedSupervisors(home)
         self.copies = UploadCopies(home, self.uploads)
         self._preparations: dict[str, Preparation] = {}
 
@@ -210,7 +210,7 @@ class Engine(Outputs):
 
     def reached(self, application: Application, port: int) -> int | None:
         """The port of this machine's loopback that leads to that one of its driver's; None where none does (yet)."""
-        return port if self.shares_files else sessionways.port_here(self.home, application.id)
+        return port if self.shares_files else sessions.port_here(self.home, application.id)
 
     def observe(self, application: Application) -> Observation | None:
         """What its cluster looks like now; None where it has none, none that was started, or one that cannot be seen
@@ -227,12 +227,12 @@ class Engine(Outputs):
     def _beside(self, application: Application, give_up: GiveUp) -> Iterator[None]:
         with (
             leasing(self.home, self._backend)(application, give_up),
-            sessionways.keeping_open(self.home, self._backend)(application),
+            sessions.keeping_open(self.home, self._backend)(application),
         ):
             yield
 
     def _problems(self, spec: ApplicationSpec) -> Sequence[Problem]:
-        from penstock.profiles.catalogue import layers_of
+        from penstock.profiles.workloads import layers_of
 
         layers = layers_of(spec.profile)  # also where the user set nothing: the profile must exist
         if not spec.settings:

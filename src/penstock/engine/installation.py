@@ -1,23 +1,37 @@
-"""What one home has on this machine besides applications: lake, catalog and class-data archives, up and down."""
+"""A home on this machine besides its applications: lake, catalog and class-data archives, and its page-cache tools."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-from collections.abc import Iterator
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from penstock.catalog.database import Database
-from penstock.clusters import archives, jvm, machine, pagecache
-from penstock.clusters.plan import BUILT_IN
-from penstock.engine import admission
-from penstock.engine.application import ApplicationSpec, State
+from penstock.catalog.metastore import Metastore
+from penstock.clusters import machine
+from penstock.clusters.launch import BUILT_IN
+from penstock.engine import launch
 from penstock.engine.engine import Engine
-from penstock.engine.history import History
-from penstock.engine.preparation import Preparation
-from penstock.errors import PenstockError
-from penstock.home import Home
-from penstock.lake import local
-from penstock.lake.base import Lake
+from penstock.engine.interactive.history import History
+from penstock.engine.launch import Preparation, lake_of
+from penstock.engine.policy import admission
+from penstock.errors import InvalidInput, LakeError, MissingRequirement, PenstockError
+from penstock.formats import as_properties
+from penstock.home import Home, write_atomically
+from penstock.lake import settings as lake_settings
+from penstock.lake import stores
+from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
+from penstock.model import Application, ApplicationSpec, State
+from penstock.profiles.known import HADOOP_PREFIX
+from penstock.runtime import cds, jvm
+from penstock.summary import LakeUse
 
 _UNFINISHED = tuple(state for state in State if not state.final)
 _TRAINING = "penstock/training"
@@ -42,16 +56,16 @@ class Installation:
 
     def archives_made(self) -> bool:
         """Make the class-data archives of this Java and these jars; False where they were there."""
-        if archives.made(self._home):
+        if cds.made(self._home):
             return False
         lake = self.lake_up()
         size = admission.usual_size(machine.capacity(self._home))
         spec = ApplicationSpec(application=BUILT_IN, size=size, name="training", lake=lake.name)
         launch = self._prepared().launch("training", spec)
-        archives.make(
+        cds.make(
             self._home,
             location=f"{lake.root}/{_TRAINING}",
-            settings=launch.settings,
+            settings={**machine.tier_settings(machine.page_cache(self._home)), **launch.settings},
             environment=launch.environment,
             private_files=launch.private_files,
         )
@@ -67,7 +81,7 @@ class Installation:
                 self._engine.wait(application_id)
         for lake in History(self._engine).stop_all():
             yield f"history server of {lake} stopped"
-        for kind, store in local.stores(self._home).items():
+        for kind, store in stores.stores(self._home).items():
             if store.down():
                 yield f"{kind} lake stopped"
         if self._database.down():
@@ -78,14 +92,14 @@ class Installation:
         database = self._database.status()
         rows = [
             ("state directory", str(self._home.root)),
-            *((f"{kind} lake", told) for kind, store in local.stores(self._home).items() if (told := store.summary())),
+            *((f"{kind} lake", told) for kind, store in stores.stores(self._home).items() if (told := store.summary())),
             ("default lake", Lakes(self._home).default() or "none yet"),
             ("history server", ", ".join(History(self._engine).running()) or "not running"),
             ("database", " ".join(filter(None, [database.state, database.address]))),
             ("java", _java()),
         ]
         try:
-            fast = "made" if archives.made(self._home) else "not made: penstock up makes them"
+            fast = "made" if cds.made(self._home) else "not made: penstock up makes them"
         except PenstockError as error:
             fast = error.problem
         rows.append(("class-data archives", fast))
@@ -98,10 +112,10 @@ class Installation:
 
     def wipe(self) -> None:
         """Remove all of the home, and what it has elsewhere: the page cache in memory, stores' data on other disks."""
-        for store in local.stores(self._home).values():
+        for store in stores.stores(self._home).values():
             store.wipe()
         self._database.wipe()
-        pagecache.remove(machine.page_cache(self._home))
+        machine.remove_tiers(machine.page_cache(self._home))
         shutil.rmtree(self._home.root, ignore_errors=True)
 
     def _prepared(self) -> Preparation:
@@ -110,7 +124,7 @@ class Installation:
         return self._preparation
 
 
-def _filling(tier: pagecache.Tier) -> str:
+def _filling(tier: machine.Tier) -> str:
     used = tier.contents.used_bytes if tier.contents else 0
     return f"{used >> 20:,} of {tier.budget_bytes >> 20:,} MiB in {tier.directory}".replace(",", " ")
 
@@ -121,3 +135,175 @@ def _java() -> str:
     except PenstockError as error:
         return error.problem
     return f"{java.version} in {java.home}"
+
+
+# Short runs: the quick compiler alone, one collector thread.
+_FLAGS = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Xshare:auto",
+    "-Xmx512m",
+    "--enable-native-access=ALL-UNNAMED",
+)
+_LAST_LINES = 5
+
+
+def warm(
+    home: Home, targets: Sequence[str], *, lake: str | None = None, threads: int = 8
+) -> Iterator[Mapping[str, Any]]:
+    """Read what `targets` name, addresses (`s3a://…`) or tables, and yield the progress; the last has `done`.
+
+    Each has `objects` and `bytes` read so far, `of_objects` and `of_bytes` in all, and `lake`, what the file system has
+    counted (docs/reference/files.md). Raises `NotFound` for a table that is none, `LakeError` for what cannot be read,
+    `InvalidInput` for an address of another kind.
+    """
+    found = lake_of(home, lake)
+    require_s3(found, "The page cache")
+    places = [place for target in targets for place in _places(home, target)]
+    spec = ApplicationSpec(
+        application=BUILT_IN, name="cache", size=admission.usual_size(machine.capacity(home)), lake=found.name
+    )
+    all_settings = {**machine.tier_settings(machine.page_cache(home)), **launch.resolved(spec, found).values()}
+    hadoop = {
+        key.removeprefix(HADOOP_PREFIX): value for key, value in all_settings.items() if key.startswith(HADOOP_PREFIX)
+    }
+    with tempfile.TemporaryDirectory(prefix="penstock-warm-") as name:
+        private = Path(name)
+        for file, content in lake_settings.private_files(found, Lakes(home).credentials_of(found)).items():
+            write_atomically(private / file, content)
+        properties = private / "hadoop.properties"
+        write_atomically(properties, as_properties(hadoop))
+        environment = {key: value.replace("{private}", name) for key, value in lake_settings.environment(found).items()}
+        arguments = [str(properties), str(threads), *places]
+        trusting = jvm.options(jvm.find_java(), found.authorities, cache=home.cache)
+        for told in _run("io.penstock.fs.tools.Warm", arguments, environment, private, options=trusting):
+            if "error" in told:
+                raise LakeError(f"{told['path']} cannot be read", why=told["error"], fix="penstock lake check")
+            yield told
+
+
+def recent_use(home: Home, *, limit: int = 5) -> list[tuple[Application, LakeUse]]:
+    """The last applications that read through the cache, the newest first; none while the records' database is down."""
+    if Database(home).status().state != "up":
+        return []
+    uses = ((application, LakeUse.of(application.summary or {})) for application in Engine(home).list(limit=50))
+    return [(application, use) for application, use in uses if use and use.hit_rate is not None][:limit]
+
+
+def status(home: Home) -> dict[str, Any]:
+    """Both tiers, how full they are, and how much of their reading the last applications had from them."""
+    return {
+        "tiers": [
+            {
+                "tier": tier.name,
+                "directory": str(tier.directory),
+                "budget_bytes": tier.budget_bytes,
+                "used_bytes": tier.contents.used_bytes if tier.contents else 0,
+                "pages": tier.contents.pages if tier.contents else 0,
+                "evictions": tier.contents.evictions if tier.contents else 0,
+            }
+            for tier in machine.page_cache(home)
+        ],
+        "applications": [
+            {"id": application.id, "name": application.spec.name, "hit_rate": use.hit_rate, "read_bytes": use.read}
+            for application, use in recent_use(home)
+        ],
+    }
+
+
+def verify(home: Home) -> Iterator[Mapping[str, Any]]:
+    """Read every page there is, drop those that are damaged; yields each file dropped, and what each tier has in all.
+
+    The fields are those of `io.penstock.fs.cache.CacheTool`.
+    """
+    return _cache_tool(home, "verify")
+
+
+def drop(home: Home, prefix: str) -> Iterator[Mapping[str, Any]]:
+    """Drop the pages of the objects below an address; yields what was dropped of each tier. For all of it, see
+    `pagecache.drop`."""
+    _require_address(prefix)
+    return _cache_tool(home, "drop", prefix)
+
+
+def _places(home: Home, target: str) -> list[str]:
+    if "://" not in target:
+        return Metastore(Database(home)).locations(target)
+    _require_address(target)
+    return [target]
+
+
+def _require_address(text: str) -> None:
+    if not text.startswith("s3a://") or text == "s3a://":
+        raise InvalidInput(
+            f"{text} is no address of a lake", why="those begin with s3a://bucket", fix="s3a://bucket/prefix"
+        )
+
+
+def _cache_tool(home: Home, *arguments: str) -> Iterator[Mapping[str, Any]]:
+    told = machine.tier_settings(machine.page_cache(home))
+    options = [word for key, value in told.items() for word in ("-D", f"{key.removeprefix(HADOOP_PREFIX)}={value}")]
+    with tempfile.TemporaryDirectory(prefix="penstock-cache-") as name:
+        yield from _run("io.penstock.fs.cache.CacheTool", [*arguments, *options], {}, Path(name))
+
+
+def _run(
+    main_class: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    directory: Path,
+    *,
+    options: Sequence[str] = (),
+) -> Iterator[Mapping[str, Any]]:
+    """The JSON lines a JVM writes.
+
+    Raises `MissingRequirement` where it fails without having said why in a line (`error`, or a tier that is
+    `unreadable`), however much it wrote before: killed for want of memory, for one.
+    """
+    java = jvm.find_java()
+    command = [
+        str(java.executable),
+        *_FLAGS,
+        *options,
+        f"-Djava.io.tmpdir={directory}",
+        *("-cp", os.pathsep.join(map(str, jvm.class_path()))),
+        main_class,
+        *arguments,
+    ]
+    log = directory / "stderr"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, **environment},
+            cwd=directory,
+        ) as process,
+    ):
+        cut = explained = False
+        try:
+            for line in process.stdout or ():
+                try:
+                    told = json.loads(line)
+                except ValueError:
+                    cut = True
+                    continue
+                explained = explained or "error" in told or told.get("state") == "unreadable"
+                yield told
+            process.wait()
+        finally:
+            # Whoever asked has enough, or was interrupted.
+            process.terminate()
+    if cut or (process.returncode and not explained):
+        last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
+        raise MissingRequirement(
+            "The page cache's tool did not work",
+            why="\n".join([*last, f"Java ended with {_ending(process.returncode)}"]),
+            fix="run it again; penstock status shows what runs here",
+        )
+
+
+def _ending(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

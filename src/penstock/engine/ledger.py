@@ -16,30 +16,25 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from penstock.catalog.database import Database
-from penstock.clusters.base import ClusterBackend
+from penstock.clusters.backend import ClusterBackend
 from penstock.clusters.choice import backend_of
-from penstock.engine import instances, lifecycle, retention, uploads
-from penstock.engine.application import Application, Capacity, Cost, Reason, State
-from penstock.engine.auditing import Audit, AuditPage
-from penstock.engine.auditlog import AuditLog
-from penstock.engine.claims import Changes
-from penstock.engine.costs import Pricing
-from penstock.engine.fairness import Place
-from penstock.engine.instances import Instance, Use
-from penstock.engine.listing import Listing
-from penstock.engine.outbox import Outbox
-from penstock.engine.paging import Page, Query
-from penstock.engine.pendingartefacts import PendingArtefacts
-from penstock.engine.records import Records
-from penstock.engine.retention import Pruned, Retention
-from penstock.engine.rows import now
-from penstock.engine.upkeep import Upkeep
-from penstock.engine.webaddress import NETWORKS_VARIABLE, Reach
+from penstock.engine import artifacts, retention
+from penstock.engine.artifacts import PendingArtefacts
+from penstock.engine.policy import fairness, lifecycle
+from penstock.engine.policy.fairness import Instance, Place, Use
+from penstock.engine.repository.applications import Records, now
+from penstock.engine.repository.audit import Audit, AuditLog, AuditPage, Outbox
+from penstock.engine.repository.claims import Changes
+from penstock.engine.repository.listing import Listing, Page, Query
+from penstock.engine.retention import Pruned, Retention, Upkeep
+from penstock.engine.webhooks import NETWORKS_VARIABLE, Reach
 from penstock.errors import InvalidInput
 from penstock.home import Home
+from penstock.model import Application, Capacity, Cost, Reason, State
+from penstock.prices import Pricing
 
 if TYPE_CHECKING:
-    from penstock.engine.backup import Contents, Restored
+    from penstock.engine.repository.backup import Contents, Restored
     from penstock.engine.webhooks import Webhooks
 
 BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
@@ -96,7 +91,7 @@ class Ledger:
     @property
     def uploads(self) -> str:
         """Where in its lakes this engine keeps what was brought for applications."""
-        return uploads.place(self._owner)
+        return artifacts.uploads_of(self._owner)
 
     @property
     def _records(self) -> Records:
@@ -202,14 +197,14 @@ class Ledger:
 
         What runs goes on under a smaller quota too. Raises `InvalidInput`.
         """
-        return self._records.sharing.put(instances.checked(instance))
+        return self._records.sharing.put(fairness.checked(instance))
 
     def change_instance(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
         """What `change` makes of the instance as it is now; of two changes at once none is lost.
 
         Raises `NotFound`, and `InvalidInput` where it cannot be so.
         """
-        return self._records.sharing.change(name, lambda found: instances.checked(change(found)))
+        return self._records.sharing.change(name, lambda found: fairness.checked(change(found)))
 
     def delete_instance(self, name: str) -> None:
         """Raises `NotFound`, and `Conflict` for the default one and while an application of it has not ended."""
@@ -259,12 +254,12 @@ class Ledger:
 
     def backup(self, path: Path) -> Contents:
         """Write all records of the database to a file, as they are at one moment. Raises `InvalidInput`."""
-        from penstock.engine import backup
+        from penstock.engine.repository import backup
 
         return backup.write(self._opened.database, self._records.owner, path)
 
     def restore(self, path: Path, *, replace: bool = False) -> Restored:
         """Make the records what they were when the file was written. See `backup.read` for what it raises."""
-        from penstock.engine import backup
+        from penstock.engine.repository import backup
 
         return backup.read(self._opened.database, self._records.owner, path, replace=replace)

@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.catalog.secretstore import secret_store
-from penstock.clusters.base import ClusterBackend
-from penstock.engine.application import Application
-from penstock.engine.artefacts import Archive, bring_pending, checked_name, keep_artefacts
+from penstock.catalog.secrets import secret_store
+from penstock.clusters.backend import ClusterBackend
+from penstock.engine.artifacts import Archive, PendingArtefacts, bring_pending, checked_name, keep_artefacts
+from penstock.engine.launch import lake_of
 from penstock.engine.ledger import Ledger
-from penstock.engine.pendingartefacts import PendingArtefacts
-from penstock.engine.preparation import lake_of
 from penstock.errors import NotFound, PenstockError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake, ObjectStore, is_of_attempt, of_attempt
+from penstock.lake.model import Credentials, Lake, ObjectStore, is_of_attempt, of_attempt
 from penstock.lake.registry import Lakes
+from penstock.model import Application
 
 WATCH_SECONDS = 0.2
 
@@ -40,7 +39,7 @@ class Outputs(Ledger):
     def store(self, lake: str | None) -> ObjectStore:
         """A client of the named lake's bucket, or the default one's."""
         # Slow to load, and only needed when an application ends.
-        from penstock.lake.objects import open_store
+        from penstock.lake.s3 import open_store
 
         found = lake_of(self.home, lake)
         known = (found, Lakes(self.home).client_credentials(found))

@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from penstock import recovery
-from penstock.clusters import base
-from penstock.clusters.base import ClusterBackend, Observation
-from penstock.engine import lifecycle, retrying, watching
-from penstock.engine.application import CORES_PER_CORE, Application, Cost, Reason, State
-from penstock.engine.claims import Claim
-from penstock.engine.lifecycle import Event, Instruction
-from penstock.engine.records import CONNECTION_LOST, Records
-from penstock.engine.rows import now
+from penstock.clusters import backend
+from penstock.clusters.backend import ClusterBackend, Observation
+from penstock.engine.policy import lifecycle, observation
+from penstock.engine.policy.lifecycle import Event, Instruction
+from penstock.engine.repository.applications import CONNECTION_LOST, Records, now
+from penstock.engine.repository.claims import Claim
 from penstock.errors import CatalogError, PenstockError
+from penstock.model import CORES_PER_CORE, Application, Cost, Reason, State
 from penstock.recovery import Failures, Kind, as_problem, kind_of
 
 OnChange = Callable[[Application, "Observation | None"], None]
@@ -117,7 +116,7 @@ class Supervisor:
         records: Records,
         backend: ClusterBackend,
         *,
-        prepare: Callable[[Application], base.Launch],
+        prepare: Callable[[Application], backend.Launch],
         keep: Callable[[Application, Path], Mapping[str, Any]],
         price: Callable[[Application, datetime], Cost | None] = lambda *_: None,
         check: Callable[[Application], None] = lambda _: None,
@@ -346,7 +345,7 @@ class Supervisor:
         """What ended one attempt is no reason to end the next; a user's stop is."""
         self._failures.forget()
         self._given_up.clear()
-        if self._end_request is not None and self._end_request.code in retrying.INFRASTRUCTURE:
+        if self._end_request is not None and self._end_request.code in lifecycle.INFRASTRUCTURE:
             self._end_request = None
 
     def _enter(self, application: Application) -> None:
@@ -370,7 +369,7 @@ class Supervisor:
             problem = as_problem(error, "look at the lake beside the cluster", CONNECTION_LOST)
             _log.warning("%s: %s", application.id, _in_a_line(problem))
 
-    def _stop_cluster(self, handle: base.Handle) -> None:
+    def _stop_cluster(self, handle: backend.Handle) -> None:
         with ThreadPoolExecutor(1) as pool:
             grace = 0.0 if self._insisted.is_set() else self._grace
             stopping = pool.submit(self._backend.stop, handle, grace_seconds=grace)
@@ -407,7 +406,7 @@ class Supervisor:
         handle = self._handle(application)
         self._enter(application)
         seen = self._backend.observe(handle)
-        event = watching.event_of(
+        event = observation.event_of(
             application,
             seen,
             at=now(),
@@ -428,13 +427,13 @@ class Supervisor:
         if self._end_request is None and not application.state.final:
             self._end_request = self._records.requested_end(application.id)
 
-    def _last_errors(self, handle: base.Handle) -> str:
+    def _last_errors(self, handle: backend.Handle) -> str:
         text, start = b"", 0
         while more := self._backend.read(handle, "driver.err", start):
             text, start = (text + more)[-_ERROR_TAIL_BYTES:], start + len(more)
         return text.decode(errors="replace")
 
-    def _handle(self, application: Application) -> base.Handle:
+    def _handle(self, application: Application) -> backend.Handle:
         return application.cluster if application.cluster is not None else self._backend.handle(application.id)
 
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.clusters.plan import BUILT_IN
-from penstock.engine import retrying
-from penstock.engine.application import ApplicationSpec
-from penstock.engine.webaddress import checked_url
+from penstock.clusters.launch import BUILT_IN
+from penstock.engine.policy import lifecycle
+from penstock.engine.webhooks import checked_url
 from penstock.errors import InvalidInput, NotFound
-from penstock.profiles import javaoptions
+from penstock.model import ApplicationSpec
+from penstock.profiles import layers
 
 _REMOTE = re.compile(r"(s3a|hdfs|https?)://")
 _SECRET_NAME = re.compile(r"(?i)(secret|password|passwd|token|private_?key|access_?key)")
@@ -83,7 +83,7 @@ def _check_environment(spec: ApplicationSpec) -> None:
     for name, value in spec.environment.items():
         if not _VARIABLE.fullmatch(name):
             raise InvalidInput(f"“{name}” cannot be an environment variable's name", fix="--env NAME=VALUE")
-        if javaoptions.carries_settings(name, value):
+        if layers.carries_settings(name, value):
             raise InvalidInput(
                 f"The environment variable {name} holds a Spark setting, or names a file of options",
                 why="Java would read it past all checks of settings",
@@ -102,8 +102,8 @@ def _check_service(spec: ApplicationSpec) -> None:
     """What only a queue and a service make use of."""
     if not -_MOST_PRIORITY <= spec.priority <= _MOST_PRIORITY:
         raise InvalidInput(f"priority must be from −{_MOST_PRIORITY} to {_MOST_PRIORITY}", fix="0 is usual")
-    if not 0 <= spec.retries <= retrying.MOST:
-        raise InvalidInput(f"retries must be from 0 to {retrying.MOST}", fix="0 is usual")
+    if not 0 <= spec.retries <= lifecycle.MOST:
+        raise InvalidInput(f"retries must be from 0 to {lifecycle.MOST}", fix="0 is usual")
     if len(spec.webhooks) > _MOST_WEBHOOKS:
         raise InvalidInput(f"at most {_MOST_WEBHOOKS} webhooks can be told", fix="let one of them tell the others")
     for url in spec.webhooks:

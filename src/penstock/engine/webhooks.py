@@ -1,34 +1,170 @@
-"""Telling webhooks what changed: signed, retried with back-off, and never led into the network the engine is in.
+"""Webhooks: signed deliveries of state changes, retried with back-off, and never led into the engine's own network.
 
 A delivery follows the Standard Webhooks specification: headers `webhook-id`, `webhook-timestamp` and
 `webhook-signature` (`v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`). It is delivered when the receiver
 answers 2xx within ten seconds. It may come twice, with the same id; the order of `timestamp` is that of the changes.
+
+A receiver's name is resolved once, every address it has is judged, and the connection goes to the very address that was
+judged: a name that answers something else the second time (DNS rebinding) gains nothing. Redirects are not followed.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
+import http.client
+import ipaddress
 import json
 import logging
 import secrets
+import socket
+import ssl
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
 
-from penstock.catalog.secretstore import secret_store
-from penstock.engine.outbox import Delivery, Outbox
-from penstock.engine.records import CONNECTION_LOST
-from penstock.engine.rows import now
-from penstock.engine.webaddress import Reach
-from penstock.engine.webcall import post
+from penstock.catalog.secrets import secret_store
+from penstock.engine.repository.applications import CONNECTION_LOST, now
+from penstock.engine.repository.audit import Delivery, Outbox
 from penstock.errors import InvalidInput, PenstockError, StateError
 from penstock.home import Home, write_once
 from penstock.recovery import keep_going
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_MOST_CHARACTERS = 2000
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+NETWORKS_VARIABLE = "PENSTOCK_WEBHOOK_NETWORKS"
+"""Names the networks of one's own that webhooks may reach."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What may be called: every public address over TLS; what `allowed` holds besides, also without TLS."""
+
+    allowed: tuple[Network, ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> Reach:
+        """Networks with commas between them: `10.1.0.0/16, 127.0.0.1`. Raises `InvalidInput`."""
+        try:
+            return Reach(tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip()))
+        except ValueError as error:
+            raise InvalidInput(
+                "The networks that webhooks may reach are not understood", why=str(error), fix="10.1.0.0/16,127.0.0.1"
+            ) from error
+
+    def permits(self, address: Address) -> bool:
+        return self.inside(address) or _is_public(address)
+
+    def inside(self, address: Address) -> bool:
+        return any(address.version == network.version and address in network for network in self.allowed)
+
+
+def checked_url(url: str) -> SplitResult:
+    """The parts of a web address that may be called if what it resolves to may be. Raises `InvalidInput`."""
+    fix = "https://host.example/path"
+    if len(url) > _MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise InvalidInput("That is no web address", why="it is too long, or has characters none has", fix=fix)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise InvalidInput("That is no web address", why=str(error), fix=fix) from error
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise InvalidInput("That is no web address", why="it does not begin with https:// and a host", fix=fix)
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInput(
+            "A web address must not hold a login", why="it is kept in the records and shown", fix="leave it out"
+        )
+    return parts
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address):
+        if within := address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]:
+            return _is_public(within)
+        if address in _NAT64:
+            return _is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return address.is_global and not address.is_multicast
+
+
+_SECONDS = 10.0
+_MOST_SECONDS = 20.0
+"""For all of it: who sends a byte now and then does not hold us for ever."""
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str], reach: Reach) -> int:
+    """The status of the answer to `body`, sent as JSON.
+
+    Raises `InvalidInput` where the address leads to where it may not, `OSError` where nobody answers in time.
+    """
+    parts = checked_url(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    address = _resolved(host, port, reach)
+    if parts.scheme != "https" and not reach.inside(address):
+        raise InvalidInput(f"{host} may only be called over TLS", fix="https://…")
+    connection = _Pinned(host, port, address, tls=parts.scheme == "https")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    end = threading.Timer(_MOST_SECONDS, connection.abort)
+    end.start()
+    with contextlib.closing(connection):
+        try:
+            connection.request(
+                "POST", path, body, {**headers, "content-type": "application/json", "user-agent": "penstock"}
+            )
+            return connection.getresponse().status
+        except http.client.HTTPException as error:
+            raise OSError(f"its answer is not HTTP ({type(error).__name__})") from error
+        finally:
+            end.cancel()
+
+
+def _resolved(host: str, port: int, reach: Reach) -> Address:
+    found = [
+        ipaddress.ip_address(str(sockaddr[0]).partition("%")[0])
+        for *_, sockaddr in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    ]
+    # All of them: which one is taken is not for who answers for the name to choose.
+    if not found or not all(reach.permits(address) for address in found):
+        raise InvalidInput(
+            f"{host} may not be called",
+            why="it leads to an address that is not public",
+            fix=f"an administrator may allow its network: {NETWORKS_VARIABLE}",
+        )
+    return found[0]
+
+
+class _Pinned(http.client.HTTPConnection):
+    """Connects to `address`, whatever `host` resolves to by now, and expects the certificate of `host`."""
+
+    def __init__(self, host: str, port: int, address: Address, *, tls: bool) -> None:
+        super().__init__(host, port, timeout=_SECONDS)
+        self._address = str(address)
+        self._tls = ssl.create_default_context() if tls else None
+
+    def abort(self) -> None:
+        """From another thread: what is under way fails at once."""
+        with contextlib.suppress(OSError, AttributeError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+    def connect(self) -> None:
+        self.sock = socket.create_connection((self._address, self.port), self.timeout)
+        if self._tls is not None:
+            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
+
 
 KEY_FILE = "webhooks.key"
 """In the state directory: `whsec_` and base64. The instances' secrets are derived from it."""

@@ -1,1 +1,1 @@
-"""The container image: what is in it, how it is written without a container daemon, and what starts in it."""
+"""The container image, built without a container engine: `base`, `contents`, `oci` (documents, layers), `build`."""

@@ -1,14 +1,17 @@
-"""What the image holds, and with which permissions. Pure: names and modes in, names and modes out.
+"""The contents of the image and their permissions. Pure: names and modes in, names and modes out.
 
-Everything belongs to root and its group, and nothing that is run can be written to. OpenShift gives each namespace user
-ids of its own, always in group 0: what must be written to is that group's.
+Everything belongs to root and its group, and no program can be written to. OpenShift gives each namespace user ids of
+its own, always in group 0: the state directory is that group's to write. Java's trust store is normalised, since each
+making of it writes the clock's time.
 """
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import re
 import stat
+import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,7 +157,7 @@ def name_switch(text: str) -> str:
     return re.sub(r"(?m)^(passwd:\s+files)(?! extrausers)", r"\1 extrausers", text)
 
 
-def timeless(byte_code: bytes) -> bytes:
+def normalized(byte_code: bytes) -> bytes:
     """Python's compiled module (PEP 552), taken as it is from now on: its source's time, which it names, is another."""
     of_a_time = byte_code[4:8] == bytes(4)
     return byte_code[:4] + b"\1\0\0\0" + bytes(8) + byte_code[16:] if of_a_time else byte_code
@@ -222,3 +225,35 @@ def same_python(base: Base, running: str, machine: str, target_machine: str) -> 
             why="compiled parts are taken as they are installed here",
             fix=f"build on a machine of {target_machine}",
         )
+
+
+PATH = "etc/ssl/certs/java/cacerts"
+"""Where Debian keeps it."""
+
+_MAGIC = 0xFEEDFEED
+_CERTIFICATE = 2
+_PASSWORD = "changeit"  # noqa: S105 - Java's own for what is no secret; its digest needs it
+_DIGEST_BYTES = 20
+
+
+def normalized_keystore(store: bytes, at: int) -> bytes:
+    """The keystore (JKS) with every entry made `at` seconds since 1970; anything else comes back as it was."""
+    magic, version, count = struct.unpack_from(">III", store) if len(store) > 12 + _DIGEST_BYTES else (0, 0, 0)
+    if magic != _MAGIC or version != 2:
+        return store
+    found, position = bytearray(store[:-_DIGEST_BYTES]), 12
+    for _ in range(count):
+        if struct.unpack_from(">I", found, position)[0] != _CERTIFICATE:
+            return store  # A private key: somebody's own, not Debian's.
+        position = _behind_text(found, position + 4)
+        struct.pack_into(">Q", found, position, at * 1000)
+        position = _behind_text(found, position + 8)
+        position += 4 + struct.unpack_from(">I", found, position)[0]
+    # The format's own check: of the password, a phrase, and all before it.
+    digest = hashlib.sha1(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + found)  # noqa: S324
+    return bytes(found) + digest.digest()
+
+
+def _behind_text(store: bytearray, position: int) -> int:
+    length: int = struct.unpack_from(">H", store, position)[0]
+    return position + 2 + length

@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any
 
 import penstock
+from penstock import units
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
-from penstock.clusters.jvm import find_java, penstock_jar
-from penstock.engine.application import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
 from penstock.engine.engine import Engine
 from penstock.engine.supervisor import OnChange
 from penstock.errors import ClusterError, InvalidInput, NotFound
 from penstock.home import Home
 from penstock.lab import records
 from penstock.lab.records import Description, Sample, new_run_id
-from penstock.lab.report import words
-from penstock.lake import plane
-from penstock.lake.base import Lake, ObjectStore
-from penstock.lake.objects import open_store
-from penstock.profiles.store import S3A
+from penstock.lake import stores
+from penstock.lake.model import Lake, ObjectStore
+from penstock.lake.s3 import open_store
+from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
+from penstock.profiles.s3a import S3A
+from penstock.runtime.jvm import find_java, penstock_jar
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Bench:
         known = self.lake.endpoints if self.lake.is_s3 else ()
         if gateways > len(known):
             raise InvalidInput(
-                f"The lake “{self.lake.name}” has no {words.plural(gateways, 'gateway')}",
+                f"The lake “{self.lake.name}” has no {units.plural(gateways, 'gateway')}",
                 why=f"it is reached at {len(known)}: {', '.join(known)}" if known else "it is not reached by gateways",
                 fix="choose fewer, or give it more: penstock lake list shows them",
             )
@@ -98,7 +98,7 @@ class Bench:
                 "kind": self.lake.kind,
                 "endpoints": list(self.lake.endpoints),
                 "gateways": self.gateways,
-                "store": plane.facts(self.home, self.lake).as_json(),
+                "store": stores.facts(self.home, self.lake).as_json(),
             },
             size=asdict(size) if size else {},
             machine=machine(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from penstock.clusters import machine, pagecache
+from penstock.clusters import machine
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.home import Home
 
@@ -42,6 +42,6 @@ def prepare(policy: str, home: Home) -> None:
     Raises `StateError` where pages cannot be removed.
     """
     if policy == DROP:
-        pagecache.drop(machine.page_cache(home))
+        machine.drop_pages(machine.page_cache(home))
         os.sync()
         _SWITCH.write_text(_PAGES_AND_NAMES, encoding="ascii")

@@ -18,7 +18,7 @@ from penstock.home import Home, write_json
 from penstock.lab import answers, dialect
 from penstock.lab.answers import Answer, Verdict, side_by_side
 from penstock.lab.reference import Reference, download
-from penstock.lake.base import ObjectStore
+from penstock.lake.model import ObjectStore
 
 
 class AnswerKey:

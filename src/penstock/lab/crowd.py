@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from penstock.engine import admission
-from penstock.engine.application import CORES_PER_CORE, Capacity, ClusterSize, ProcessSize, promised
+from penstock.engine.policy import admission
 from penstock.errors import InvalidInput
 from penstock.lab.session import Session, Stopped
+from penstock.model import CORES_PER_CORE, Capacity, ClusterSize, ProcessSize, promised
 from penstock.units import gibibytes
 
 Work = Callable[[Session], None]

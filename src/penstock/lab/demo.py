@@ -13,7 +13,6 @@ from pathlib import Path
 from rich.console import Console
 
 from penstock.catalog.database import Database
-from penstock.engine.application import ClusterSize
 from penstock.engine.engine import Engine
 from penstock.home import Home, read_json, write_json
 from penstock.lab import runner
@@ -26,6 +25,7 @@ from penstock.lab.report import make
 from penstock.lab.suites.tpcds import Tpcds
 from penstock.lake.embedded import EmbeddedLake
 from penstock.lake.registry import EMBEDDED
+from penstock.model import ClusterSize
 
 _STEPS = 7
 

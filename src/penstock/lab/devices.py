@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.proc import Disk
+from penstock.processes import Disk
 
 _MOST_POINTS = 1024
 _DIGITS = 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.engine.application import ClusterSize
 from penstock.lab import caches, launcher, matrix
 from penstock.lab.suites.base import Suite
+from penstock.model import ClusterSize
 
 
 @dataclass(frozen=True)

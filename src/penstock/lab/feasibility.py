@@ -5,15 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from penstock.clusters.plan import BUILT_IN
-from penstock.engine.application import ApplicationSpec
+from penstock import units
+from penstock.clusters.launch import BUILT_IN
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.lab import caches, scratchdevice
 from penstock.lab.bench import Bench
 from penstock.lab.experiment import Arm, Plan
-from penstock.lab.report import words
-from penstock.lake import local, plane
-from penstock.lake.base import Lake
+from penstock.lake import stores
+from penstock.lake.model import Lake
+from penstock.model import ApplicationSpec
 
 
 def require_sense(arms: Sequence[Arm], plan: Plan) -> None:
@@ -55,12 +55,12 @@ def require_room(bench: Bench, arm: Arm) -> None:
     scratchdevice.require(bench, settings)
     root = bench.home.root
     needed = 0.0
-    if local.store_of(bench.home, bench.lake) is not None:
-        needed = arm.suite.needs_bytes() * (plane.facts(bench.home, bench.lake).raw_factor or 1)
+    if stores.store_of(bench.home, bench.lake) is not None:
+        needed = arm.suite.needs_bytes() * (stores.facts(bench.home, bench.lake).raw_factor or 1)
     free = shutil.disk_usage(root).free if needed else 0
     if needed > free:
         raise MissingRequirement(
-            f"{arm.suite.title} of this size needs about {words.size(needed)} of disk",
-            why=f"{words.size(free)} are free where {root} is",
+            f"{arm.suite.title} of this size needs about {units.size(needed)} of disk",
+            why=f"{units.size(free)} are free where {root} is",
             fix="choose a smaller size, free space, or use another state directory with PENSTOCK_HOME=/path",
         )

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-from penstock.signals import handled, not_ignored
+from penstock.processes import handled, not_ignored
 
 
 @contextlib.contextmanager

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput
+from penstock.formats import Entry
 from penstock.lab import labvalues
 from penstock.lab.experiment import Arm, Experiment
 from penstock.lab.launcher import PENSTOCK, PLAIN
 from penstock.lab.suites.base import Suite
-from penstock.yamlfile import Entry
+from penstock.model import ClusterSize
 
 _CHOICES = (
     "launcher",

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock import units
 from penstock.errors import InvalidInput
+from penstock.formats import Entry
 from penstock.lab import caches, roundtrip
 from penstock.lab.experiment import Plan
 from penstock.lab.launcher import LAUNCHERS, PENSTOCK
-from penstock.profiles import catalogue as profiles
-from penstock.profiles import values
-from penstock.profiles.scratch import DISK
-from penstock.yamlfile import Entry
+from penstock.model import ClusterSize, ProcessSize
+from penstock.profiles import workloads as profiles
+from penstock.profiles.base import DISK
 
 
 def plan(given: Mapping[str, Entry]) -> Plan:
@@ -80,7 +80,7 @@ def settings(
 
 
 def _memory(entry: Entry) -> int:
-    found = values.size_in_bytes(entry.value) if isinstance(entry.value, str) else None
+    found = units.parse_size(entry.value) if isinstance(entry.value, str) else None
     if found is None or found <= 0:
         entry.wrong(f"is not a size but {entry.value!r}", fix="write it as 512m or 4g")
     return found

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from penstock.clusters.base import Observation
-from penstock.engine.application import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
+from penstock import units
+from penstock.clusters.backend import Observation
 from penstock.errors import ClusterError
 from penstock.lab.bench import Bench, application_sample, require_finished, workloads_jar
 from penstock.lab.plain import Ended, PlainSpark, separate_executors
-from penstock.lab.report import words
+from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, State
 
 PENSTOCK = "penstock"
 PLAIN = "plain"
@@ -99,7 +99,7 @@ class PlainLauncher:
             main_class=job.main_class,
             arguments=job.arguments,
             settings=job.settings,
-            seen=lambda seconds: doing(f"{words.seconds(seconds)} so far"),
+            seen=lambda seconds: doing(f"{units.seconds(seconds)} so far"),
         )
         sample = {
             "role": job.role,

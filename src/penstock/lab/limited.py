@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from penstock import proc
-from penstock.clusters.jvm import find_java, penstock_jar, spark_jars
+from penstock import processes
 from penstock.errors import ClusterError, InvalidInput
-from penstock.lake.base import Lake, require_s3
+from penstock.lake.model import Lake, require_s3
+from penstock.runtime.jvm import find_java, penstock_jar, spark_jars
 
 _MAIN = "io.penstock.fs.testing.FaultyGateway"
 _LOOK_SECONDS = 0.05
@@ -109,4 +109,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _passed(pid: int) -> int:
     """Bytes the process has read so far, from files and connections (proc(5)); 0 where it has ended."""
-    return (proc.io(pid) or {}).get("rchar", 0)
+    return (processes.io(pid) or {}).get("rchar", 0)

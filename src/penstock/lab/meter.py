@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock import proc
+from penstock import processes
 from penstock.catalog.database import Database
 from penstock.home import Home
 from penstock.lab import devices
 from penstock.lab.usage import repeatedly
-from penstock.lake import plane
-from penstock.lake.base import Lake
+from penstock.lake import stores
+from penstock.lake.model import Lake
 from penstock.processes import ProcessId
 
 _LOOK_FOR_PEAKS_EVERY_SECONDS = 1.0
@@ -53,9 +53,9 @@ class Reading:
     lab_core_seconds: float
     """Of this process and all that it started: applications, with either launcher, and load generators."""
     daemons: Mapping[Daemon, Effort]
-    disk: proc.Disk | None
+    disk: processes.Disk | None
     loopback_bytes: int | None
-    disks: Mapping[str, proc.Disk] = field(default_factory=dict)
+    disks: Mapping[str, processes.Disk] = field(default_factory=dict)
 
 
 @dataclass
@@ -77,9 +77,11 @@ def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Us
     track = devices.Track()
 
     def look() -> None:
-        track.add(time.monotonic(), proc.disk_under(shuffle))
-        everybody = list(proc.processes())
-        peaks.add({name: proc.memory_bytes(proc.family(daemon.pid, everybody)) for name, daemon in watched.items()})
+        track.add(time.monotonic(), processes.disk_under(shuffle))
+        everybody = list(processes.processes())
+        peaks.add(
+            {name: processes.memory_bytes(processes.family(daemon.pid, everybody)) for name, daemon in watched.items()}
+        )
 
     usage = Usage()
     start = _read(shuffle, watched)
@@ -184,29 +186,29 @@ def disturbance(usage: Mapping[str, Any], cores: int) -> str | None:
 
 
 def _daemons(home: Home, lake: Lake) -> dict[Daemon, ProcessId]:
-    found = {(STORE, name): process for name, process in plane.daemons(home, lake).items()}
+    found = {(STORE, name): process for name, process in stores.daemons(home, lake).items()}
     catalog = Database(home).process()
     return {**found, (CATALOG, "postgres"): catalog} if catalog else found
 
 
 def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> Reading:
-    everybody = list(proc.processes())
-    families = {name: proc.family(daemon.pid, everybody) for name, daemon in watched.items() if daemon.alive()}
+    everybody = list(processes.processes())
+    families = {name: processes.family(daemon.pid, everybody) for name, daemon in watched.items() if daemon.alive()}
     # A server may have been started by this very process.
     theirs = {process.pid for family in families.values() for process in family}
-    ours = [process for process in proc.family(os.getpid(), everybody) if process.pid not in theirs]
+    ours = [process for process in processes.family(os.getpid(), everybody) if process.pid not in theirs]
     return Reading(
         seconds=time.monotonic(),
-        machine_core_seconds=proc.machine_core_seconds(),
-        lab_core_seconds=proc.core_seconds(ours),
+        machine_core_seconds=processes.machine_core_seconds(),
+        lab_core_seconds=processes.core_seconds(ours),
         daemons={name: _counted(name, watched[name], family) for name, family in families.items()},
-        disk=proc.disk_under(shuffle),
-        loopback_bytes=proc.loopback_bytes(),
-        disks=proc.disks(),
+        disk=processes.disk_under(shuffle),
+        loopback_bytes=processes.loopback_bytes(),
+        disks=processes.disks(),
     )
 
 
-def _counted(name: Daemon, process: ProcessId, family: list[proc.Process]) -> Effort:
+def _counted(name: Daemon, process: ProcessId, family: list[processes.Process]) -> Effort:
     """A store's traffic is its daemon's own; the catalog's is that of connections that come and go: not known."""
-    moved = (proc.io(process.pid) if name[0] == STORE else None) or {}
-    return Effort(proc.core_seconds(family), moved.get("read_bytes"), moved.get("write_bytes"))
+    moved = (processes.io(process.pid) if name[0] == STORE else None) or {}
+    return Effort(processes.core_seconds(family), moved.get("read_bytes"), moved.get("write_bytes"))

@@ -20,16 +20,16 @@ from pathlib import Path
 
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
-from penstock.clusters import trust
-from penstock.clusters.jvm import find_java, penstock_jars, spark_jars
-from penstock.clusters.properties import as_properties
-from penstock.engine.application import ClusterSize
+from penstock.formats import as_properties
 from penstock.home import Home, write_atomically
 from penstock.lab.usage import SessionUsage, watching
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import environment, private_files, spark_settings
+from penstock.model import ClusterSize
 from penstock.processes import ProcessId, end_process, processes_below
+from penstock.runtime import jvm
+from penstock.runtime.jvm import find_java, penstock_jars, spark_jars
 from penstock.units import MIB
 
 _PREFIX = "plain-"
@@ -77,7 +77,7 @@ class PlainSpark:
             for file, content in private_files(lake, credentials).items():
                 write_atomically(directory / file, content)
             write_atomically(directory / "hive-site.xml", Metastore(Database(home)).hive_site(), mode=0o600)
-            yield PlainSpark(directory, lake, trust.options(find_java(), lake.authorities, cache=home.cache))
+            yield PlainSpark(directory, lake, jvm.options(find_java(), lake.authorities, cache=home.cache))
 
     def submit(
         self,

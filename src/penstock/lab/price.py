@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.lab.analysis import gb_per_core_hour
-from penstock.prices.model import HOURS_PER_YEAR, Medium, Prices
+from penstock.prices import HOURS_PER_YEAR, Medium, Prices
 
 TB = 10**12
 

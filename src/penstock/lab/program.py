@@ -12,17 +12,18 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.clusters import jvm, plan, trust
-from penstock.clusters.plan import BUILT_IN
-from penstock.clusters.properties import as_properties
-from penstock.engine import settings as engine_settings
-from penstock.engine.application import ApplicationSpec
+from penstock.clusters import launch
+from penstock.clusters.launch import BUILT_IN
+from penstock.engine import launch as engine_settings
 from penstock.errors import ClusterError
+from penstock.formats import as_properties
 from penstock.home import write_atomically
 from penstock.lab.session import Session
 from penstock.lake import settings as lake_settings
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
+from penstock.model import ApplicationSpec
+from penstock.runtime import jvm
 
 WRONG = 9
 """The exit code of a program whose checks found something wrong; its report tells what."""
@@ -43,7 +44,7 @@ def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
         made = _settings(session)
         write_atomically(private / "spark.conf", as_properties(made))
         java, lake = jvm.find_java(), session.bench.lake
-        trusting = trust.options(java, lake.authorities, cache=session.bench.home.cache)
+        trusting = jvm.options(java, lake.authorities, cache=session.bench.home.cache)
         common = jvm.Jvm(java, jvm.class_path(), private=private, scratch=private, options=tuple(trusting))
         command = jvm.program_command(
             common,
@@ -52,7 +53,7 @@ def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
             arguments=(*arguments, "--settings", str(private / "spark.conf")),
         )
         done = subprocess.run(
-            plan.with_user_options(command, made, "executor"),
+            launch.with_user_options(command, made, "executor"),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

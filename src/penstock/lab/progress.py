@@ -13,7 +13,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.status import Status
 
-from penstock.lab.report import words
+from penstock import units
 
 _POSITION = re.compile(r"^(?P<name>\S+) \((?P<index>\d+) of (?P<total>\d+)\)")
 
@@ -104,7 +104,7 @@ class Terminal:
     def now(self, text: str) -> None:
         with self._turn:
             if self._status is not None:
-                taken = words.seconds(self.elapsed())
+                taken = units.seconds(self.elapsed())
                 self._status.update(f"{self._label()}  [dim]{taken}  {text}[/dim]")
             elif text != self._shown and self._clock() - self._last_line >= 15:  # a log, not a film
                 self._last_line, self._shown = self._clock(), text
@@ -145,6 +145,6 @@ class Terminal:
             self._status.stop()
             self._status = None
         colour = "green" if mark == "✓" else "red"
-        taken = words.seconds(self.elapsed())
+        taken = units.seconds(self.elapsed())
         self._console.print(f"[{colour}]{mark}[/{colour}] {self._label()}  [dim]{taken}[/dim]", highlight=False)
         self._title = ""

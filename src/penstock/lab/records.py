@@ -25,7 +25,7 @@ from typing import Any
 
 from penstock.errors import NotFound, StateError
 from penstock.home import Home, write_json
-from penstock.lake.base import ObjectStore
+from penstock.lake.model import ObjectStore
 
 Sample = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ import duckdb
 from penstock.errors import LakeError, MissingRequirement
 from penstock.lab import answers, dialect
 from penstock.lab.answers import Answer, OrderedAnswer
-from penstock.lake.base import ObjectStore
+from penstock.lake.model import ObjectStore
 from penstock.units import MIB
 
 

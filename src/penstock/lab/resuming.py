@@ -6,7 +6,6 @@ import functools
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from penstock.engine.application import ClusterSize, State
 from penstock.errors import StateError
 from penstock.home import Home
 from penstock.lab import bench as benches
@@ -17,6 +16,7 @@ from penstock.lab.progress import Listener
 from penstock.lab.records import Description, Recorder, Run
 from penstock.lab.runner import Begun, OpenBench, carry_out
 from penstock.lab.suites.registry import restored
+from penstock.model import ClusterSize, State
 
 LAST = "last"
 _UNFINISHED = tuple(state for state in State if not state.final)

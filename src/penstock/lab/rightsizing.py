@@ -8,14 +8,14 @@ import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.lab import analysis, scaling
 from penstock.lab.analysis import Measure
 from penstock.lab.analysis.measures import GB
 from penstock.lab.price import RunCost
 from penstock.lab.records import Run
 from penstock.lab.scaling import Curve
-from penstock.prices.model import Prices
+from penstock.model import ClusterSize, ProcessSize
+from penstock.prices import Prices
 from penstock.units import GIB
 
 CORE_HOURS = "core-hours"

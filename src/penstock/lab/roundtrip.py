@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock import units
 from penstock.errors import InvalidInput
-from penstock.profiles import values
-from penstock.profiles.store import S3A
+from penstock.profiles.s3a import S3A
 
 _LONGEST_SECONDS = 10
 _INTERCEPTOR = "io.penstock.workloads.RoundTrip"
@@ -19,7 +19,7 @@ _WAIT = "-Dpenstock.lab.round.trip="
 
 def settings(time: str) -> Mapping[str, str]:
     """What an application is told to wait `time` (`5ms`) for each request. Raises `InvalidInput`."""
-    seconds = values.seconds(time) if time[-1:].isalpha() else None
+    seconds = units.parse_seconds(time) if time[-1:].isalpha() else None
     if seconds is None or not 0 < seconds <= _LONGEST_SECONDS:
         raise InvalidInput(
             f"A round trip cannot be {time}",

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock import units
 from penstock.errors import PenstockError
 from penstock.lab import caches, feasibility, launcher, roundtrip, scratchdevice
 from penstock.lab.bench import Bench
@@ -21,11 +22,10 @@ from penstock.lab.experiment import Arm, Experiment, Plan
 from penstock.lab.meter import disturbance, metering
 from penstock.lab.progress import Listener, repetitions_left
 from penstock.lab.records import Recorder, Run, new_run_id
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
-from penstock.lake.base import ObjectStore
-from penstock.profiles.scratch import DISK
+from penstock.lake.model import ObjectStore
+from penstock.profiles.base import DISK
 
 OpenBench = Callable[[str | None], Bench]
 """The bench of a lake by its name, or of the default one."""
@@ -158,7 +158,7 @@ def _title(arm: Arm, repetition: int, plan: Plan, *, alone: bool) -> str:
 
 
 def _position(number: int, total: int, seconds_left: float | None) -> str:
-    estimate = "" if seconds_left is None else f"; about {words.seconds(seconds_left)} left, this one included"
+    estimate = "" if seconds_left is None else f"; about {units.seconds(seconds_left)} left, this one included"
     return f"{number} of {total}{estimate}"
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.lab.bench import Bench
-from penstock.lake.ceph import blocks
+from penstock.lake.ceph import rbd
 from penstock.lake.ceph.cluster import KIND, Ceph
-from penstock.profiles.scratch import DISK
+from penstock.profiles.base import DISK
 from penstock.units import GIB
 
 KRBD = "krbd"
@@ -30,7 +30,7 @@ def require(bench: Bench, settings: Mapping[str, str]) -> None:
                 why="its store is not a Ceph of this home",
                 fix="penstock lake ceph up, and lake: ceph",
             )
-        blocks.require_kernel()
+        rbd.require_kernel()
     elif chosen and not Path(chosen).is_dir():
         raise MissingRequirement(
             f"There is no directory {chosen} to shuffle in", why=DISK, fix="mount the device there first"
@@ -45,8 +45,8 @@ def placed(bench: Bench, settings: Mapping[str, str], needed_bytes: int) -> Iter
         return
     size = max(_LEAST_BYTES, 2 * needed_bytes)
     with (
-        blocks.image(Ceph(bench.home), bench.lake.name, size) as image,
-        blocks.mapped(image) as device,
+        rbd.image(Ceph(bench.home), bench.lake.name, size) as image,
+        rbd.mapped(image) as device,
         mounted(device, bench.home.root) as directory,
     ):
         yield {**settings, DISK: str(directory)}

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.engine.application import CORES_PER_CORE, ClusterSize
 from penstock.errors import NotFound
 from penstock.lab.bench import Bench, slug
 from penstock.lab.launcher import Job, Launcher, Ran
 from penstock.lab.progress import Listener
 from penstock.lab.records import LAKE_PREFIX, Recorder
-from penstock.lake.base import ObjectStore
+from penstock.lake.model import ObjectStore
+from penstock.model import CORES_PER_CORE, ClusterSize
 
 
 class Stopped(Exception):

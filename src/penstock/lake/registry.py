@@ -1,21 +1,24 @@
-"""The lakes this home knows by name, and which is meant when none is named."""
+"""The lakes that a home knows by name, the default among them, and credential-scoped lakes.
+
+A credential-scoped lake is another lake's place, opened by keys that came with a submission, for its queue alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from penstock.catalog.secretstore import SecretStore, secret_store
-from penstock.certificates import certificates
+from penstock.catalog.secrets import SecretStore, secret_store
 from penstock.errors import InvalidInput, NotFound, StateError
+from penstock.formats import certificates, in_url
 from penstock.home import Home, read_json, write_json
-from penstock.hosts import in_url
 from penstock.lake import credentials as secrets
-from penstock.lake.base import Credentials, Lake, Sts, require_s3
+from penstock.lake.model import Credentials, CredentialScope, Lake, Sts, require_s3
 
 EMBEDDED = "embedded"
 
@@ -296,3 +299,48 @@ def checked_endpoint(text: str) -> str:
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise wrong("an endpoint ends after the host and port; the bucket goes to --bucket")
     return f"{parts.scheme}://{in_url(parts.hostname)}" + (f":{port}" if port else "")
+
+
+_DIGITS = 16
+_SCOPED_NAME = re.compile(rf"(.+)\.([0-9a-f]{{{_DIGITS}}})")
+
+
+def scoped(lake: Lake, keys: Credentials, queue: str) -> Lake:
+    """The lake's place for that queue and these keys, not stored yet: one for each pair, and each queue has its own.
+
+    The role of the lake's own user is not taken: whoever brings keys means them.
+    """
+    original = lake.scope.original if lake.scope else lake.name
+    name = _name(original, _digest(queue, keys.access_key, keys.secret_key, keys.session_token or ""))
+    return replace(lake, name=name, kind="external", sts=None, scope=CredentialScope(original, queue))
+
+
+def adopt(lakes: Lakes, homes: Mapping[str, set[str]]) -> list[str]:
+    """Mark the lakes that earlier releases made from keys, which had a name for a mark; returns their names.
+
+    Their digest proves it: a lake of that look with other keys is somebody's own. `homes` maps the lakes that queues
+    have as their home to those queues. One queue's becomes that queue's; nobody may name one that is no queue's home,
+    and applications that run with it go on. One that is the home of several stays as it is.
+    """
+    adopted = []
+    for lake in lakes.shared():
+        found = _SCOPED_NAME.fullmatch(lake.name)
+        queues = homes.get(lake.name, set())
+        if found is None or lake.credentials != f"file:{lake.name}" or len(queues) > 1:
+            continue
+        try:
+            keys = lakes.credentials_of(lake)
+        except NotFound:
+            continue
+        if found.group(2) == _digest(keys.access_key, keys.secret_key, keys.session_token or ""):
+            lakes.add(replace(lake, scope=CredentialScope(found.group(1), next(iter(queues), None))))
+            adopted.append(lake.name)
+    return adopted
+
+
+def _name(original: str, digest: str) -> str:
+    return f"{original[: 62 - _DIGITS]}.{digest}"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGITS]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.certificates import certificates
-from penstock.lake.base import Credentials, HdfsClient, Lake, Sts
+from penstock.formats import certificates
 from penstock.lake.credentials import as_ini, from_ini
-from penstock.lake.leases import Lease
+from penstock.lake.model import Credentials, HdfsClient, Lake, Sts
+from penstock.lake.sts import Lease
 
 CREDENTIALS_FILE = "aws-credentials"
 """The name of the private file; the cluster backend chooses the directory (`{private}`)."""

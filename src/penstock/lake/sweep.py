@@ -15,14 +15,14 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters import trust
-from penstock.clusters.jvm import class_path, find_java
-from penstock.clusters.properties import as_properties
-from penstock.engine.application import Application
 from penstock.errors import LakeError
+from penstock.formats import as_properties
 from penstock.home import write_atomically
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import CREDENTIALS_FILE, ENVIRONMENT, private_credentials_file, spark_settings
+from penstock.model import Application
+from penstock.runtime import jvm
+from penstock.runtime.jvm import class_path, find_java
 
 _MAIN = "io.penstock.fs.commit.Sweep"
 _HEAP = "-Xmx512m"
@@ -78,7 +78,7 @@ def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime
         command = [
             str(java.executable),
             _HEAP,
-            *trust.options(java, lake.authorities, cache=private),
+            *jvm.options(java, lake.authorities, cache=private),
             "-Dlog4j2.configurationFile=classpath:log4j2-driver.properties",
             f"-Dpenstock.log={private / 'log'}",
             "-cp",

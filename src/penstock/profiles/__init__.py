@@ -1,1 +1,3 @@
-"""Spark and Hadoop settings as data: every value with its reason and its source beside it."""
+"""Spark settings with their reasons: `layers` (resolution), `base`, `s3a`, `workloads` and `variants` (the layers),
+`known` (settings Spark declares), `rules` and `check` (findings about a user's settings).
+"""

@@ -1,21 +1,87 @@
-"""Every application: a dedicated cluster that is started for it, used by it alone, and thrown away."""
+"""The layer of every application: a dedicated cluster, started for it, used by it alone, and thrown away.
+
+With it the settings of scratch space (shuffle and spill in memory up to a budget, and on disk beyond it), and the
+sources that the reasons of settings name.
+"""
 
 from __future__ import annotations
 
-from penstock.engine.application import ClusterSize
-from penstock.profiles import scratch
-from penstock.profiles.setting import Layer, Setting
-from penstock.profiles.sources import (
-    NVM_CONFIGURATION,
-    PLATFORM_SCALE,
-    PLATFORM_TABLE_6,
-    SMALL_CLUSTERS,
-    SPARK_CONFIGURATION,
-    SPARK_MONITORING,
-    SPARK_SQL_TUNING,
-    SPARK_TUNING,
-)
+from collections.abc import Mapping
+
+from penstock import units
+from penstock.model import ClusterSize
+from penstock.profiles.layers import Layer, Setting, mebibytes
 from penstock.units import GIB, MIB
+
+MEMORY = "spark.penstock.scratch.memory"
+"""How much all executors of an application together may have in memory, as a size; 0 for none."""
+
+DISK = "spark.penstock.scratch.disk"
+"""The directory below which scratch on disk is, on a device of its own; else it is in the home."""
+
+_SOURCE = "docs/guide/filesystem.md, 'Scratch'"
+
+
+def budget_bytes(settings: Mapping[str, str]) -> int:
+    """What the final settings promise to scratch in memory."""
+    return units.parse_size(settings.get(MEMORY, "0")) or 0
+
+
+def _quarter_of_the_heaps(size: ClusterSize) -> str:
+    return mebibytes(size.executors * size.executor.memory_bytes // 4)
+
+
+ON_DISK = Setting(
+    MEMORY,
+    "0",
+    "What shuffle and spill have in memory no other cluster can be promised, and the system's own cache keeps a small "
+    "shuffle from the disk anyway; profiles with “memory” in their name ask for it",
+    _SOURCE,
+)
+
+SCRATCH = Layer(
+    "memory",
+    "shuffle and spill in memory, up to a quarter of the executors' heap",
+    (
+        Setting(
+            MEMORY,
+            _quarter_of_the_heaps,
+            "Where the shuffle's disk is the limit, what fits into memory need not wait for it; the rest goes to disk",
+            _SOURCE,
+        ),
+    ),
+)
+
+
+PLATFORM = "Spark on OpenShift Data Foundation (Red Hat, IBM)"
+CEPH_LAKE = "Ceph data lake (Intel)"
+MEMORY_ACCELERATOR = "In-memory data accelerator (Intel)"
+NVM = "NVM, Spark and Ceph (Intel)"
+
+PLATFORM_SCALE = f"{PLATFORM}, 'Analytics scale and concurrency'"
+PLATFORM_TABLE_6 = f"{PLATFORM}, 'Analytics scale and concurrency', table 6"
+PLATFORM_LAYOUT = f"{PLATFORM}, 'TPC Benchmark Decision Support', data layout and statistics"
+PLATFORM_TERASORT = f"{PLATFORM}, 'TeraGen/TeraSort', table 5 and lessons on partition sizes"
+CEPH_LAKE_S3A = f"{CEPH_LAKE}, 'S3A Key Performance Configuration'"
+CEPH_LAKE_REQUESTS = f"{CEPH_LAKE}, 'Optimizing HTTP Requests'"
+COMMITTERS = f"{MEMORY_ACCELERATOR}, 'S3A Connector Adapter Optimization', table 3"
+NVM_CONFIGURATION = f"{NVM}, 'Benchmark Configurations & Workloads'"
+
+SPARK_CONFIGURATION = "Spark 4.1.2 documentation, 'Spark Configuration'"
+SPARK_TUNING = "Spark 4.1.2 documentation, 'Tuning Spark'"
+SPARK_SQL_TUNING = "Spark 4.1.2 documentation, 'Performance Tuning'"
+SPARK_CLOUD = "Spark 4.1.2 documentation, 'Integration with Cloud Infrastructures'"
+SPARK_MONITORING = "Spark 4.1.2 documentation, 'Monitoring and Instrumentation'"
+S3A_PERFORMANCE = "Hadoop 3.4.2 documentation, 'Maximizing Performance when working with the S3A Connector'"
+S3A_CONNECTING = "Hadoop 3.4.2 documentation, 'Connecting to an Amazon S3 Bucket through the S3A Connector'"
+S3A_COMMITTERS = "Hadoop 3.4.2 documentation, 'Committing work to S3 with the S3A Committers'"
+S3A_GUIDE = "Hadoop 3.4.2 documentation, 'Hadoop-AWS module: Integration with Amazon Web Services'"
+
+SMALL_CLUSTERS = "docs/results.md, 'Settings on two cores'"
+COMMITTED_SORTS = "docs/results.md, 'TeraSort, by what commits it'"
+FAULTS = "docs/guide/faults.md"
+ATOMIC_COMMITS = "docs/guide/filesystem.md, 'Commits'"
+
 
 _JVM_OPTIONS = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
 _LESS_EAGER_DRIVER = (
@@ -275,8 +341,8 @@ _FORMATS = (
     ),
 )
 
-LAYER = Layer(
+BASE = Layer(
     "base",
     "every application on a dedicated cluster",
-    (*_ADAPTIVE, *_MEMORY, scratch.ON_DISK, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
+    (*_ADAPTIVE, *_MEMORY, ON_DISK, *_NETWORK, *_RECORDS, *_JVM, *_FORMATS),
 )

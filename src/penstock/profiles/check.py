@@ -1,14 +1,207 @@
-"""A user's settings judged before launch: what would fail an hour later, or silently do nothing, is said now."""
+"""A user's settings judged before launch: what would fail an hour later, or silently do nothing, is reported now.
+
+Refused are settings that the engine decides itself (the finding names the option of `penstock run` for the same) and
+secrets, since settings end up in the event log, the records and the web interface.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from penstock.engine.application import ClusterSize
+from penstock import units
 from penstock.errors import InvalidInput
-from penstock.profiles import contradictions, owned, secrets
+from penstock.model import ClusterSize
+from penstock.profiles import base, rules, s3a
 from penstock.profiles.known import HADOOP_PREFIX, Registry
-from penstock.profiles.problems import Problem, Severity, error, warning
+from penstock.profiles.rules import Problem, Severity, error, warning
+
+_OPTIONS = {
+    "spark.app.name": "--name",
+    "spark.jars": "--jars",
+    "spark.files": "--files",
+    "spark.submit.pyFiles": "--py-files",
+}
+
+_SIZES: dict[str, tuple[str, Callable[[ClusterSize], int]]] = {
+    "spark.driver.cores": ("--driver-cores", lambda size: size.driver.cores),
+    "spark.driver.memory": ("--driver-memory", lambda size: size.driver.memory_bytes),
+    "spark.executor.instances": ("--executors", lambda size: size.executors),
+    "spark.executor.cores": ("--executor-cores", lambda size: size.executor.cores),
+    "spark.executor.memory": ("--executor-memory", lambda size: size.executor.memory_bytes),
+    "spark.cores.max": ("--executors and --executor-cores", lambda size: size.executor_cores),
+}
+
+PREFIX = "spark.penstock."
+"""Between the engine and its cluster, but for what `_users` names."""
+
+_PER_APPLICATION = "each application gets a cluster of its own, and this ties the two together"
+_ONE_CLUSTER = "driver and executors of one cluster share a secret made for it"
+_REDACTION = "it hides passwords and keys in logs, the event log and Spark's pages, which others read"
+_ENGINE = {
+    "spark.master": _PER_APPLICATION,
+    "spark.remote": _PER_APPLICATION,
+    "spark.submit.deployMode": "the driver always runs inside the application's own cluster",
+    "spark.app.id": _PER_APPLICATION,
+    "spark.local.dir": "scratch is private to the cluster and removed with it",
+    "spark.eventLog.dir": "the event log is kept in the lake: penstock logs ID",
+    "spark.authenticate": _ONE_CLUSTER,
+    "spark.redaction.regex": _REDACTION,
+    "spark.redaction.string.regex": _REDACTION,
+    "spark.driver.host": _PER_APPLICATION,
+    "spark.driver.port": _PER_APPLICATION,
+    "spark.driver.bindAddress": _PER_APPLICATION,
+}
+
+
+_AUTHENTICATION = "spark.authenticate.secret"
+"""The secret itself is refused by `secrets`; its files are beside it."""
+
+KUBERNETES = "spark.kubernetes."
+USERS_OF_KUBERNETES = (
+    "spark.kubernetes.allocation.batch.delay",
+    "spark.kubernetes.allocation.batch.size",
+    "spark.kubernetes.allocation.driver.readinessTimeout",
+    "spark.kubernetes.allocation.executor.timeout",
+    "spark.kubernetes.executor.apiPollingInterval",
+    "spark.kubernetes.executor.checkAllContainers",
+    "spark.kubernetes.executor.eventProcessingInterval",
+    "spark.kubernetes.executor.missingPodDetectDelta",
+)
+"""The settings of Kubernetes that users may set: when Spark asks for executors, and when it gives one up for lost.
+
+The rest decides what a pod is, whose it is and what it can read. Pods of all queues share one namespace, where a pod
+may mount every secret and volume; an annotation or a label can give it a role at the cloud's provider, or a neighbour's
+traffic. An administrator sets these for everybody in the cluster's file.
+"""
+
+_SHARED = "pods of all queues share one namespace, and this can give a pod what belongs to another queue"
+_CLUSTER_FILE = "have an administrator put it into executor_template: of the cluster's file, where it holds for all"
+_KUBERNETES_FIXES = (
+    (
+        r"(driver|executor)\.(secrets|secretKeyRef)\.",
+        f"leave it out for the lake's credentials, which pods have already; for another secret {_CLUSTER_FILE}",
+    ),
+    (r"(driver|executor)\.podTemplate|(.*\.)?(volumes|label|annotation|node\.selector)\.", _CLUSTER_FILE),
+    (r"(executor\.)?(request|limit)\.cores", "use --executor-cores"),
+    (r"memoryOverheadFactor", "use spark.driver.memoryOverheadFactor and spark.executor.memoryOverheadFactor"),
+    (r"namespace|(driver\.|executor\.)?container\.image|authenticate\.", "leave it out: the cluster's file names it"),
+)
+
+
+def owned_found(settings: Mapping[str, str], size: ClusterSize | None) -> Iterator[Problem]:
+    for key, value in settings.items():
+        if option := _OPTIONS.get(key):
+            yield error(key, problem=f"{key} cannot be set", why="Penstock sets it itself", fix=f"use {option} instead")
+        elif key in _ENGINE or (key.startswith(PREFIX) and not _users(key)):
+            why = _ENGINE.get(key, "these are between Penstock's engine and its cluster")
+            yield error(key, problem=f"{key} cannot be set", why=why, fix=f"leave out --conf {key}=…")
+        elif key.startswith(_AUTHENTICATION):
+            yield error(key, problem=f"{key} cannot be set", why=_ONE_CLUSTER, fix=f"leave out --conf {key}=…")
+        elif key.startswith(KUBERNETES) and key not in USERS_OF_KUBERNETES:
+            yield error(key, problem=f"{key} cannot be set", why=_SHARED, fix=_kubernetes_fix(key))
+        elif key in _SIZES:
+            yield _size_given_twice(key, value, size)
+
+
+def _users(key: str) -> bool:
+    return key in (base.MEMORY, base.DISK) or key.startswith(s3a.SKIPPING_PREFIX)
+
+
+def _kubernetes_fix(key: str) -> str:
+    part = key.removeprefix(KUBERNETES)
+    names = ", ".join(name.removeprefix(KUBERNETES) for name in USERS_OF_KUBERNETES)
+    usual = f"leave it out; of {KUBERNETES}* users set {names}"
+    return next((fix for pattern, fix in _KUBERNETES_FIXES if re.match(pattern, part)), usual)
+
+
+def _size_given_twice(key: str, value: str, size: ClusterSize | None) -> Problem:
+    option, read = _SIZES[key]
+    fix = f"use {option} alone"
+    if size is None:
+        return error(key, problem=f"{key} cannot be set", why="the size of a cluster is asked for by options", fix=fix)
+    # Spark counts a bare memory size in MiB.
+    given = units.parse_size(value, unit="m" if key.endswith("memory") else "b")
+    if given == read(size):
+        return warning(key, problem=f"{key} says again what {option} says", fix=fix)
+    return error(
+        key,
+        problem=f"{key}={value} contradicts {option}",
+        why=f"the cluster has {_shown(key, read(size))}",
+        fix=fix,
+    )
+
+
+def _shown(key: str, amount: int) -> str:
+    return f"{amount >> 20} MiB" if key.endswith("memory") else str(amount)
+
+
+# The last part of the key decides: `…credentials.provider` names a class, `…secret.file` a file.
+_SECRET_NAME = re.compile(
+    r"(?i)(password|passwd|passphrase|secret|token|secret[._-]?(access[._-]?)?key|access[._-]?key([._-]?id)?"
+    r"|encryption[._-]key|private[._-]?key|api[._-]?key|client[._-]?secret|account[._-]key([._].*)?)$"
+)
+
+REDACTION = (
+    r"(?i)secret|passw(or)?d|passphrase|token|access[._-]?key|account[._-]key|private[._-]?key|api[._-]?key"
+    r"|encryption[._-]key|://[^/\s:@]+:[^/\s@]+@"
+)
+"""`spark.redaction.regex` of every cluster: Spark hides a value where this is found in its name or in the value.
+
+Spark's own pattern, and the names and addresses that are refused as settings: a program can still set them itself.
+"""
+
+# Names of Kubernetes objects, and of keys inside them: `owned` refuses them, and says better why.
+_NAMES_ONLY = re.compile(
+    r"spark\.kubernetes\.(.*\.secrets?\.|.*secretKeyRef\.|kerberos\.|container\.image\.pullSecrets)"
+)
+
+_SECRET_VALUES = (
+    (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), "it holds an AWS access key"),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "it holds a private key"),
+    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@"), "it holds an address with a password in it"),
+    (re.compile(r"(?i)[?&;](password|pwd)=[^&;\s]+"), "it holds an address with a password in it"),
+    (
+        re.compile(r"(?i)(^|\s)'?-D\S*(password|passwd|secret|secret\.?key|accessKeyId|token)=\S"),
+        "it passes a secret to Java, which shows in the list of processes",
+    ),
+)
+
+_LAKE_FIX = (
+    "penstock lake add NAME --endpoint URL --bucket BUCKET: it asks for the keys and keeps them in a private file"
+)
+_OTHER_FIX = (
+    "put it into a file that only you can read and let the application read that, "
+    "or use the *.file setting beside this one where Spark has it"
+)
+
+
+def secrets_found(settings: Mapping[str, str]) -> Iterator[Problem]:
+    for key, value in settings.items():
+        if why := _holds_secret(key, value):
+            about_s3 = ".fs.s3a." in key or "AWS_" in key
+            yield error(
+                key,
+                problem=f"{key} is a secret, or holds one",
+                why=f"{why}; settings are written to the event log and the records",
+                fix=_LAKE_FIX if about_s3 else _OTHER_FIX,
+            )
+
+
+def is_secret(key: str, value: str) -> bool:
+    """Whether the value must not be shown."""
+    return _holds_secret(key, value) is not None
+
+
+def _holds_secret(key: str, value: str) -> str | None:
+    if not value.strip():
+        return None
+    # A switch is a switch whatever its name says, and a KMS key is named by an address that opens nothing.
+    harmless = value.strip().lower() in {"true", "false"} or value.startswith("arn:")
+    if not harmless and _SECRET_NAME.search(key) and not _NAMES_ONLY.match(key):
+        return "its name says so"
+    return next((why for pattern, why in _SECRET_VALUES if pattern.search(value)), None)
+
 
 # Under these Spark takes any name (environment variables, plug-in catalogs, resource types, labels), or a module reads
 # them that the register is built without.
@@ -42,7 +235,7 @@ def check(
     among those alone is not the user's to hear of. `size`, where given, is what `penstock run`'s options asked for.
     """
     merged = {**(beneath or {}), **settings}
-    secret = list(secrets.find(settings))
+    secret = list(secrets_found(settings))
     hidden = {key for problem in secret for key in problem.keys}
     shown = {key: value for key, value in settings.items() if key not in hidden}
     misspelt = list(_misspelt(shown, known))
@@ -50,10 +243,10 @@ def check(
     found = [
         *secret,
         # Of a slip it is told what was meant, not that the name as it stands is taken.
-        *owned.find({key: value for key, value in shown.items() if key not in slips}, size),
+        *owned_found({key: value for key, value in shown.items() if key not in slips}, size),
         *misspelt,
         *_wrong_kind(shown, known),
-        *(problem for problem in contradictions.find(merged, size) if any(key in shown for key in problem.keys)),
+        *(problem for problem in rules.find(merged, size) if any(key in shown for key in problem.keys)),
     ]
     return sorted(found, key=lambda problem: problem.severity is not Severity.ERROR)
 
@@ -82,7 +275,7 @@ def _misspelt(settings: Mapping[str, str], known: Registry) -> Iterator[Problem]
                 yield _slip(key, near, known)
             elif key.startswith(_S3A):
                 yield warning(key, problem=f"S3A of this release knows no {key.removeprefix(HADOOP_PREFIX)}")
-            elif _sparks_own(key, known) and not key.startswith(owned.PREFIX):
+            elif _sparks_own(key, known) and not key.startswith(PREFIX):
                 yield warning(key, problem=f"Spark of this release knows no {key}")
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock import units
 from penstock.errors import MissingRequirement
-from penstock.profiles import scratch, values
+from penstock.profiles import base
 
 HADOOP_PREFIX = "spark.hadoop."
 _BUCKET_KEY = re.compile(r"fs\.s3a\.bucket\.[^.]+\.(?!bucket\.)(.+)")
@@ -59,11 +60,11 @@ _IN_WORDS = {
 
 
 _READS: dict[str, _Reads] = {
-    "boolean": lambda _, text: values.flag(text) is not None,
+    "boolean": lambda _, text: units.parse_flag(text) is not None,
     "int": lambda _, text: re.fullmatch(r"[+-]?\d+", text) is not None,
-    "double": lambda _, text: values.number(text) is not None,
-    "time": lambda known, text: values.seconds(text, unit=known.unit or "s") is not None,
-    "size": lambda known, text: values.size_in_bytes(text, unit=known.unit or "b") is not None,
+    "double": lambda _, text: units.parse_number(text) is not None,
+    "time": lambda known, text: units.parse_seconds(text, unit=known.unit or "s") is not None,
+    "size": lambda known, text: units.parse_size(text, unit=known.unit or "b") is not None,
     "number": lambda _, text: re.match(r"[+-]?\d", text) is not None,
     "choice": lambda known, text: text.lower() in {choice.lower() for choice in known.choices},
 }
@@ -158,5 +159,5 @@ def bundled() -> Registry:
             why=f"{path} is written when the jars are built",
             fix="make jars",
         ) from error
-    own = [{"key": scratch.MEMORY, "kind": "size", "default": "0"}, {"key": scratch.DISK, "kind": "string"}]
+    own = [{"key": base.MEMORY, "kind": "size", "default": "0"}, {"key": base.DISK, "kind": "string"}]
     return Registry.of([*records, *own])

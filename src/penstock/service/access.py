@@ -8,8 +8,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from penstock.engine.tokens import Caller, Scope, forbidden
 from penstock.errors import Unauthenticated
-from penstock.service.tokens import Caller, Scope, forbidden
 
 
 def authenticated(request: Request) -> Caller:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.clusters.plan import BUILT_IN
-from penstock.engine import connectserver
-from penstock.engine.application import ApplicationSpec
+from penstock.clusters.launch import BUILT_IN
+from penstock.engine.interactive import connect_server
 from penstock.errors import InvalidInput
+from penstock.model import ApplicationSpec
 
-_OUR_OWN = frozenset({BUILT_IN, connectserver.__file__})
+_OUR_OWN = frozenset({BUILT_IN, connect_server.__file__})
 """What is run from here whoever asks for it: it is on every machine of the service alike."""
 
 _LAKE = "s3a://"

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from penstock.engine.auditing import Audit
-from penstock.engine.rows import now
+from penstock.engine.repository.applications import now
+from penstock.engine.repository.audit import Audit
 from penstock.errors import ServiceError
 from penstock.service.journal import Seen
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from penstock.engine.tokens import Caller, PageGrant, Token, grant_digest, holds
 from penstock.errors import InvalidInput, NotFound
-from penstock.service.tokens import Caller, PageGrant, Token, grant_digest, holds
 
 LASTS = timedelta(hours=1)
 COOKIE = "penstock_access_"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from penstock.engine.engine import Engine
+from penstock.engine.repository.applications import now
 from penstock.engine.retention import Retention
-from penstock.engine.rows import now
 from penstock.home import Home
 from penstock.service.browsergrants import BrowserGrants
 from penstock.service.feed import Feed
@@ -24,7 +24,7 @@ from penstock.service.tails import Tails
 from penstock.service.underway import Bounds, UnderWay
 
 if TYPE_CHECKING:
-    from penstock.service.tokenstore import TokenStore
+    from penstock.engine.tokens import TokenStore
 
 
 @dataclass

@@ -17,11 +17,11 @@ from typing import Any
 from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.engine.tokens import Caller
 from penstock.errors import InvalidInput, PenstockError, QuotaExceeded, ServiceError
 from penstock.service.access import presented
 from penstock.service.journal import Seen
 from penstock.service.problems import defect, problem
-from penstock.service.tokens import Caller
 from penstock.service.underway import Bounds, Slot, UnderWay
 
 UPLOADS = "/v1/files/"

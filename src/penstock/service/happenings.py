@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.engine.application import State
 from penstock.errors import NotFound
+from penstock.model import State
 from penstock.service import views
 from penstock.service.feed import Event, Instances
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.errors import InvalidInput, MissingRequirement
-from penstock.hosts import in_url
+from penstock.formats import in_url
 
 PORT = 8440
 GRACE_SECONDS = 10

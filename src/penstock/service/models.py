@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-from penstock.clusters.plan import BUILT_IN
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
-from penstock.engine.sessions import IDLE_SECONDS, Wanted
-from penstock.profiles import values
-from penstock.service.tokens import Scope
+from penstock import units
+from penstock.clusters.launch import BUILT_IN
+from penstock.engine.interactive.sessions import IDLE_SECONDS, Wanted
+from penstock.engine.tokens import Scope
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
 _MOST_PARTS = 1000
 
@@ -19,7 +19,7 @@ def _bytes(value: Any) -> Any:
     """`"2g"`, `"512m"` as the CLI reads them: in text a bare number is MiB; a JSON number is bytes."""
     if not isinstance(value, str):
         return value
-    found = values.size_in_bytes(value, unit="m")
+    found = units.parse_size(value, unit="m")
     if found is None:
         raise ValueError("should be a size such as “2g”, or a number of bytes")
     return found
@@ -28,7 +28,7 @@ def _bytes(value: Any) -> Any:
 def _seconds(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    found = values.seconds(value)
+    found = units.parse_seconds(value)
     if found is None:
         raise ValueError("should be a time such as “15m”, or a number of seconds")
     return found

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from anyio import move_on_after, to_thread
 
-from penstock.engine.application import Application
+from penstock.model import Application
 
 _LOOK_AGAIN_SECONDS = 5.0
 """A change can be missed while the database is away; nobody waits longer than this for it."""

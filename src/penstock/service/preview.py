@@ -13,7 +13,7 @@ from penstock.catalog.tables import Table
 from penstock.engine.engine import Engine
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.base import Lake, ObjectInfo, ObjectStore
+from penstock.lake.model import Lake, ObjectInfo, ObjectStore
 from penstock.lake.registry import Lakes
 
 MOST_ROWS = 1000

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from penstock import errors
-from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.repository.applications import CONNECTION_LOST
 from penstock.errors import PenstockError
 from penstock.service import journal
 from penstock.service.ourpaths import OurPaths

@@ -16,28 +16,25 @@ import uvicorn
 from fastapi import FastAPI
 
 from penstock.catalog.database import Database
-from penstock.engine import keylakes
-from penstock.engine.application import DEFAULT_INSTANCE
-from penstock.engine.dispatcher import Dispatcher
+from penstock.engine.dispatcher import Dispatcher, Housekeeping
 from penstock.engine.engine import Engine
-from penstock.engine.housekeeping import Housekeeping
-from penstock.engine.records import CONNECTION_LOST
+from penstock.engine.repository.applications import CONNECTION_LOST
 from penstock.engine.retention import Retention, checked
+from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore, first_token_file
 from penstock.engine.webhooks import Webhooks, signing_secret
 from penstock.home import Home, write_atomically
+from penstock.lake import registry
 from penstock.lake.registry import Lakes
+from penstock.model import DEFAULT_INSTANCE
 from penstock.recovery import keep_going
 from penstock.service import journal
 from penstock.service.app import ByPort, create_app
 from penstock.service.context import Service
 from penstock.service.dialects.kept import homes_of
-from penstock.service.firsttoken import first_token_file
 from penstock.service.listening import GRACE_SECONDS, Listening, bound, for_spark_pages, refuse_unsafe
 from penstock.service.patience import PatientProtocol
 from penstock.service.sparkpages import create_spark_app
 from penstock.service.sparkui import SparkOrigin, checked_url
-from penstock.service.tokens import EVERY_INSTANCE, Scope
-from penstock.service.tokenstore import TokenStore
 
 _MOST_CONNECTIONS = 1000
 _HEAD_BYTES = 32 << 10
@@ -73,7 +70,7 @@ def serve(
     service = Service(home, Engine(home), tokens, kept, origin)
     # Before anything listens: a key that does not open what the database has is an administrator's to change.
     signing_secret(home, DEFAULT_INSTANCE)
-    keylakes.adopt(Lakes(home), homes_of(service.engine.instances()))
+    registry.adopt(Lakes(home), homes_of(service.engine.instances()))
     spark_app = create_spark_app(service, journal=journal.request)
     beside = partial(_beside, webhooks=service.engine.webhooks(), spark_app=spark_app)
     config = uvicorn.Config(

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from penstock.engine.application import State
-from penstock.service.tokens import Scope
+from penstock.engine.tokens import Scope
+from penstock.model import State
 
 
 class Reason(BaseModel):

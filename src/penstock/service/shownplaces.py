@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from penstock.engine.application import State
+from penstock.model import State
 from penstock.service.shown import ClusterSize, Reason
 
 

@@ -14,10 +14,11 @@ from anyio import sleep, to_thread
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 
-from penstock.engine.application import Application, State
-from penstock.engine.history import History
+from penstock.engine.interactive.history import History
+from penstock.engine.tokens import Caller, Scope
 from penstock.errors import Forbidden, NotFound, StateError, Unauthenticated
 from penstock.lake.registry import Lakes
+from penstock.model import Application, State
 from penstock.service import problems
 from penstock.service.context import Service, ServiceOf
 from penstock.service.guards import Guard, Limits
@@ -25,7 +26,6 @@ from penstock.service.journal import Seen
 from penstock.service.proxy import ProxyOf, Upstream, closing_proxy, origin_of, path_below, segments
 from penstock.service.sparkui import COOKIE_LASTS, application_root, lake_root
 from penstock.service.submission import visible
-from penstock.service.tokens import Caller, Scope
 
 _OPENING_SECONDS = 20.0
 _LOOK_SECONDS = 0.1

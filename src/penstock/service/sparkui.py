@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
+from penstock.engine.tokens import Caller, PageGrant, grant_digest
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
 from penstock.service import browsergrants
 from penstock.service.browsergrants import PassStore, caller_of
 from penstock.service.proxy import origin_of
-from penstock.service.tokens import Caller, PageGrant, grant_digest
 
 TICKET_LASTS = timedelta(minutes=1)
 COOKIE_LASTS = timedelta(hours=1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from penstock.engine.application import Application, ApplicationSpec
+from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, NotFound
 from penstock.lake.registry import Lakes
+from penstock.model import Application, ApplicationSpec
 from penstock.service import guards
 from penstock.service.addresses import require_allowed
 from penstock.service.context import Service
-from penstock.service.tokens import Caller, Scope
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from anyio import to_thread
 
-from penstock.engine.rows import now
+from penstock.engine.repository.applications import now
+from penstock.engine.tokens import Token, holds, not_valid
 from penstock.errors import NotFound, QuotaExceeded
-from penstock.service.tokens import Token, holds, not_valid
 
 _LOOK_AT_TOKEN_SECONDS = 5.0
 _NEIGHBOURS = 64

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from penstock.engine.application import CORES_PER_CORE, Application, State, promised
-from penstock.engine.artefacts import PLACE
+from penstock.engine.artifacts import PLACE
 from penstock.engine.engine import Engine
+from penstock.model import CORES_PER_CORE, Application, State, promised
 from penstock.service.ourpaths import OurPaths
 
 _PLACES = (PLACE, "artefacts_problem")

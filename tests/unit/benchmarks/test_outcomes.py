@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.service import outcomes
 from benchmarks.service.outcomes import Outcome, ProgramRun, StateAt
-from penstock.engine.application import State
+from penstock.model import State
 
 BEFORE_THE_END = (State.ACCEPTED, State.STARTING, State.RUNNING, State.STOPPING)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.address import CATALOG_VARIABLE, VARIABLE
+from penstock.catalog.connection import CATALOG_VARIABLE, VARIABLE
 from penstock.catalog.database import SHARED_LOGIN, Database, DatabaseStatus
 from penstock.doctor.examination import Examination
 from penstock.engine.engine import Engine
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.judgements import Outcome
+from penstock.lake.check import Outcome
 from penstock.service.listening import Listening
 from penstock.service.serving import serve
 from tests.unit.engine.engine_making import spec

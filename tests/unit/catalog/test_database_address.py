@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
-from penstock.catalog.address import DatabaseUrl
+from penstock.catalog.connection import DatabaseUrl
 from penstock.errors import InvalidInput
 
 words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)

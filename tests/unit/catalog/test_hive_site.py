@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.catalog.address import DatabaseUrl
-from penstock.catalog.hive import hive_site
+from penstock.catalog.connection import DatabaseUrl
+from penstock.catalog.metastore import hive_site
 
 printable = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.address import VARIABLE
-from penstock.catalog.secretstore import KEY_VARIABLE, Sealer, secret_store
+from penstock.catalog.connection import VARIABLE
+from penstock.catalog.secrets import KEY_VARIABLE, Sealer, secret_store
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 

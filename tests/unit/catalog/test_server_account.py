@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.catalog.serveraccount import open_to_all
+from penstock.catalog.server import open_to_all
 
 
 def test_a_program_below_a_private_directory_is_out_of_reach_for_others(tmp_path: Path) -> None:

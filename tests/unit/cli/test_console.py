@@ -6,9 +6,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from penstock.cli.console import closing_line, lake_line, skipped_line
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.engine.lakeuse import LakeUse
-from penstock.engine.skipped import Skipped
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.summary import LakeUse, Skipped
 
 
 def _use(**counts: int) -> LakeUse:

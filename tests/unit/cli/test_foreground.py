@@ -13,7 +13,7 @@ import pytest
 from penstock.cli.foreground import drive
 from penstock.cli.progress import Display, Output
 from penstock.cli.target import Target
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 
 
 class Signalled:

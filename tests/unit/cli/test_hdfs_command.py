@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from penstock.cli.lake import app
 from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.home import Home
-from penstock.lake.base import NO_CREDENTIALS, HdfsClient, Lake
+from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake
 from penstock.lake.registry import Lakes
 from penstock.processes import free_ports
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from penstock.cli import index, statements
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
+from penstock.model import ClusterSize, ProcessSize
 
 CHANGE = {"files": 144, "read": 12, "obsolete": 3, "unreadable": 0, "unsettled": 0}
 COLUMNS = [

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import instances
-from penstock.engine.instances import Instance, Quota, checked
+from penstock.engine.policy.fairness import Instance, Quota, checked
 from penstock.errors import InvalidInput, NotFound
 
 GIB = 1 << 30

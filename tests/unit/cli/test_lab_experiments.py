@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock import yamlfile
+from penstock import formats
 from penstock.cli import main
 from penstock.cli.lab.workloads import CommandWorkloads
 from penstock.clusters import machine
-from penstock.engine import admission
+from penstock.engine.policy import admission
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 from penstock.lab import fio, labfile
@@ -64,12 +64,12 @@ def test_what_the_example_shows_as_comments_is_right_too() -> None:
     arms, each, choices, several = (re.sub("^# ", "", block, flags=re.MULTILINE) for block in blocks)
     usual = admission.usual_size(machine.capacity())
     for text in (f"workload: tpcds\n{arms}", f"workload: tpcds\n{each}{choices}", several):
-        assert labfile.experiments(yamlfile.parse(text, "example"), CommandWorkloads(), lambda _: usual)
+        assert labfile.experiments(formats.parse(text, "example"), CommandWorkloads(), lambda _: usual)
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: str(file.name))
 def test_every_example_beside_the_sources_can_be_measured(file: Path) -> None:
-    entry = yamlfile.read(file, fix="")
+    entry = formats.read(file, fix="")
     assert labfile.experiments(entry, CommandWorkloads(), lambda _: admission.usual_size(machine.capacity()))
 
 

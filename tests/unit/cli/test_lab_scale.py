@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from penstock.cli.lab import app, options, scale
 from penstock.cli.lab.scale import cluster_sizes
 from penstock.clusters import choice
-from penstock.engine import admission
-from penstock.engine.application import Capacity
+from penstock.engine.policy import admission
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
 from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Description, Run
+from penstock.model import Capacity
 
 GIB = 1 << 30
 

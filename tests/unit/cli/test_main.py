@@ -70,7 +70,7 @@ def test_a_defect_is_written_down_and_said_in_short(
 def test_a_database_that_goes_away_in_the_middle_is_no_defect(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    importlib.import_module("penstock.engine.records")
+    importlib.import_module("penstock.engine.repository.applications")
 
     def cut_off() -> None:
         raise psycopg.OperationalError("connection to server at 127.0.0.1 failed\nIs the server running?")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from penstock.cli.progress import Output
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 RUNNING = Application(

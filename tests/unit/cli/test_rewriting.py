@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import index, main, rewriting, statements, tables
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
+from penstock.model import ClusterSize, ProcessSize
 
 DONE = {
     "table": "db.sales",

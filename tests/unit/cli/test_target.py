@@ -14,8 +14,8 @@ from penstock.cli.remote import RemoteEngine
 from penstock.cli.server import SERVER_VARIABLE
 from penstock.client.connection import Connection
 from penstock.client.uploads import Uploads
-from penstock.engine.application import Application, ApplicationSpec, Reason, State
 from penstock.errors import InvalidInput
+from penstock.model import Application, ApplicationSpec, Reason, State
 from tests.unit.service.fakes import Stage
 
 SERVICE = (

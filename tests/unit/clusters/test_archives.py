@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import proc, processes
-from penstock.clusters import archives
+from penstock import processes
 from penstock.errors import ClusterError
+from penstock.runtime import cds
 
 
 class Clock:
@@ -43,14 +43,14 @@ Train = Callable[..., "str | None"]
 @pytest.fixture
 def train(monkeypatch: pytest.MonkeyPatch) -> Train:
     clock = Clock()
-    monkeypatch.setattr(archives, "time", clock)
+    monkeypatch.setattr(cds, "time", clock)
     monkeypatch.setattr(processes, "time", clock)
 
     def trained(**jvms: dict[str, float]) -> str | None:
         made = {role: Jvm(clock, pid, **how) for pid, (role, how) in enumerate(jvms.items())}  # type: ignore[arg-type]
         by_pid = {jvm.pid: jvm for jvm in made.values()}
-        monkeypatch.setattr(proc, "core_seconds_of", lambda pid: by_pid[pid].core_seconds())
-        return archives._await_end(made)  # type: ignore[arg-type]
+        monkeypatch.setattr(cds, "core_seconds_of", lambda pid: by_pid[pid].core_seconds())
+        return cds._await_end(made)  # type: ignore[arg-type]
 
     return trained
 
@@ -87,9 +87,9 @@ def test_the_failure_of_one_is_told_at_once_and_not_when_the_other_gives_up(trai
 )
 def test_a_failure_has_a_cause_also_where_java_says_nothing(tmp_path: Path, script: str, why: str) -> None:
     with pytest.raises(ClusterError) as failed:
-        archives._run({"driver": ["/bin/sh", "-c", script]}, tmp_path, os.environ)
+        cds._run({"driver": ["/bin/sh", "-c", script]}, tmp_path, os.environ)
     assert failed.value.why == why
 
 
 def test_archives_that_were_made_are_no_failure(tmp_path: Path) -> None:
-    archives._run({"driver": ["/bin/sh", "-c", f"touch '{tmp_path}/driver.jsa'"]}, tmp_path, os.environ)
+    cds._run({"driver": ["/bin/sh", "-c", f"touch '{tmp_path}/driver.jsa'"]}, tmp_path, os.environ)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import jvm
-from penstock.engine.application import ProcessSize
 from penstock.errors import MissingRequirement
+from penstock.model import ProcessSize
+from penstock.runtime import jvm
 
 SIZE = ProcessSize(cores=2, memory_bytes=1 << 30)
 

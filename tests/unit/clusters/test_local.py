@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import keeper
-from penstock.clusters.base import Launch, Phase, WebInterface
+from penstock.clusters import shim
+from penstock.clusters.backend import Launch, Phase, WebInterface
 from penstock.clusters.local import LocalBackend
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.errors import MissingRequirement
 from penstock.home import Home, write_json
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.processes import ProcessId, free_ports
 
 SPEC = ApplicationSpec("/a.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "a")
@@ -58,14 +58,14 @@ def test_a_recorded_end_needs_no_keeper(home: Home) -> None:
 
 
 def test_a_process_belongs_to_an_application_by_what_it_inherited() -> None:
-    assert keeper.members("app-nobody's") == []
-    assert keeper.started(os.getpid()) > 0
-    assert keeper.started(2**22 + 1) == -1
+    assert shim.members("app-nobody's") == []
+    assert shim.started(os.getpid()) > 0
+    assert shim.started(2**22 + 1) == -1
 
 
 def test_exit_codes_are_those_of_a_shell() -> None:
-    assert keeper.exit_code(3 << 8) == 3
-    assert keeper.exit_code(9) == 137
+    assert shim.exit_code(3 << 8) == 3
+    assert shim.exit_code(9) == 137
 
 
 def interface(home: Home, port: int | None, driver: ProcessId) -> WebInterface | None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import memory, pagecache
-from penstock.clusters.base import Launch
+from penstock.clusters import machine
+from penstock.clusters.backend import Launch
 from penstock.clusters.local import LocalBackend
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.errors import MissingRequirement
 from penstock.home import Home, read_json
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
 
 @pytest.fixture
@@ -32,45 +32,45 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_it_is_private_and_one_for_each_application(root: Path, home: Home) -> None:
-    one, other = memory.prepare(home, "app-1"), memory.prepare(home, "app-2")
+    one, other = machine.prepare_scratch_memory(home, "app-1"), machine.prepare_scratch_memory(home, "app-2")
     assert one is not None
     assert other is not None
     assert one != other
     for directory in (one, one.parent, one.parent.parent):
         assert directory.stat().st_mode & 0o077 == 0
-    assert memory.prepare(home, "app-1") == one
+    assert machine.prepare_scratch_memory(home, "app-1") == one
 
 
 def test_it_is_removed_wherever_it_was_made_and_the_last_tidies_up(
     root: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = memory.prepare(home, "app-1"), memory.prepare(home, "app-2")
+    one, other = machine.prepare_scratch_memory(home, "app-1"), machine.prepare_scratch_memory(home, "app-2")
     monkeypatch.setenv("PENSTOCK_MEMORY_DIRECTORY", "/elsewhere")
     assert one is not None
     assert other is not None
     (one / "1").mkdir()
     (one / "1" / "temp_local_1").write_bytes(b"spilt")
-    memory.remove(home.application("app-1"))
+    machine.remove_scratch_memory(home.application("app-1"))
     assert not one.exists()
     assert other.exists()
-    memory.remove(home.application("app-1"))
-    memory.remove(home.application("app-2"))
+    machine.remove_scratch_memory(home.application("app-1"))
+    machine.remove_scratch_memory(home.application("app-2"))
     assert list(root.iterdir()) == []
 
 
 def test_what_is_left_of_applications_that_are_no_more_goes_with_the_next(root: Path, home: Home) -> None:
-    one = memory.prepare(home, "app-1")
+    one = machine.prepare_scratch_memory(home, "app-1")
     assert one is not None
     (home.application("app-1") / "scratch-memory").unlink()
     home.application("app-1").rmdir()
-    assert memory.prepare(home, "app-2") is not None
+    assert machine.prepare_scratch_memory(home, "app-2") is not None
     assert not one.exists()
 
 
 def test_a_strangers_directory_of_our_name_is_not_used(root: Path, home: Home, tmp_path: Path) -> None:
     (tmp_path / "stranger").mkdir()
     (root / f"penstock-{os.getuid()}-scratch").symlink_to(tmp_path / "stranger")
-    assert memory.prepare(home, "app-1") is None
+    assert machine.prepare_scratch_memory(home, "app-1") is None
     assert list((tmp_path / "stranger").iterdir()) == []
 
 
@@ -78,7 +78,7 @@ def test_without_memory_the_disk_is_used_and_the_summary_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_MEMORY_DIRECTORY", str(tmp_path / "not there"))
-    monkeypatch.setattr(pagecache, "_SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(machine, "_SHARED_MEMORY", tmp_path)
     monkeypatch.setattr(LocalBackend, "_start_keeper", lambda *_: None)
     backend = LocalBackend(Home(tmp_path / "home"))
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1, scratch_memory_bytes=1 << 30)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import machine, pagecache
-from penstock.clusters.pagecache import Chosen, Tier
+from penstock.clusters import machine
+from penstock.clusters.machine import Chosen, Tier
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
-from penstock.profiles.cache import PREFIX
+from penstock.profiles.s3a import CACHE_PREFIX
 
 GIB = 1 << 30
 _Usage = namedtuple("_Usage", "total used free")
@@ -23,7 +23,7 @@ _Usage = namedtuple("_Usage", "total used free")
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setattr(pagecache, "_SHARED_MEMORY", tmp_path / "shm")
+    monkeypatch.setattr(machine, "_SHARED_MEMORY", tmp_path / "shm")
     (tmp_path / "shm").mkdir()
     found = Home(tmp_path / "home")
     found.create()
@@ -50,7 +50,7 @@ def kept(tier: Tier, *, used: int = 12288, pages: int = 3, evictions: int = 7) -
 
 def test_a_machine_gives_a_tenth_of_its_memory_and_of_its_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     room(monkeypatch, free=900 * GIB)
-    memory, disk = pagecache.tiers(home, 64 * GIB)
+    memory, disk = machine.tiers(home, 64 * GIB)
     assert memory.budget_bytes == pytest.approx(6.4 * GIB, abs=1)
     assert disk.budget_bytes == pytest.approx(100 * GIB, abs=1)
     assert memory.contents is None, "nothing was ever kept there"
@@ -60,36 +60,36 @@ def test_a_container_whose_shared_memory_is_small_gets_half_of_that(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room(monkeypatch, free=64 << 20)
-    memory, disk = pagecache.tiers(home, 64 * GIB)
+    memory, disk = machine.tiers(home, 64 * GIB)
     assert memory.budget_bytes == 32 << 20
     assert disk.budget_bytes == 32 << 20
 
 
 def test_what_the_tier_has_already_is_not_missing_from_its_budget(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     room(monkeypatch, free=2 * GIB)
-    empty, _ = pagecache.tiers(home, 64 * GIB)
+    empty, _ = machine.tiers(home, 64 * GIB)
     kept(empty, used=GIB)
     room(monkeypatch, free=GIB)
-    filled, _ = pagecache.tiers(home, 64 * GIB)
+    filled, _ = machine.tiers(home, 64 * GIB)
     assert filled.budget_bytes == empty.budget_bytes
 
 
 def test_without_a_memory_file_system_there_is_no_memory_tier(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagecache, "_SHARED_MEMORY", home.root / "nowhere")
-    memory, _ = pagecache.tiers(home, 64 * GIB)
+    monkeypatch.setattr(machine, "_SHARED_MEMORY", home.root / "nowhere")
+    memory, _ = machine.tiers(home, 64 * GIB)
     assert memory.budget_bytes == 0
-    assert pagecache.settings([memory])[PREFIX + "memory.size"] == "0"
+    assert machine.tier_settings([memory])[CACHE_PREFIX + "memory.size"] == "0"
 
 
 def test_two_homes_never_share_a_tier(home: Home) -> None:
-    others = pagecache.tiers(Home(home.root.parent / "other"), GIB)
-    assert {tier.directory for tier in others}.isdisjoint(tier.directory for tier in pagecache.tiers(home, GIB))
+    others = machine.tiers(Home(home.root.parent / "other"), GIB)
+    assert {tier.directory for tier in others}.isdisjoint(tier.directory for tier in machine.tiers(home, GIB))
 
 
 def test_memory_given_to_the_cache_is_promised_to_nobody_else(home: Home) -> None:
-    pagecache.choose(home, Chosen(memory_bytes=0))
+    machine.choose_budgets(home, Chosen(memory_bytes=0))
     without = machine.capacity(home).memory_bytes
-    pagecache.choose(home, Chosen(memory_bytes=100 << 20))
+    machine.choose_budgets(home, Chosen(memory_bytes=100 << 20))
     assert machine.capacity(home).memory_bytes == without - (100 << 20)
 
 
@@ -100,29 +100,29 @@ def test_a_cache_that_leaves_applications_too_little_is_refused() -> None:
 
 
 def test_the_table_tells_what_a_tier_holds_and_damage_tells_nothing(home: Home) -> None:
-    memory, _ = pagecache.tiers(home, GIB)
+    memory, _ = machine.tiers(home, GIB)
     kept(memory, used=12288, pages=3, evictions=7)
-    found, _ = pagecache.tiers(home, GIB)
-    assert found.contents == pagecache.Contents(used_bytes=12288, pages=3, evictions=7)
+    found, _ = machine.tiers(home, GIB)
+    assert found.contents == machine.Contents(used_bytes=12288, pages=3, evictions=7)
     (memory.directory / "v1" / "table").write_bytes(b"short")
-    assert pagecache.tiers(home, GIB)[0].contents is None
+    assert machine.tiers(home, GIB)[0].contents is None
 
 
 def test_dropping_leaves_nothing_but_the_lock_that_processes_agree_through(home: Home) -> None:
-    for tier in pagecache.tiers(home, GIB):
+    for tier in machine.tiers(home, GIB):
         kept(tier, used=4096)
-    tiers = pagecache.tiers(home, GIB)
-    assert pagecache.drop(tiers) == 8192
+    tiers = machine.tiers(home, GIB)
+    assert machine.drop_pages(tiers) == 8192
     for tier in tiers:
         assert [path.name for path in tier.directory.iterdir()] == ["lock"]
-    assert pagecache.drop(pagecache.tiers(home, GIB)) == 0
+    assert machine.drop_pages(machine.tiers(home, GIB)) == 0
 
 
 def test_who_has_the_table_of_what_was_dropped_is_told_by_the_table(home: Home) -> None:
-    memory, _ = pagecache.tiers(home, GIB)
+    memory, _ = machine.tiers(home, GIB)
     kept(memory, used=4096)
     with (memory.directory / "v1" / "table").open("rb") as mapped:
-        pagecache.drop(pagecache.tiers(home, GIB))
+        machine.drop_pages(machine.tiers(home, GIB))
         assert mapped.read(8) == bytes(8)
 
 
@@ -131,24 +131,24 @@ def test_the_memory_of_a_home_that_is_gone_comes_back(home: Home) -> None:
     gone.create()
     strangers.mkdir()
     for each in (gone, home):
-        pagecache.prepare(each, pagecache.tiers(each, GIB))
-    theirs, ours = (pagecache.tiers(each, GIB)[0].directory for each in (gone, home))
+        machine.prepare_tiers(each, machine.tiers(each, GIB))
+    theirs, ours = (machine.tiers(each, GIB)[0].directory for each in (gone, home))
     assert theirs.is_dir() and ours.stat().st_mode & 0o777 == 0o700
     shutil.rmtree(gone.root)
-    pagecache.prepare(home, pagecache.tiers(home, GIB))
+    machine.prepare_tiers(home, machine.tiers(home, GIB))
     assert not theirs.exists()
     assert ours.is_dir() and strangers.is_dir()
 
 
 def test_a_cache_that_cannot_be_dropped_says_which_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept(pagecache.tiers(home, GIB)[0])
+    kept(machine.tiers(home, GIB)[0])
 
     def refuse(path: Path, **_: object) -> None:
         raise PermissionError(1, "Operation not permitted", str(path))
 
     monkeypatch.setattr(shutil, "rmtree", refuse)
     with pytest.raises(StateError) as raised:
-        pagecache.drop(pagecache.tiers(home, GIB))
+        machine.drop_pages(machine.tiers(home, GIB))
     assert "v1-discarded" in raised.value.why
 
 
@@ -191,30 +191,30 @@ def test_nothing_is_kept_where_somebody_else_has_put_something(
     ours = tmp_path / "ours"
     kept(Tier("memory", ours, GIB, None))
     before = {path: path.lstat().st_mode for path in tmp_path.joinpath("ours").rglob("*")}
-    place = pagecache._memory_directory(home)
+    place = machine._memory_directory(home)
     if not late:
         put(place, ours)
-    tiers = pagecache.tiers(home, 64 * GIB)
+    tiers = machine.tiers(home, 64 * GIB)
     if late:
         put(place, ours)
-    memory, _ = usable = pagecache.prepare(home, tiers)
+    memory, _ = usable = machine.prepare_tiers(home, tiers)
     assert memory.budget_bytes == 0
-    assert pagecache.settings(usable)[f"{PREFIX}memory.size"] == "0"
+    assert machine.tier_settings(usable)[f"{CACHE_PREFIX}memory.size"] == "0"
     # Looked at again by the commands of the cache.
-    memory, disk = pagecache.tiers(home, 64 * GIB)
+    memory, disk = machine.tiers(home, 64 * GIB)
     assert memory.contents is None and memory.budget_bytes == 0 and disk.budget_bytes
-    assert pagecache.drop((memory,)) == 0
-    pagecache.remove((memory,))
+    assert machine.drop_pages((memory,)) == 0
+    machine.remove_tiers((memory,))
     assert place.is_symlink() or place.exists(), "it is not this account's to remove"
     assert {path: path.lstat().st_mode for path in tmp_path.joinpath("ours").rglob("*")} == before
 
 
 @pytest.mark.root
 def test_nothing_is_kept_in_a_private_directory_of_another_account(home: Home) -> None:
-    place = pagecache._memory_directory(home)
+    place = machine._memory_directory(home)
     place.mkdir(mode=0o700)
     os.chown(place, 65534, 65534)
-    memory, _ = pagecache.prepare(home, pagecache.tiers(home, 64 * GIB))
+    memory, _ = machine.prepare_tiers(home, machine.tiers(home, 64 * GIB))
     assert memory.budget_bytes == 0 and not list(place.iterdir())
 
 
@@ -223,5 +223,5 @@ def test_a_link_is_not_followed_to_the_memory_of_a_home_that_is_gone(home: Home,
     ours.mkdir(mode=0o700)
     (ours / "home").write_text(str(tmp_path / "gone"))
     (tmp_path / "shm" / f"penstock-{os.getuid()}-0123456789ab").symlink_to(ours)
-    pagecache.prepare(home, pagecache.tiers(home, 64 * GIB))
+    machine.prepare_tiers(home, machine.tiers(home, 64 * GIB))
     assert (ours / "home").exists()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import plan
-from penstock.clusters.base import Launch
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.clusters import launch as plan
+from penstock.clusters.backend import Launch
 from penstock.errors import MissingRequirement
-from penstock.profiles.secrets import REDACTION
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.profiles.check import REDACTION
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 1 << 30), 3)
 DIRECTORY = Path("/home/jürgen o'hara/applications/app-1")

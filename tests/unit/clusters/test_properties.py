@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.properties import as_properties
+from penstock.formats import as_properties
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import pagecache
-from penstock.clusters.base import Launch
+from penstock.clusters import machine
+from penstock.clusters.backend import Launch
 from penstock.clusters.local import LocalBackend
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
 from penstock.errors import MissingRequirement
 from penstock.home import Home
-from penstock.profiles.scratch import DISK
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.profiles.base import DISK
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 
@@ -20,7 +20,7 @@ SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 @pytest.fixture
 def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBackend:
     monkeypatch.setattr(LocalBackend, "_start_keeper", lambda *_: None)
-    monkeypatch.setattr(pagecache, "_SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(machine, "_SHARED_MEMORY", tmp_path)
     return LocalBackend(Home(tmp_path / "home"))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock.doctor import findings
-from penstock.engine.application import Capacity
+from penstock.engine.tokens import Scope, Token
 from penstock.errors import MissingRequirement
-from penstock.lake.judgements import Judgement, Outcome
-from penstock.service.tokens import Scope, Token
+from penstock.lake.check import Judgement, Outcome
+from penstock.model import Capacity
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 GIB = 1 << 30

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from penstock.engine import lifecycle
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.engine.lifecycle import Event, Step
+from penstock.engine.policy import lifecycle
+from penstock.engine.policy.lifecycle import Event, Step
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=timezone.utc)
 GIB = 1 << 30

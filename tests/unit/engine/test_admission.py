@@ -8,16 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine import admission
-from penstock.engine.application import (
-    CORES_PER_CORE,
-    Capacity,
-    ClusterSize,
-    Overhead,
-    ProcessSize,
-    ResourceLimit,
-    promised,
-)
+from penstock.engine.policy import admission
+from penstock.model import CORES_PER_CORE, Capacity, ClusterSize, Overhead, ProcessSize, ResourceLimit, promised
 from tests.unit.engine.engine_making import GIB, size
 
 overheads = st.one_of(

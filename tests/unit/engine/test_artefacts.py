@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine import artefacts
-from penstock.engine.artefacts import Archive, keep_artefacts
+from penstock.engine import artifacts
+from penstock.engine.artifacts import Archive, keep_artefacts
 from penstock.errors import NotFound
 from penstock.home import Home
-from penstock.lake.base import EVENT_LOGS, Lake, ObjectInfo, ObjectStore, artifact_key, artifact_name, of_attempt
+from penstock.lake.model import EVENT_LOGS, Lake, ObjectInfo, ObjectStore, artifact_key, artifact_name, of_attempt
 
 ID = "app-20261121-rsprnsjxn"
 _part = st.text("abcz019._-", min_size=1, max_size=12)
@@ -83,7 +83,7 @@ def test_what_an_older_release_kept_with_its_application_is_listed_and_loaded(tm
 def test_an_event_log_that_is_larger_than_memory_is_read_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(artefacts, "PIECE_BYTES", 4)
+    monkeypatch.setattr(artifacts, "PIECE_BYTES", 4)
     for here in (True, False):
         store = Kept({} if here else {artifact_key(ID, "events/a"): b"0123456789"})
         found = archive(store, tmp_path)
@@ -91,7 +91,7 @@ def test_an_event_log_that_is_larger_than_memory_is_read_in_pieces(
             place = tmp_path / "artefacts" / ID / "events" / "a"
             place.parent.mkdir(parents=True)
             place.write_bytes(b"0123456789")
-            found = replace(found, summary={artefacts.PLACE: tmp_path.as_uri()})
+            found = replace(found, summary={artifacts.PLACE: tmp_path.as_uri()})
         assert list(found.pieces("events/a", start=1)) == [b"1234", b"5678", b"9"]
         assert list(found.pieces("events/a", start=10)) == []
         with pytest.raises(NotFound):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters import jvm
-from penstock.engine import cachetools
+from penstock.engine import installation
 from penstock.errors import MissingRequirement
+from penstock.runtime import jvm
 
 Run = Callable[[str], Iterator[Mapping[str, Any]]]
 
@@ -26,7 +26,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         java.chmod(0o700)
         monkeypatch.setattr(jvm, "find_java", lambda: SimpleNamespace(executable=java))
         monkeypatch.setattr(jvm, "class_path", lambda: [])
-        return cachetools._run("Tool", [], {}, tmp_path)
+        return installation._run("Tool", [], {}, tmp_path)
 
     return made
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Select
 
-from penstock.engine import changes
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.engine.rows import changing, given, now
+from penstock.engine.repository import applications
+from penstock.engine.repository.applications import changing, given, now
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 
 SPEC = ApplicationSpec("/a.py", ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1), "a")
 APPLICATION = Application("app-1", SPEC, State.ACCEPTED, submitted_at=now())
@@ -16,8 +16,10 @@ APPLICATION = Application("app-1", SPEC, State.ACCEPTED, submitted_at=now())
 @pytest.mark.parametrize(
     "statement",
     [
-        changes.submission(tuple({**given(APPLICATION), **changing(APPLICATION), "engine": "", "fingerprint": ""})),
-        changes.transition(tuple(changing(APPLICATION))),
+        applications.submission_statement(
+            tuple({**given(APPLICATION), **changing(APPLICATION), "engine": "", "fingerprint": ""})
+        ),
+        applications.transition_statement(tuple(changing(APPLICATION))),
     ],
 )
 def test_sqlalchemy_remembers_the_compiled_statement(statement: Select[tuple[str]]) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.application import Cost, State, promised
-from penstock.engine.costs import OWN_PRICES, Pricing, of_cluster
 from penstock.errors import InvalidInput
 from penstock.home import Home
+from penstock.model import Cost, State, promised
+from penstock.prices import OWN_PRICES, Pricing, of_cluster
 from tests.unit.engine.engine_making import GIB, START, after, application, size
 
 RENT = "currency: EUR\ncompute:\n  rent_per_core_hour: 0.05\n  rent_per_gib_hour: 0.01\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.diagnosis import of_failure
+from penstock.engine.policy.observation import of_failure
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from penstock.engine import dispatcher as module
-from penstock.engine.application import Reason
 from penstock.engine.dispatcher import Dispatcher
 from penstock.engine.engine import Engine
+from penstock.model import Reason
 
 
 class Clock:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from penstock.engine import engine as module
-from penstock.engine import keylakes
-from penstock.engine.application import ApplicationSpec
 from penstock.engine.engine import Engine
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
+from penstock.lake import registry
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
+from penstock.model import ApplicationSpec
 from tests.unit.engine.engine_making import application, spec
 
 
@@ -38,7 +38,7 @@ def test_a_submission_cannot_name_a_lake_of_another_queues_keys(tmp_path: Path) 
     home.create()
     keys = Credentials("access", "secret")
     shared = Lakes(home).add(Lake("archive", ("https://s3.example.com",), "bucket", "environment"))
-    theirs = Lakes(home).add(keylakes.scoped(shared, keys, "theirs"), keys)
+    theirs = Lakes(home).add(registry.scoped(shared, keys, "theirs"), keys)
     program = tmp_path / "a.py"
     program.touch()
     for submit in (Engine(home).submit, Engine(home).enqueue):

@@ -10,10 +10,9 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine import admission, fairness
-from penstock.engine.application import Capacity, ClusterSize, promised
-from penstock.engine.fairness import HALF_LIFE, LEAST_CHARGE, Holder, Scene, Used, Waiter, plan
-from penstock.engine.instances import Instance, Quota
+from penstock.engine.policy import admission, fairness
+from penstock.engine.policy.fairness import HALF_LIFE, LEAST_CHARGE, Holder, Instance, Quota, Scene, Used, Waiter, plan
+from penstock.model import Capacity, ClusterSize, promised
 from tests.unit.engine.engine_making import GIB, START, after, size
 
 ONE_SLOT = Capacity(1, 16 * GIB)

@@ -9,14 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.engine import keylakes, uploads
+from penstock.engine import artifacts
+from penstock.engine.artifacts import UploadCopies
+from penstock.engine.dispatcher import Housekeeping
 from penstock.engine.engine import Engine
-from penstock.engine.housekeeping import Housekeeping
 from penstock.engine.retention import Retention
-from penstock.engine.uploadcopies import UploadCopies
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake, ObjectInfo
+from penstock.lake import registry
+from penstock.lake.model import Credentials, Lake, ObjectInfo
 from penstock.lake.registry import Lakes
 
 ARCHIVE = Lake("archive", ("http://store:1",), "archive", "environment")
@@ -40,7 +41,7 @@ class Store:
 
 
 class FakeEngine:
-    uploads = uploads.place("ours")
+    uploads = artifacts.uploads_of("ours")
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -52,7 +53,7 @@ class FakeEngine:
         self.stores: dict[str, Store] = {}
 
     def mentioned(self, pattern: str) -> set[str]:
-        assert pattern == uploads.pattern(self.uploads)
+        assert pattern == artifacts.upload_pattern(self.uploads)
         return self.named
 
     def lakes_in_use(self, since: datetime) -> set[str]:
@@ -79,8 +80,8 @@ def housekeeping(engine: FakeEngine) -> Housekeeping:
 
 
 def test_uploads_no_application_names_are_removed_from_every_lake_that_answers(engine: FakeEngine) -> None:
-    used, unused = (uploads.key(engine.uploads, "0" * 64, name) for name in ("used.py", "unused.py"))
-    of_others = uploads.key(uploads.place("theirs"), "0" * 64, "a.py")
+    used, unused = (artifacts.upload_key(engine.uploads, "0" * 64, name) for name in ("used.py", "unused.py"))
+    of_others = artifacts.upload_key(artifacts.uploads_of("theirs"), "0" * 64, "a.py")
     engine.named = {used}
     engine.stores = {"archive": Store(away=True), "other": Store(used, unused, of_others)}
     assert housekeeping(engine).sweep_uploads() == [unused]
@@ -89,7 +90,7 @@ def test_uploads_no_application_names_are_removed_from_every_lake_that_answers(e
 
 def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_uses_it(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
-    made = lakes.add(keylakes.scoped(ARCHIVE, KEYS, "a"), KEYS)
+    made = lakes.add(registry.scoped(ARCHIVE, KEYS, "a"), KEYS)
     keeping = housekeeping(engine)
     engine.used = {made.name}
     assert [keeping.sweep_lakes() for _ in range(3)] == [[], [], []]
@@ -104,7 +105,7 @@ def test_a_lake_for_keys_is_forgotten_with_them_when_two_looks_found_nobody_who_
 
 def test_a_lake_that_is_used_between_the_look_and_the_removal_is_kept(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
-    made = lakes.add(keylakes.scoped(ARCHIVE, KEYS, "a"), KEYS)
+    made = lakes.add(registry.scoped(ARCHIVE, KEYS, "a"), KEYS)
     keeping = housekeeping(engine)
     keeping.sweep_lakes()
     looks = iter([set[str](), {made.name}, {made.name}])
@@ -115,7 +116,7 @@ def test_a_lake_that_is_used_between_the_look_and_the_removal_is_kept(engine: Fa
 
 def test_what_its_applications_left_is_found_in_the_original_as_long_as_the_records_name_it(engine: FakeEngine) -> None:
     lakes = Lakes(engine.home)
-    made = lakes.add(keylakes.scoped(ARCHIVE, KEYS, "a"), KEYS)
+    made = lakes.add(registry.scoped(ARCHIVE, KEYS, "a"), KEYS)
     assert lakes.kept_in(made.name) == made.name
     keeping = housekeeping(engine)
     engine.ever = {made.name}

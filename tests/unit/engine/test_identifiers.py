@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.identifiers import new_id
+from penstock.model import new_id
 
 moments = st.datetimes(datetime(2026, 1, 1), datetime(2099, 1, 1), timezones=st.just(timezone.utc))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.lakeuse import LakeUse
+from penstock.summary import LakeUse
 
 
 def _use(**lake: int) -> LakeUse:

@@ -10,15 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.clusters.base import ClusterBackend
-from penstock.engine.application import State
-from penstock.engine.leasing import Leasing, credentials_for, leasing
+from penstock.clusters.backend import ClusterBackend
+from penstock.engine.launch import Leasing, credentials_for, leasing
 from penstock.errors import LakeError, PenstockError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake, Sts
-from penstock.lake.leases import Lease
+from penstock.lake.model import Credentials, Lake, Sts
 from penstock.lake.registry import Lakes
 from penstock.lake.settings import lease_in, private_credentials_file
+from penstock.lake.sts import Lease
+from penstock.model import State
 from tests.unit.engine.engine_making import application, spec
 
 OWN = Credentials("AKOWN", "own-secret")

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.engine import lifecycle
-from penstock.engine.application import Application, Cost, Reason, State
-from penstock.engine.lifecycle import (
+from penstock.engine.policy import lifecycle
+from penstock.engine.policy.lifecycle import (
     Admitted,
     ContextStarted,
     DriverEnded,
@@ -26,10 +25,11 @@ from penstock.engine.lifecycle import (
     Released,
     Stop,
     Stopped,
+    back_off,
     resume,
     step,
 )
-from penstock.engine.retrying import back_off
+from penstock.model import Application, Cost, Reason, State
 from tests.unit.engine.engine_making import HANDLE, START, after, application, spec
 
 STOP = Reason(lifecycle.STOPPED_BY_USER, "asked")

@@ -8,7 +8,7 @@ from pathlib import Path
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from penstock.engine import migrations, schema
+from penstock.engine.repository import migrations, schema
 
 
 def test_head_is_the_newest_script() -> None:

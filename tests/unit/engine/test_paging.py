@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.paging import MOST_PER_PAGE, NEVER, SORTS, Cursor, Query, checked
+from penstock.engine.repository.listing import MOST_PER_PAGE, NEVER, SORTS, Cursor, Query, checked
 from penstock.errors import InvalidInput
 
 sorts = st.sampled_from([sign + sort for sort in SORTS for sign in ("", "-")])

@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.clusters.base import ClusterBackend
-from penstock.engine import sessionways
-from penstock.engine.application import State
-from penstock.engine.sessions import Wanted
+from penstock.clusters.backend import ClusterBackend
+from penstock.engine.interactive import sessions
+from penstock.engine.interactive.sessions import Wanted
 from penstock.errors import ClusterError
 from penstock.home import Home, write_json
+from penstock.model import State
 from penstock.processes import until
 from penstock.recovery import keep_going
 from tests.unit.engine.engine_making import application, size, spec
@@ -44,18 +44,18 @@ class Elsewhere:
 
 
 def kept_open(home: Home, backend: Elsewhere) -> Any:
-    return sessionways.keeping_open(home, cast(ClusterBackend, backend))
+    return sessions.keeping_open(home, cast(ClusterBackend, backend))
 
 
 def test_it_is_found_once_the_driver_listens_and_closed_with_the_cluster(tmp_path: Path) -> None:
     home, backend = Home(tmp_path), Elsewhere()
     session = application(State.STARTING, spec=Wanted(size=size()).specification())
     with kept_open(home, backend)(session):
-        assert until(lambda: sessionways.port_here(home, session.id) == 44711, 20)
+        assert until(lambda: sessions.port_here(home, session.id) == 44711, 20)
         assert backend.open == [4711]
         # The token is the driver's to tell, and in no file here.
         assert not [file for file in tmp_path.rglob("*") if file.is_file() and "t0ken" in file.read_text()]
-    assert until(lambda: not backend.open and sessionways.port_here(home, session.id) is None, 20)
+    assert until(lambda: not backend.open and sessions.port_here(home, session.id) is None, 20)
 
 
 def test_an_application_that_is_no_session_has_none(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_way_whose_keeper_was_killed_is_none(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.application("app-1").mkdir(parents=True)
     write_json(home.application("app-1") / "session-way.json", {"port": 1, "keeper": {"pid": 1, "started": -5}})
-    assert sessionways.port_here(home, "app-1") is None
+    assert sessions.port_here(home, "app-1") is None
 
 
 def test_a_way_that_cannot_be_opened_at_first_is_opened_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,9 +86,9 @@ def test_a_way_that_cannot_be_opened_at_first_is_opened_later(tmp_path: Path, mo
         keep_going(*arguments, **more, wait=lambda ended, _: ended.wait(0.01))
 
     monkeypatch.setattr(backend, "reach", reach)
-    monkeypatch.setattr(sessionways, "keep_going", at_once, raising=False)
-    monkeypatch.setattr(sessionways, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(sessions, "keep_going", at_once, raising=False)
+    monkeypatch.setattr(sessions, "_LOOK_SECONDS", 0.01)
     session = application(State.STARTING, spec=Wanted(size=size()).specification())
     with kept_open(home, backend)(session):
-        assert until(lambda: sessionways.port_here(home, session.id) == 44711, 5)
-    assert until(lambda: sessionways.port_here(home, session.id) is None, 5)
+        assert until(lambda: sessions.port_here(home, session.id) == 44711, 5)
+    assert until(lambda: sessions.port_here(home, session.id) is None, 5)

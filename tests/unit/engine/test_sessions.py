@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine import connectserver
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
-from penstock.engine.sessions import Sessions, Wanted
+from penstock.engine.interactive import connect_server
+from penstock.engine.interactive.sessions import Sessions, Wanted
 from penstock.errors import ClusterError, InvalidInput, NotFound, StateError
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 1 << 30), 1)
 AT = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -149,14 +149,14 @@ def test_a_user_may_do_without_the_web_interface(applications: Applications) -> 
 
 def test_only_the_owner_can_read_what_the_server_publishes(tmp_path: Path) -> None:
     file = tmp_path / "session.json"
-    connectserver.publish(file, port=4711, token=TOKEN)
+    connect_server.publish(file, port=4711, token=TOKEN)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text()) == {"port": 4711, "token": TOKEN}
     assert list(tmp_path.iterdir()) == [file]
 
 
 def test_nobody_is_idle_while_work_is_under_way() -> None:
-    idleness = connectserver.Idleness(last_used=100.0)
+    idleness = connect_server.Idleness(last_used=100.0)
     assert idleness.seconds(160.0, busy=False, last_request=None) == 60
     assert idleness.seconds(170.0, busy=True, last_request=None) == 0
     assert idleness.seconds(175.0, busy=False, last_request=120.0) == 5

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.engine import settings
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
-from penstock.lake.base import Lake
+from penstock.engine import launch
+from penstock.lake.model import Lake
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
 FACTORY = "spark.hadoop.fs.s3a.s3.client.factory.impl"
 LAKE = Lake("far", ("https://a.example", "https://b.example"), "bucket", "environment")
@@ -13,7 +13,7 @@ LAKE = Lake("far", ("https://a.example", "https://b.example"), "bucket", "enviro
 def told(profile: str, **user: str) -> dict[str, str]:
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), executors=1)
     spec = ApplicationSpec("app.py", size, "test", profile=profile, settings={FACTORY: user["factory"]} if user else {})
-    return settings.resolved(spec, LAKE).values()
+    return launch.resolved(spec, LAKE).values()
 
 
 def test_a_lake_brings_the_client_of_all_its_gateways() -> None:

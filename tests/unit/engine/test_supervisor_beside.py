@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
-from penstock.engine.application import Application, State
-from penstock.engine.records import Records
+from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase
+from penstock.engine.repository.applications import Records
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import LakeError, PenstockError
+from penstock.model import Application, State
 from tests.unit.engine.engine_making import HANDLE, Memory, application, spec
 
 GiveUp = Callable[[PenstockError], None]

@@ -10,12 +10,12 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from penstock.clusters.base import ClusterBackend, Launch
+from penstock.clusters.backend import ClusterBackend, Launch
 from penstock.engine import supervisor as module
-from penstock.engine.application import Application, State
-from penstock.engine.records import Records
+from penstock.engine.repository.applications import Records
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import CatalogError, MissingRequirement
+from penstock.model import Application, State
 from tests.unit.engine.engine_making import Memory, application
 from tests.unit.engine.test_supervisor_beside import Cluster
 

@@ -15,13 +15,13 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from penstock.clusters.base import ClusterBackend, Launch, Observation, Phase
+from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase
 from penstock.engine import supervisor as module
-from penstock.engine.application import Application, Reason, State
-from penstock.engine.lifecycle import STOPPED_BY_USER, Event, Step
-from penstock.engine.records import Records
+from penstock.engine.policy.lifecycle import STOPPED_BY_USER, Event, Step
+from penstock.engine.repository.applications import Records
 from penstock.engine.supervisor import Supervisor
 from penstock.errors import CatalogError, InvalidInput, NotFound, StateError, Superseded
+from penstock.model import Application, Reason, State
 from tests.unit.engine.engine_making import HANDLE, Memory, application
 
 ERRORS: Mapping[str, Callable[[], Exception]] = {

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine import uploads
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
-from penstock.engine.rows import now
-from penstock.engine.uploadcopies import MOST_BYTES, UploadCopies
+from penstock.engine import artifacts
+from penstock.engine.artifacts import MOST_BYTES, UploadCopies
+from penstock.engine.repository.applications import now
 from penstock.errors import LakeError
 from penstock.home import Home
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
 LAKE = Lake("lake", (), "bucket", "")
-PLACE = uploads.place("ours")
+PLACE = artifacts.uploads_of("ours")
 KEPT = timedelta(days=7)
 
 
@@ -32,7 +32,7 @@ def copies(tmp_path: Path) -> UploadCopies:
 
 def brought(copies: UploadCopies, content: bytes = b"print()\n", name: str = "job.py") -> str:
     """The address of a file that was uploaded."""
-    key = uploads.key(PLACE, hashlib.sha256(content).hexdigest(), name)
+    key = artifacts.upload_key(PLACE, hashlib.sha256(content).hexdigest(), name)
     copies.keep(key, len(content), lambda: content)
     return f"{LAKE.root}/{key}"
 
@@ -66,7 +66,7 @@ def test_an_address_without_a_copy_stays_an_address(copies: UploadCopies, end: s
 def test_what_another_engine_or_lake_was_brought_is_not_ours_to_give(copies: UploadCopies) -> None:
     address = brought(copies)
     assert copies.instead_of_addresses(of(address), replace(LAKE, bucket="other")).application == address
-    elsewhere = address.replace(PLACE, uploads.place("theirs"))
+    elsewhere = address.replace(PLACE, artifacts.uploads_of("theirs"))
     assert copies.instead_of_addresses(of(elsewhere), LAKE).application == elsewhere
 
 
@@ -85,7 +85,7 @@ def test_a_lake_that_does_not_give_the_file_refuses_nothing(copies: UploadCopies
     def away() -> bytes:
         raise LakeError("The store does not answer")
 
-    copies.keep(uploads.key(PLACE, "0" * 64, "job.py"), 1, away)
+    copies.keep(artifacts.upload_key(PLACE, "0" * 64, "job.py"), 1, away)
 
 
 def test_copies_that_no_application_names_go_when_they_are_old(copies: UploadCopies) -> None:

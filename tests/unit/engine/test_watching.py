@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.clusters.base import Observation, Phase
-from penstock.engine.application import Reason, State
-from penstock.engine.lifecycle import ContextStarted, DriverEnded, EndRequested, Hindered
-from penstock.engine.watching import event_of
+from penstock.clusters.backend import Observation, Phase
+from penstock.engine.policy.lifecycle import ContextStarted, DriverEnded, EndRequested, Hindered
+from penstock.engine.policy.observation import event_of
+from penstock.model import Reason, State
 from tests.unit.engine.engine_making import after, application, spec
 
 STOP = Reason("stopped_by_user", "asked")

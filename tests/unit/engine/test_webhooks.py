@@ -12,10 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine import webcall, webhooks
-from penstock.engine.outbox import Delivery
-from penstock.engine.webaddress import Reach, checked_url
-from penstock.engine.webhooks import MOST_TRIES, Webhooks, next_try, shown_secret, sign, signing_secret
+from penstock.engine import webhooks
+from penstock.engine.repository.audit import Delivery
+from penstock.engine.webhooks import (
+    MOST_TRIES,
+    Reach,
+    Webhooks,
+    checked_url,
+    next_try,
+    shown_secret,
+    sign,
+    signing_secret,
+)
 from penstock.errors import InvalidInput, StateError
 from penstock.home import Home
 from tests.unit.engine.engine_making import START
@@ -160,14 +168,14 @@ def test_a_name_that_has_a_private_address_beside_a_public_one_is_not_called(mon
     answers = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 443)) for one in ("93.184.215.14", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
     with pytest.raises(InvalidInput, match="may not be called"):
-        webcall.post("https://two.example/", b"", {}, Reach())
+        webhooks.post("https://two.example/", b"", {}, Reach())
 
 
 def test_plain_http_stays_inside_what_was_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", 80))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answer)
     with pytest.raises(InvalidInput, match="TLS"):
-        webcall.post("http://public.example/", b"", {}, Reach())
+        webhooks.post("http://public.example/", b"", {}, Reach())
 
 
 @pytest.mark.parametrize(

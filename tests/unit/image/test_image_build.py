@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 from penstock.cli.image import app
 from penstock.errors import InvalidInput, MissingRequirement, PenstockError
-from penstock.image import build, debian, installed, oci
+from penstock.image import base, build, oci
 from penstock.image.contents import Entry
 from tests.unit.image.ocischemas import validator
 from tests.unit.image.test_keystore import store
 
-PYTHON = f"usr/bin/python{installed.RUNNING}"
+PYTHON = f"usr/bin/python{build.RUNNING}"
 JAVA = "usr/lib/jvm/java-17/bin/java"
 
 
@@ -36,7 +36,9 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         module.parent.mkdir(parents=True)
         module.write_text(f"NAME = {name!r}\n", "utf-8")
         entry = Entry(f"opt/penstock/python/{name}/module.py", "file", 0o644, source=module)
-        monkeypatch.setattr(installed, {"jar": "jars", "library": "libraries"}.get(name, name), partial(_only, entry))
+        monkeypatch.setattr(
+            build, {"jar": "jars", "library": "installed_libraries"}.get(name, name), partial(_only, entry)
+        )
 
 
 def _only(entry: Entry, more: Sequence[str] = ()) -> list[Entry]:
@@ -157,8 +159,8 @@ def test_another_image_can_be_the_base_and_its_layers_stay_as_they_are(tmp_path:
     (tmp_path / "layout").mkdir()
     with tarfile.open(tmp_path / "base.tar") as archive:
         archive.extractall(tmp_path / "layout", filter="data")
-    for base in (tmp_path / "base.tar", tmp_path / "layout"):
-        built(tmp_path / "a.tar", base)
+    for stand in (tmp_path / "base.tar", tmp_path / "layout"):
+        built(tmp_path / "a.tar", stand)
         _, manifest, config = documents(tmp_path / "a.tar")
         assert manifest["layers"][: len(below)] == below
         assert len(config["rootfs"]["diff_ids"]) == len(manifest["layers"]) == len(below) + 3
@@ -217,7 +219,7 @@ def test_nothing_is_left_behind_where_it_fails(tmp_path: Path) -> None:
 
 def test_without_a_base_one_is_made_of_debian_s_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = a_root(tmp_path / "root")
-    monkeypatch.setattr(debian, "make", lambda python, to, *, at: packed(root, to))
+    monkeypatch.setattr(base, "make", lambda python, to, *, at: packed(root, to))
     told: list[str] = []
     built(tmp_path / "a.tar", None, told)
     assert [one.split()[0] for one in told] == ["root", "layer", "layer", "layer", "layer", "archive"]
@@ -226,10 +228,10 @@ def test_without_a_base_one_is_made_of_debian_s_packages(tmp_path: Path, monkeyp
 def test_without_mmdebstrap_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirement) as refused:
-        debian.make("3.11", tmp_path / "root.tar", at=0)
+        base.make("3.11", tmp_path / "root.tar", at=0)
     assert "apt-get install" in refused.value.fix
     with pytest.raises(MissingRequirement, match=r"No release of Debian has Python 3\.99"):
-        debian.make("3.99", tmp_path / "root.tar", at=0)
+        base.make("3.99", tmp_path / "root.tar", at=0)
 
 
 def test_a_base_that_cannot_be_made_says_why_and_how_to_see_more(
@@ -240,9 +242,9 @@ def test_a_base_that_cannot_be_made_says_why_and_how_to_see_more(
     for script, told in (("echo E: no mirror >&2; exit 25", "no mirror"), ("exec sleep 60", "had not ended")):
         tool.write_text(f"#!/bin/sh\n{script}\n")
         tool.chmod(0o755)
-        monkeypatch.setattr(debian, "_SECONDS", 0.5)
+        monkeypatch.setattr(base, "_SECONDS", 0.5)
         with pytest.raises(MissingRequirement) as refused:
-            debian.make("3.11", tmp_path / "root.tar", at=0)
+            base.make("3.11", tmp_path / "root.tar", at=0)
         assert told in refused.value.why
         assert "mmdebstrap --quiet" in refused.value.fix
 

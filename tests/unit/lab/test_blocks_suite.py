@@ -10,9 +10,9 @@ import pytest
 from penstock.errors import InvalidInput, MissingRequirement
 from penstock.lab.fio import PATTERNS, points, samples
 from penstock.lab.suites.blocks import Blocks
-from penstock.lake.base import Lake
-from penstock.lake.ceph import blocks as rados
-from penstock.lake.ceph.blocks import Image
+from penstock.lake.ceph import rbd as rados
+from penstock.lake.ceph.rbd import Image
+from penstock.lake.model import Lake
 
 READ = PATTERNS[3]
 REPORT = {

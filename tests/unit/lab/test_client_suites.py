@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.lab import app, options
-from penstock.engine.application import ApplicationSpec, State
 from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
 from penstock.lab import bench as benches
@@ -23,7 +22,8 @@ from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
 from penstock.lab.suites.ingest import Ingest
 from penstock.lab.suites.registry import restored
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import ApplicationSpec, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 from tests.unit.lab.lab_world import SIZE
 

@@ -10,7 +10,7 @@ from penstock.lab import analysis, devices
 from penstock.lab.records import Run
 from penstock.lab.report import make
 from penstock.lab.report.document import Document, Plot, Table
-from penstock.proc import Disk
+from penstock.processes import Disk
 from tests.unit.lab import lab_runs
 
 MB = 1_000_000

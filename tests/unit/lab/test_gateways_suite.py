@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import InvalidInput
 from penstock.lab.limited import LimitedGateways, require_http
 from penstock.lab.suites.gateways import Gateways
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
 
 _PASSED = 200_000
 

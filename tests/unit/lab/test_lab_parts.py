@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import units
 from penstock.errors import InvalidInput
 from penstock.lab import matrix, progress
-from penstock.lab.report import words
 from penstock.lab.suites import queries
 from penstock.lab.usage import watching
 
@@ -68,7 +68,7 @@ def test_an_earlier_run_makes_the_estimate() -> None:
     [(0.5, "0.50 s"), (59.9, "59.9 s"), (59.97, "1 min 00 s"), (245, "4 min 05 s"), (7260, "2 h 01 min")],
 )
 def test_times_read_as_people_say_them(value: float, text: str) -> None:
-    assert words.seconds(value) == text
+    assert units.seconds(value) == text
 
 
 def test_processor_time_of_a_child_and_of_its_children_is_counted() -> None:

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import yamlfile
+from penstock import formats
 from penstock.errors import InvalidInput
 from penstock.lab import labfile
 from penstock.lab.experiment import Experiment
@@ -35,7 +35,7 @@ class Letters:
 
 
 def read(text: str) -> list[Experiment]:
-    return labfile.experiments(yamlfile.parse(text, "lab.yaml"), Letters(), lambda _: SIZE)
+    return labfile.experiments(formats.parse(text, "lab.yaml"), Letters(), lambda _: SIZE)
 
 
 def refused(text: str) -> InvalidInput:

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock import proc
+from penstock import processes
 from penstock.home import Home
 from penstock.lab import meter
 from penstock.lab.meter import Effort, Peaks, Reading
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
 from penstock.processes import ProcessId
 
-DISK = proc.Disk("sda", read_bytes=1000, written_bytes=2000, busy_ms=100, queued_ms=300)
+DISK = processes.Disk("sda", read_bytes=1000, written_bytes=2000, busy_ms=100, queued_ms=300)
 OSD_0, OSD_1, CATALOG = ("store", "osd.0"), ("store", "osd.1"), ("catalog", "postgres")
 DAEMONS = {OSD_0: Effort(5.0, 100, 1000), OSD_1: Effort(2.0, 0, 500), CATALOG: Effort(1.0)}
 START = Reading(10.0, 50.0, 20.0, DAEMONS, DISK, 700)
@@ -37,7 +37,7 @@ sys.stdin.read()
 
 
 def test_usage_is_the_difference_of_two_readings() -> None:
-    disk = proc.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600, queued_ms=3300)
+    disk = processes.Disk("sda", read_bytes=1500, written_bytes=2750, busy_ms=600, queued_ms=3300)
     daemons = {OSD_0: Effort(6.0, 400, 1600), OSD_1: Effort(2.25, 50, 500), CATALOG: Effort(1.5)}
     used = meter.between(START, Reading(12.0, 53.5, 21.0, daemons, disk, 1000))
     assert used == {
@@ -114,7 +114,7 @@ def test_where_it_is_not_known_what_others_took_nothing_is_said() -> None:
 
 def test_a_process_is_read_whatever_it_calls_itself() -> None:
     stat = "42 (a) b) (c) S 7 42 41 0 -1 4194560 1 2 3 4 150 50 30 20 20 0 1 0 99 1000 25 18446744073709551615"
-    found = proc.Process.parse(stat)
+    found = processes.Process.parse(stat)
     assert (found.pid, found.parent, found.session, found.started) == (42, 7, 41, 99)
     ticks = os.sysconf("SC_CLK_TCK")
     assert (found.core_seconds, found.ended_children_core_seconds) == (200 / ticks, 50 / ticks)
@@ -122,12 +122,12 @@ def test_a_process_is_read_whatever_it_calls_itself() -> None:
 
 
 def test_a_family_is_a_process_and_all_its_descendants() -> None:
-    def process(pid: int, parent: int) -> proc.Process:
-        return proc.Process(pid, parent, 1, 1, 1.0, 0.0, 0)
+    def process(pid: int, parent: int) -> processes.Process:
+        return processes.Process(pid, parent, 1, 1, 1.0, 0.0, 0)
 
     everybody = [process(4, 3), process(3, 2), process(2, 1), process(1, 0), process(5, 2)]
-    assert sorted(member.pid for member in proc.family(2, everybody)) == [2, 3, 4, 5]
-    assert proc.family(9, everybody) == []
+    assert sorted(member.pid for member in processes.family(2, everybody)) == [2, 3, 4, 5]
+    assert processes.family(9, everybody) == []
 
 
 def test_what_a_child_used_is_not_lost_when_it_ends() -> None:
@@ -135,10 +135,10 @@ def test_what_a_child_used_is_not_lost_when_it_ends() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
-        found = proc.family(parent.pid, proc.processes())
+        found = processes.family(parent.pid, processes.processes())
         parent.communicate()
     assert len(found) == 1, "the child has ended"
-    assert proc.core_seconds(found) >= 0.25
+    assert processes.core_seconds(found) >= 0.25
 
 
 def test_the_machine_worked_at_least_as_much_as_this_process(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
     monkeypatch.setattr(meter, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
     monkeypatch.setattr(meter, "Peaks", Noted)
     with meter.metering(Home(tmp_path), FOREIGN) as usage:
-        before = proc.memory_bytes(proc.family(os.getpid(), proc.processes()))
+        before = processes.memory_bytes(processes.family(os.getpid(), processes.processes()))
         held = bytearray(os.urandom(1)) * (64 << 20)
         while looked.acquire(blocking=False):
             pass

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.application import State
 from penstock.errors import InvalidInput
 from penstock.lab import analysis
 from penstock.lab.report import make
 from penstock.lab.session import Session
 from penstock.lab.suites.enrichment import Enrichment
 from penstock.lab.suites.mixed import Mixed
+from penstock.model import State
 from tests.unit.lab.tpcds_world import World
 
 SUITE = Mixed(scale=0.1, users=2, queries=("q1", "q2"), users_queries=("q2", "q3"))

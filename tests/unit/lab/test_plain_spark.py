@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters.jvm import Java
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.lab import plain
 from penstock.lab.plain import Ended, PlainSpark
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import ClusterSize, ProcessSize
 from penstock.processes import ProcessId
+from penstock.runtime.jvm import Java
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)
 LAKE = Lake("test", ("http://127.0.0.1:1",), "bucket", "environment", kind="s3")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.lab import price
 from penstock.lab.price import RunCost
-from penstock.prices.model import Amortisation, Compute, Medium, Power, Prices, Storage
+from penstock.prices import Amortisation, Compute, Medium, Power, Prices, Storage
 
 PRICES = Prices(
     currency="USD",

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock import prices
 from penstock.lab import price
 from penstock.lab.records import Run
 from penstock.lab.report import make
@@ -15,7 +16,6 @@ from penstock.lab.report.document import Document, Table
 from penstock.lab.report.money import digits
 from penstock.lab.report.price import Question
 from penstock.lab.scaling import Law
-from penstock.prices import pricefile
 from tests.unit.lab.test_right_sizing import curve_of, run
 
 COPIES, CODED = price.protection("3x"), price.protection("4+2")
@@ -31,7 +31,7 @@ def table(document: Document, title: str) -> Table:
 
 
 def asked(*, capacity_tb: float | None = None) -> Question:
-    return Question(pricefile.prices(), [COPIES, CODED], capacity_tb * price.TB if capacity_tb else None)
+    return Question(prices.read_prices(), [COPIES, CODED], capacity_tb * price.TB if capacity_tb else None)
 
 
 def test_the_cheapest_run_is_named_first() -> None:

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import prices
 from penstock.errors import InvalidInput
-from penstock.prices import pricefile
-from penstock.prices.model import Prices
+from penstock.prices import Prices
 
 
 def read(tmp_path: Path, text: str) -> Prices:
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
-    return pricefile.prices(path)
+    return prices.read_prices(path)
 
 
 def test_every_packaged_price_has_a_source() -> None:
-    packaged = pricefile.prices()
+    packaged = prices.read_prices()
     assert packaged.currency == "USD"
     assert set(packaged.media) == {"hdd", "qlc", "tlc"}
     for key, found in packaged.sources.items():
@@ -29,7 +29,7 @@ def test_every_packaged_price_has_a_source() -> None:
 
 def test_a_file_of_ones_own_need_hold_only_what_differs(tmp_path: Path) -> None:
     mine = read(tmp_path, "currency: EUR\npower:\n  price_per_kwh: 0.30\n")
-    packaged = pricefile.prices()
+    packaged = prices.read_prices()
     assert mine.currency == "EUR"
     assert mine.power.price_per_kwh == 0.3
     assert mine.power.pue == packaged.power.pue
@@ -83,7 +83,7 @@ def test_a_mistake_is_named_with_its_line_and_key(tmp_path: Path, text: str, lin
 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
-        pricefile.prices(tmp_path / "none.yaml")
+        prices.read_prices(tmp_path / "none.yaml")
 
 
 @given(text=st.text(alphabet="ab:-{}[]# \n\t'\"&*!%@|>0123.", max_size=60))
@@ -91,6 +91,6 @@ def test_no_text_makes_a_stack_trace(tmp_path_factory: pytest.TempPathFactory, t
     path = tmp_path_factory.getbasetemp() / "prices.yaml"
     path.write_text(text, encoding="utf-8")
     try:
-        pricefile.prices(path)
+        prices.read_prices(path)
     except InvalidInput as error:
         assert str(path) in str(error)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.application import State
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab import bench as benches
@@ -21,7 +20,8 @@ from penstock.lab.report import make
 from penstock.lab.session import Session
 from penstock.lab.suites.reads import Reads
 from penstock.lab.suites.registry import restored
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import State
 from tests.unit.lab import lab_runs as made
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 from tests.unit.lab.lab_world import SIZE

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.application import Application, ApplicationSpec, State
 from penstock.errors import StateError
 from penstock.lab import bench, records
 from penstock.lab.experiment import Plan
 from penstock.lab.records import Run
+from penstock.model import Application, ApplicationSpec, State
 from tests.unit.lab.lab_fakes import NOW
 from tests.unit.lab.lab_world import SIZE, Lab
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from penstock import prices as pricefile
 from penstock.lab import rightsizing
 from penstock.lab.records import Description, Run
 from penstock.lab.report import make, scale
 from penstock.lab.rightsizing import CORE_HOURS
 from penstock.lab.scaling import Law
-from penstock.prices import pricefile
 
 GIB = 1 << 30
 
@@ -75,7 +75,7 @@ def test_work_of_a_set_time_is_counted_by_the_gigabyte() -> None:
 def test_the_whole_cluster_is_paid_for() -> None:
     four = run(4, [3600.0], executor_cores=2)
     assert rightsizing.hourly(rightsizing.size_of(four), None) == 5
-    prices = pricefile.prices()
+    prices = pricefile.read_prices()
     assert rightsizing.run_cost(four, prices).cost == pytest.approx(prices.compute_per_hour(5, 5))
 
 
@@ -150,7 +150,7 @@ def test_failed_work_and_wrong_results_come_first() -> None:
 
 def test_with_prices_the_costs_are_money() -> None:
     runs = curve_of(Law(90, 10, 0.3), (1, 2, 4))
-    page = scale.document(runs, pricefile.prices())
+    page = scale.document(runs, pricefile.read_prices())
     assert "USD 0.000" in page.headline
     assert any(section.title == "Prices used" for section in page.sections)
 
@@ -195,7 +195,7 @@ def test_users_at_once_pay_for_a_cluster_each() -> None:
     after = run(4, [3600.0], more=[application(1, 0, 100), application(1, 100, 100)])
     together = run(4, [3600.0], more=[application(1, 0, 100), application(2, 50, 100), application(3, 60, 10)])
     assert [rightsizing.clusters_at_once(found) for found in (alone, after, together)] == [1, 1, 3]
-    prices = pricefile.prices()
+    prices = pricefile.read_prices()
     one, three = rightsizing.run_cost(alone, prices), rightsizing.run_cost(together, prices)
     assert three.cost == pytest.approx(3 * one.cost)
     assert one.gb_per_core_hour and three.gb_per_core_hour

@@ -11,9 +11,9 @@ import pytest
 from penstock.errors import InvalidInput, LakeError, MissingRequirement
 from penstock.lab import caches, runner
 from penstock.lab.experiment import Experiment, Plan
-from penstock.lake import plane
-from penstock.lake.ceph import blocks
-from penstock.lake.plane import StoreFacts
+from penstock.lake import stores
+from penstock.lake.ceph import rbd
+from penstock.lake.stores import StoreFacts
 from tests.unit.lab.lab_world import Lab
 
 
@@ -123,7 +123,7 @@ def test_a_place_to_shuffle_in_that_is_not_there_is_refused_before_anything_is_r
 def test_shuffling_on_a_block_device_is_refused_with_the_reason_where_there_is_none(
     lab: Lab, kind: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "_KERNEL", tmp_path / "nowhere")
+    monkeypatch.setattr(rbd, "_KERNEL", tmp_path / "nowhere")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     lab.lake_kind = kind
     arm = replace(lab.arms("a")[0], settings={"spark.penstock.scratch.disk": "krbd"})
@@ -177,7 +177,7 @@ def test_data_needs_as_much_disk_as_its_store_keeps_it(
     lab: Lab, times: float | None, needed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.lake_kind = "ceph"
-    monkeypatch.setattr(plane, "facts", lambda *_: StoreFacts("Ceph", raw_factor=times))
+    monkeypatch.setattr(stores, "facts", lambda *_: StoreFacts("Ceph", raw_factor=times))
     with pytest.raises(MissingRequirement, match=f"needs about {needed}"):
         runner.measure(lab.open_bench, lab.arms("a", bytes_needed=1 << 50), Plan(), lab.listener)
 

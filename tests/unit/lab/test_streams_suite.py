@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.application import CORES_PER_CORE, Capacity, Node, State, promised
 from penstock.errors import InvalidInput
 from penstock.lab import crowd
 from penstock.lab.suites import queries, users
 from penstock.lab.suites.streams import Streams
+from penstock.model import CORES_PER_CORE, Capacity, Node, State, promised
 from tests.unit.lab.tpcds_world import World
 
 SUITE = Streams(scale=0.1, users=3, queries=("q1", "q2", "q3"))

@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.lab import app
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.errors import InvalidInput
 from penstock.home import Home
 from penstock.lab import bench as benches
@@ -23,7 +22,8 @@ from penstock.lab.records import Run
 from penstock.lab.suites import localsort
 from penstock.lab.suites.registry import restored
 from penstock.lab.suites.terasort import TeraSort
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), 1)

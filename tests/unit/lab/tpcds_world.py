@@ -10,7 +10,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.home import Home
 from penstock.lab import bench as benches
 from penstock.lab import launcher, runner
@@ -19,7 +18,8 @@ from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
 from penstock.lab.suites import queries, tpcds
 from penstock.lab.suites.base import Suite
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.unit.lab.lab_fakes import MemoryStore, PretendingEngine, Silent
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(1, 512 << 20), 1)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine import settings
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.engine import launch
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake import plane
 from penstock.lake import settings as lake_settings
-from penstock.lake.base import NO_CREDENTIALS, Credentials, HdfsClient, Lake, require_s3
+from penstock.lake import stores
+from penstock.lake.model import NO_CREDENTIALS, Credentials, HdfsClient, Lake, require_s3
 from penstock.lake.registry import Lakes
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
 NEAR = Lake(
     "hdfs",
@@ -34,7 +34,7 @@ BUCKET = Lake("sales", ("http://store:9000",), "data", "environment")
 
 def told(lake: Lake, profile: str = "default") -> dict[str, str]:
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), executors=1)
-    return settings.resolved(ApplicationSpec("app.py", size, "test", profile=profile), lake).values()
+    return launch.resolved(ApplicationSpec("app.py", size, "test", profile=profile), lake).values()
 
 
 def test_its_root_is_a_name_and_not_the_address_of_a_namenode_that_may_move() -> None:
@@ -92,8 +92,8 @@ def test_what_is_about_s3_refuses_it_by_name() -> None:
 
 
 def test_the_lab_is_told_how_many_copies_there_are_and_how_they_are_read(tmp_path) -> None:
-    near, far = (plane.facts(Home(tmp_path), lake) for lake in (NEAR, FAR))
+    near, far = (stores.facts(Home(tmp_path), lake) for lake in (NEAR, FAR))
     assert (near.software, near.protection, near.raw_factor) == ("HDFS", "2x", 2.0)
     assert "short-circuit" in near.layout["reads"]
     assert far.layout["reads"] == "over TCP"
-    assert plane.daemons(Home(tmp_path), NEAR) == {}
+    assert stores.daemons(Home(tmp_path), NEAR) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.lake.hdfs.monitor import judged
+from penstock.lake.hdfs.servers import judged
 
 SYSTEM = {
     "FSState": "Operational",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import Conflict, InvalidInput
-from penstock.lake.hdfs.plan import (
+from penstock.lake.hdfs.layout import (
     NAMENODE,
     Action,
     Asked,

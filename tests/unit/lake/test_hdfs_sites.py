@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from penstock.lake.hdfs import sites
-from penstock.lake.hdfs.plan import NAMENODE, Ports, Shape
+from penstock.lake.hdfs import layout
+from penstock.lake.hdfs.layout import NAMENODE, Ports, Shape
 
 PLACE = Path("/home/Jürgen, “lab”/<hdfs>")
 PORTS = {NAMENODE: Ports(8020, 9870), "datanode.1": Ports(9867, 9864, 9866), "datanode.2": Ports(9877, 9874, 9876)}
@@ -16,7 +16,7 @@ NEAR, FAR = Shape(2, 2), Shape(2, 1, remote=True)
 
 
 def read(shape: Shape, daemon: str) -> dict[str, str]:
-    files = sites.files(shape, daemon, PORTS, PLACE, user="jürgen")
+    files = layout.files(shape, daemon, PORTS, PLACE, user="jürgen")
     properties = [
         one
         for name in ("core-site.xml", "hdfs-site.xml")
@@ -44,7 +44,7 @@ def test_each_daemon_listens_on_its_own_ports_and_knows_the_namenodes() -> None:
     ("daemon", "key"), [(NAMENODE, "dfs.namenode.name.dir"), ("datanode.1", "dfs.datanode.data.dir")]
 )
 def test_data_is_in_the_daemons_place_by_a_path_that_nothing_in_a_homes_name_can_upset(daemon: str, key: str) -> None:
-    files = sites.files(NEAR, daemon, PORTS, PLACE / daemon, user="jürgen")
+    files = layout.files(NEAR, daemon, PORTS, PLACE / daemon, user="jürgen")
     assert f"<name>{key}</name><value>../{daemon}/data</value>" in files["hdfs-site.xml"]
 
 
@@ -62,6 +62,6 @@ def test_remote_datanodes_are_near_to_nobody_and_show_their_files_to_nobody() ->
 
 
 def test_a_daemons_own_configuration_comes_first_on_its_class_path() -> None:
-    command = sites.command(Path("/java"), "datanode.2", PLACE, [Path("/a.jar")])
+    command = layout.command(Path("/java"), "datanode.2", PLACE, [Path("/a.jar")])
     assert command[command.index("-cp") + 1] == f"{PLACE}/conf:/a.jar"
     assert command[-1] == "org.apache.hadoop.hdfs.server.datanode.DataNode"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from penstock.lake.hdfs.plan import NAMENODE, Shape
-from penstock.lake.hdfs.state import State
+from penstock.lake.hdfs.layout import NAMENODE, Shape, State
 
 
 def test_ports_stay_over_a_restart_and_no_two_are_the_same(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from penstock.cli.lake import app
 from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Sts
+from penstock.lake.model import Credentials, Sts
 from penstock.lake.registry import Lakes
 
 ADD = ["add", "sales", "--endpoint", "http://a.example:9000", "--endpoint", "http://b.example:9000", "--bucket", "data"]

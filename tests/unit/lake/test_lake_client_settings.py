@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.lake.base import Lake, Sts
+from penstock.lake.model import Lake, Sts
 from penstock.lake.settings import gateway_settings
 
 LAKE = Lake("lake", ("http://127.0.0.1:1",), "bucket", "file:lake")

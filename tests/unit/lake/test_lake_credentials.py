@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
-from penstock.engine.settings import resolved
+from penstock.engine.launch import resolved
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home
 from penstock.lake import credentials as module
-from penstock.lake.base import Credentials, Lake
 from penstock.lake.credentials import CredentialsFile, as_ini, checked, from_environment, from_lines, resolve
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import ENVIRONMENT, gateway_settings, private_credentials_file, spark_settings
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
 values = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
 secrets = st.builds(Credentials, values, values, st.none() | values)

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from penstock.cli.lake import app
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
-from penstock.lake.kubernetes import Placement, addresses, objects, url
+from penstock.lake.export import Placement, addresses, objects, url
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 
 GATEWAYS = tuple(f"http://10.0.0.{number}:7480" for number in (9, 10, 2))

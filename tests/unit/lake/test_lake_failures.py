@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LakeError, NotFound
-from penstock.lake.base import Lake
-from penstock.lake.failures import translated
+from penstock.lake.model import Lake
+from penstock.lake.s3 import translated
 
 ENDPOINT = "http://store:9000"
 LAKE = Lake("sales", (ENDPOINT,), "data", "environment")

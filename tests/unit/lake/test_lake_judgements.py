@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.lake.judgements import (
+from penstock.lake.check import (
     Outcome,
     judge_answer,
     judge_bytes,
@@ -15,8 +15,7 @@ from penstock.lake.judgements import (
     judge_ranges,
     judge_round_trip,
 )
-from penstock.lake.observations import Answer, Conditional, Multipart, Race, RoundTrip, Staleness
-from penstock.lake.probes import _skew
+from penstock.lake.probes import Answer, Conditional, Multipart, Race, RoundTrip, Staleness, _skew
 
 
 @pytest.mark.parametrize(

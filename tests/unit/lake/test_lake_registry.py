@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes, checked, checked_endpoint, checked_endpoints
 
 SECRET = Credentials("AKIDEXAMPLE", "very%secret;#=/+")

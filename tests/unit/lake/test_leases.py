@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.lake.base import Credentials
-from penstock.lake.leases import Lease, is_lost, lease, renewal_at, session_policy
+from penstock.lake.model import Credentials
+from penstock.lake.sts import Lease, is_lost, lease, renewal_at, session_policy
 
 KEYS = Credentials("AK", "secret", "token")
 HOUR = Lease(KEYS, issued_at=1000.0, expires_at=4600.0)

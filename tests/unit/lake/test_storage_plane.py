@@ -9,30 +9,29 @@ from pathlib import Path
 import pytest
 
 from penstock.home import Home
-from penstock.lake import plane
-from penstock.lake.base import Lake
+from penstock.lake import stores
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.ceph.layout import Layout
-from penstock.lake.ceph.state import State
+from penstock.lake.ceph.layout import Layout, State
+from penstock.lake.model import Lake
 
 FOREIGN = Lake("far", ("https://s3.example.com",), "bucket", "environment")
 EMBEDDED = Lake("embedded", ("http://127.0.0.1:1",), "bucket", "environment", kind="embedded")
 
 
 def test_somebody_elses_store_has_no_protection_that_we_could_know_and_no_process_here(tmp_path: Path) -> None:
-    found = plane.facts(Home(tmp_path), FOREIGN)
+    found = stores.facts(Home(tmp_path), FOREIGN)
     assert (found.software, found.protection, found.raw_factor) == ("external", "", None)
-    assert plane.daemons(Home(tmp_path), FOREIGN) == {}
+    assert stores.daemons(Home(tmp_path), FOREIGN) == {}
 
 
 def test_the_embedded_store_keeps_everything_once(tmp_path: Path) -> None:
-    found = plane.facts(Home(tmp_path), EMBEDDED)
+    found = stores.facts(Home(tmp_path), EMBEDDED)
     assert (found.software, found.protection, found.raw_factor) == ("SeaweedFS", "1x", 1.0)
-    assert found.layout["data"] == plane.medium(tmp_path), "where it is not there yet, where it would be"
+    assert found.layout["data"] == stores.medium(tmp_path), "where it is not there yet, where it would be"
 
 
 def test_an_embedded_store_that_does_not_run_has_no_daemon(tmp_path: Path) -> None:
-    assert plane.daemons(Home(tmp_path), EMBEDDED) == {}
+    assert stores.daemons(Home(tmp_path), EMBEDDED) == {}
 
 
 @pytest.mark.parametrize(("lake", "protection", "factor"), [("ceph", "3x", 3.0), ("ceph-erasure", "4+2", 1.5)])
@@ -43,21 +42,21 @@ def test_the_two_lakes_of_a_ceph_differ_in_how_they_are_kept(
     ceph = Ceph(home)
     ceph.directory.mkdir(parents=True)
     replace(State.new(Layout.checked(metadata_directory=metadata), None), made=True).store(ceph.directory)
-    found = plane.facts(home, replace(FOREIGN, name=lake, kind="ceph"))
+    found = stores.facts(home, replace(FOREIGN, name=lake, kind="ceph"))
     assert (found.software, found.protection, found.raw_factor) == ("Ceph", protection, factor)
     assert found.layout["OSDs"] == "6 of 8 GiB"
-    assert found.layout["metadata"] == plane.medium(tmp_path)
-    assert plane.daemons(home, replace(FOREIGN, name=lake, kind="ceph")) == {}, "none of them runs"
+    assert found.layout["metadata"] == stores.medium(tmp_path)
+    assert stores.daemons(home, replace(FOREIGN, name=lake, kind="ceph")) == {}, "none of them runs"
 
 
 def test_a_ceph_that_is_not_there_any_more_is_no_reason_to_fail(tmp_path: Path) -> None:
     gone = replace(FOREIGN, name="ceph", kind="ceph")
-    assert plane.facts(Home(tmp_path), gone).protection == ""
-    assert plane.daemons(Home(tmp_path), gone) == {}
+    assert stores.facts(Home(tmp_path), gone).protection == ""
+    assert stores.daemons(Home(tmp_path), gone) == {}
 
 
 def test_what_is_recorded_of_a_store_is_plain_data(tmp_path: Path) -> None:
-    told = plane.facts(Home(tmp_path), EMBEDDED).as_json()
+    told = stores.facts(Home(tmp_path), EMBEDDED).as_json()
     assert json.loads(json.dumps(told)) == told
 
 
@@ -73,4 +72,4 @@ def test_what_is_recorded_of_a_store_is_plain_data(tmp_path: Path) -> None:
 def test_a_directorys_medium_is_the_mount_that_is_seen_there(tmp_path: Path, mounts: str, medium: str) -> None:
     place = tmp_path / "a place"
     place.mkdir()
-    assert plane.medium_among(mounts.format(place=str(place).replace(" ", "\\040")), place) == medium
+    assert stores.medium_among(mounts.format(place=str(place).replace(" ", "\\040")), place) == medium

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from penstock.engine.application import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.lake.sweep import cutoff
+from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 DAY = timedelta(hours=24)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.model import ClusterSize, ProcessSize
 
 GIB = 1 << 30
 

@@ -9,13 +9,13 @@ import pytest
 
 from penstock.clusters.kubernetes import manifest, plan
 from penstock.clusters.kubernetes.backend import KubernetesBackend
-from penstock.clusters.kubernetes.quantities import quantity
 from penstock.clusters.local import LocalBackend
-from penstock.engine import admission
-from penstock.engine.application import ApplicationSpec, ClusterSize, Overhead, ProcessSize, promised
+from penstock.engine.policy import admission
 from penstock.home import Home
-from penstock.profiles import overhead
-from penstock.profiles.problems import Severity
+from penstock.model import ApplicationSpec, ClusterSize, Overhead, ProcessSize, promised
+from penstock.profiles import layers
+from penstock.profiles.rules import Severity
+from penstock.units import parse_quantity
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, container_of, launch
 from tests.unit.profiles.test_profile_check import problems
 
@@ -64,10 +64,10 @@ def test_queue_pods_and_sparks_settings_have_the_same_figures(settings: dict[str
     wanted = launch(spec=replace(launch().spec, size=size), settings=settings)
     driver = container_of(manifest.driver_pod(TARGET, wanted), "driver")["resources"]["limits"]["memory"]
     executor = manifest.executor_resources(size, TARGET)["limits"]["memory"]
-    assert quantity(driver) + 3 * quantity(executor) == promised(size).memory_bytes
+    assert parse_quantity(driver) + 3 * parse_quantity(executor) == promised(size).memory_bytes
     given = plan.settings(TARGET, wanted)
     mebibytes = [int(given[f"spark.executor.{name}"].removesuffix("m")) for name in ("memory", "memoryOverhead")]
-    assert sum(mebibytes) * MIB + overhead.off_heap_bytes(given) == quantity(executor)
+    assert sum(mebibytes) * MIB + layers.off_heap_bytes(given) == parse_quantity(executor)
 
 
 def test_the_administrators_share_is_for_whom_the_settings_name_none() -> None:
@@ -78,7 +78,7 @@ def test_the_administrators_share_is_for_whom_the_settings_name_none() -> None:
 
 def test_on_one_machine_nobody_ends_python_for_its_memory_so_its_share_is_the_usual_one(tmp_path: Path) -> None:
     spec = ApplicationSpec("s3a://lake/a.py", SIZE, "a")
-    assert LocalBackend(Home(tmp_path)).overhead_factor(spec) == overhead.FACTOR
+    assert LocalBackend(Home(tmp_path)).overhead_factor(spec) == layers.FACTOR
 
 
 def test_sizes_of_earlier_and_of_later_releases_are_read() -> None:

@@ -9,18 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.application import ClusterSize
 from penstock.errors import MissingRequirement
-from penstock.profiles import catalogue
+from penstock.model import ClusterSize
+from penstock.profiles import workloads
 from penstock.profiles.check import check
 from penstock.profiles.known import Registry, bundled
-from penstock.profiles.layers import resolve
-from penstock.profiles.setting import Layer
+from penstock.profiles.layers import Layer, resolve
 from tests.unit.profiles.profile_sizes import DOCUMENTS, LAPTOP, SIZES
 
-NAMES = st.sampled_from(catalogue.names())
-VARIANTS = [f"default+{variant}" for variant in catalogue.variant_names()]
-LAYERS = {layer.name: layer for name in (*catalogue.names(), *VARIANTS) for layer in catalogue.layers_of(name)}
+NAMES = st.sampled_from(workloads.names())
+VARIANTS = [f"default+{variant}" for variant in workloads.variant_names()]
+LAYERS = {layer.name: layer for name in (*workloads.names(), *VARIANTS) for layer in workloads.layers_of(name)}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def known() -> Registry:
 
 
 def values(name: str, size: ClusterSize) -> dict[str, str]:
-    return resolve(catalogue.layers_of(name), size).values()
+    return resolve(workloads.layers_of(name), size).values()
 
 
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
@@ -118,7 +117,7 @@ def test_terasort_reads_in_splits_of_up_to_the_documents_1024_mb() -> None:
 
 
 def test_every_profile_commits_without_renames() -> None:
-    for name in catalogue.names():
+    for name in workloads.names():
         settings = values(name, LAPTOP)
         assert settings["spark.hadoop.fs.s3a.committer.name"] == "magic"
         assert settings["spark.sql.sources.commitProtocolClass"] == "io.penstock.fs.commit.AtomicCommitProtocol"
@@ -126,7 +125,7 @@ def test_every_profile_commits_without_renames() -> None:
 
 
 def test_every_profile_skips_files_and_its_variant_without_skipping_differs_in_that_alone() -> None:
-    for name in catalogue.names():
+    for name in workloads.names():
         skipping, without = values(name, LAPTOP), values(f"{name}+no-skipping", LAPTOP)
         assert "io.penstock.skipping.SkippingExtension" in skipping["spark.sql.extensions"].split(",")
         assert without.items() - skipping.items() == {("spark.penstock.skipping.enabled", "false")}
@@ -141,6 +140,6 @@ def test_variants_add_up() -> None:
 
 def test_reading_the_profiles_loads_nothing_heavy() -> None:
     heavy = "{'pyspark', 'sqlalchemy', 'boto3', 'rich', 'typer', 'duckdb'}"
-    program = f"import sys, penstock.profiles.catalogue, penstock.profiles.check; print({heavy} & set(sys.modules))"
+    program = f"import sys, penstock.profiles.workloads, penstock.profiles.check; print({heavy} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"

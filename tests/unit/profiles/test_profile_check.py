@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput
-from penstock.profiles import catalogue, owned
-from penstock.profiles.check import check, refuse
+from penstock.profiles import check as owned
+from penstock.profiles import workloads
+from penstock.profiles.check import REDACTION, check, is_secret, refuse
 from penstock.profiles.known import Registry, bundled
 from penstock.profiles.layers import resolve
-from penstock.profiles.problems import Problem, Severity
-from penstock.profiles.secrets import REDACTION, is_secret
+from penstock.profiles.rules import Problem, Severity
 from tests.unit.profiles.profile_sizes import LAPTOP
 
 KNOWN = Registry.of(
@@ -35,7 +35,7 @@ KNOWN = Registry.of(
         {"key": "fs.s3a.endpoint", "kind": "string"},
     ]
 )
-BENEATH = resolve(catalogue.layers_of("default"), LAPTOP).values()
+BENEATH = resolve(workloads.layers_of("default"), LAPTOP).values()
 
 
 def problems(key: str, value: str = "1", **more: str) -> list[Problem]:

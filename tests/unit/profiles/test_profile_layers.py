@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.application import ClusterSize
 from penstock.errors import InvalidInput, NotFound
-from penstock.profiles import catalogue, javaoptions
-from penstock.profiles.layers import resolve
-from penstock.profiles.setting import Layer, Setting
+from penstock.model import ClusterSize
+from penstock.profiles import layers as javaoptions
+from penstock.profiles import workloads
+from penstock.profiles.layers import Layer, Setting, resolve
 from tests.unit.profiles.profile_sizes import LAPTOP, SIZES, cluster
 
 _KEYS = st.sampled_from(["spark.a", "spark.b", "spark.c"])
@@ -48,9 +48,9 @@ def test_what_was_overridden_is_told_lowest_first(mappings: list[dict[str, str]]
         assert [(origin.layer, origin.value) for origin in (*setting.overrode, setting.origin)] == said
 
 
-@given(st.sampled_from(catalogue.names()), SIZES)
+@given(st.sampled_from(workloads.names()), SIZES)
 def test_resolution_is_pure(name: str, size: ClusterSize) -> None:
-    layers = catalogue.layers_of(name)
+    layers = workloads.layers_of(name)
     assert resolve(layers, size) == resolve(layers, size)
 
 
@@ -109,5 +109,5 @@ def test_an_open_quote_is_refused_without_repeating_the_text() -> None:
 
 def test_an_unknown_profile_is_told_the_known_ones() -> None:
     with pytest.raises(NotFound, match="no profile 'tpch'") as refused:
-        catalogue.layers_of("tpch")
+        workloads.layers_of("tpch")
     assert "tpcds" in refused.value.why

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.profiles import values
+from penstock import units
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from penstock.profiles import values
     ],
 )
 def test_sizes_are_read_as_spark_reads_them(text: str, unit: str, expected: int | None) -> None:
-    assert values.size_in_bytes(text, unit=unit) == expected
+    assert units.parse_size(text, unit=unit) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,18 +38,18 @@ def test_sizes_are_read_as_spark_reads_them(text: str, unit: str, expected: int 
     ],
 )
 def test_times_are_read_as_spark_reads_them(text: str, unit: str, expected: float | None) -> None:
-    read = values.seconds(text, unit=unit)
+    read = units.parse_seconds(text, unit=unit)
     assert read == (pytest.approx(expected) if expected is not None else None)
 
 
 @given(st.integers(0, 1 << 40), st.sampled_from("bkmgtp"))
 def test_the_suffix_wins_over_the_unit_of_bare_numbers(amount: int, suffix: str) -> None:
-    assert values.size_in_bytes(f"{amount}{suffix}", unit="m") == amount << (10 * "bkmgtp".index(suffix))
+    assert units.parse_size(f"{amount}{suffix}", unit="m") == amount << (10 * "bkmgtp".index(suffix))
 
 
 @given(st.text())
 def test_no_text_makes_the_readers_fail(text: str) -> None:
-    values.size_in_bytes(text)
-    values.seconds(text)
-    values.number(text)
-    values.flag(text)
+    units.parse_size(text)
+    units.parse_seconds(text)
+    units.parse_number(text)
+    units.parse_flag(text)

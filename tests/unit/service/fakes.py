@@ -10,33 +10,22 @@ from typing import Any, cast
 
 from starlette.testclient import TestClient
 
-from penstock.clusters.base import Observation, WebInterface
-from penstock.engine import instances
-from penstock.engine.application import (
-    Application,
-    ApplicationSpec,
-    Capacity,
-    ClusterSize,
-    Cost,
-    ProcessSize,
-    Reason,
-    State,
-)
-from penstock.engine.auditing import Audit, AuditPage
+from penstock.clusters.backend import Observation, WebInterface
+from penstock.engine import tokens
+from penstock.engine.artifacts import UploadCopies
 from penstock.engine.engine import Engine
-from penstock.engine.fairness import Place
-from penstock.engine.instances import Instance, Use
-from penstock.engine.paging import Page, Query
-from penstock.engine.uploadcopies import UploadCopies
+from penstock.engine.policy import fairness
+from penstock.engine.policy.fairness import Instance, Place, Use
+from penstock.engine.repository.audit import Audit, AuditPage
+from penstock.engine.repository.listing import Page, Query
+from penstock.engine.tokens import Caller, PageGrant, Scope, Token, TokenStore
 from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
-from penstock.service import tokens
+from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, Cost, ProcessSize, Reason, State
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.guards import Limits
 from penstock.service.sparkpages import create_spark_app
-from penstock.service.tokens import Caller, PageGrant, Scope, Token
-from penstock.service.tokenstore import TokenStore
 from penstock.service.underway import Bounds
 
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -170,7 +159,7 @@ class FakeEngine:
         return self.known[name]
 
     def put_instance(self, instance: Instance) -> Instance:
-        self.known[instance.name] = instances.checked(instance)
+        self.known[instance.name] = fairness.checked(instance)
         return instance
 
     def delete_instance(self, name: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.engine.tokens import EVERY_INSTANCE, Caller, Scope, grants
 from penstock.errors import Forbidden
 from penstock.service.access import presented
-from penstock.service.tokens import EVERY_INSTANCE, Caller, Scope, grants
 
 
 def caller(scope: str, *instances: str) -> Caller:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.auditing import Audit
+from penstock.engine.repository.audit import Audit
+from penstock.engine.tokens import Scope
 from penstock.errors import ServiceError
 from penstock.service.auditor import Auditor
 from penstock.service.journal import Seen
-from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.service.tokens import Scope
+from penstock.engine.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 REPORT = "/v1/lab/reports/20261121-101500-tpcds-penstock-4f2a"

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, Unauthenticated
 from penstock.service.browsergrants import LASTS, BrowserGrants, Grant, cookie_name
 from penstock.service.sparkui import SparkUi
-from penstock.service.tokens import Caller, Scope
 from tests.unit.service.fakes import FakeTokens
 
 START = datetime(2026, 11, 21, tzinfo=timezone.utc)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from penstock.engine.application import ApplicationSpec
+from penstock.engine.tokens import Scope
+from penstock.model import ApplicationSpec
 from penstock.service.happenings import Happenings
-from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 

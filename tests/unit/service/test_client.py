@@ -14,9 +14,9 @@ from penstock import Client
 from penstock.client import connection
 from penstock.client.connection import Connection, connect
 from penstock.client.uploads import Uploads, file_name
-from penstock.engine.application import State
+from penstock.engine.tokens import Scope
 from penstock.errors import Forbidden, InvalidInput, NotFound, ServiceError, Unauthenticated
-from penstock.service.tokens import Scope
+from penstock.model import State
 from tests.unit.service.fakes import Stage
 
 

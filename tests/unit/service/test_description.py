@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from penstock.catalog.tables import Column, Table
-from penstock.engine.application import Application, ClusterSize, ProcessSize, State
-from penstock.engine.auditing import Audit
-from penstock.engine.sessions import Session, Wanted
-from penstock.lake.base import Lake
+from penstock.engine.interactive.sessions import Session, Wanted
+from penstock.engine.repository.audit import Audit
+from penstock.engine.tokens import Scope
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
+from penstock.model import Application, ClusterSize, ProcessSize, State
 from penstock.service import shown, shownplaces
-from penstock.service.tokens import Scope
 from tests.unit.service.fakes import BEGAN, Stage
 
 HOOK = "https://hooks.example/1"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.tokens import Scope
 from penstock.errors import NotFound
-from penstock.lake.base import Lake, ObjectInfo
+from penstock.lake.model import Lake, ObjectInfo
 from penstock.service.routes import files
-from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 CONTENT = b"print('hello')\n"

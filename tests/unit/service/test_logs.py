@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.unit.service.fakes import Stage
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.base import Observation, Phase
-from penstock.engine.application import Reason, State
-from penstock.engine.paging import Interval, Page, Query
+from penstock.clusters.backend import Observation, Phase
+from penstock.engine.repository.listing import Interval, Page, Query
+from penstock.engine.tokens import Scope
 from penstock.errors import MissingRequirement
-from penstock.service.tokens import Scope
+from penstock.model import Reason, State
 from tests.unit.service.fakes import Stage
 
 BODY: dict[str, Any] = {"application": "s3a://lake/jobs/pi.py"}

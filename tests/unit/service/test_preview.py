@@ -12,10 +12,10 @@ import duckdb
 import pytest
 
 from penstock.catalog.tables import Column, Table
-from penstock.engine import keylakes
 from penstock.errors import InvalidInput
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake, ObjectInfo, ObjectStore
+from penstock.lake import registry
+from penstock.lake.model import Credentials, Lake, ObjectInfo, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.service import preview
 from penstock.service.preview import partition_values
@@ -116,7 +116,7 @@ def test_a_preview_is_read_with_no_submissions_keys(tmp_path: Path) -> None:
     lakes = Lakes(home)
     registered = lakes.add(Lake("z", ("http://127.0.0.1:1",), "lake", "environment"))
     keys = Credentials("access", "secret")
-    lakes.add(replace(keylakes.scoped(registered, keys, "theirs"), name="a.0123456789abcdef"), keys)
+    lakes.add(replace(registry.scoped(registered, keys, "theirs"), name="a.0123456789abcdef"), keys)
     asked: list[str | None] = []
 
     class Engine:

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.cli.remotesessions import RemoteSessions
 from penstock.cli.session import tunnel
-from penstock.engine.application import ClusterSize, ProcessSize, State
-from penstock.engine.sessions import Wanted
+from penstock.engine.interactive.sessions import Wanted
+from penstock.engine.tokens import Scope
 from penstock.errors import ClusterError, Forbidden, StateError
-from penstock.service.tokens import Scope
+from penstock.model import ClusterSize, ProcessSize, State
 from tests.unit.service.fakes import Stage
 from tests.unit.service.test_client import client_of
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, Reason, State
-from penstock.service.tokens import Scope
+from penstock.engine.tokens import Scope
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, Reason, State
 from tests.unit.service.fakes import Stage
 
 TOKEN = "kept-from-everybody"

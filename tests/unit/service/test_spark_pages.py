@@ -11,17 +11,17 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from penstock.clusters.base import WebInterface
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize, State
-from penstock.engine.history import History
-from penstock.engine.instances import Instance
-from penstock.lake.base import Credentials, Lake
+from penstock.clusters.backend import WebInterface
+from penstock.engine.interactive.history import History
+from penstock.engine.policy.fairness import Instance
+from penstock.engine.tokens import Scope
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize, State
 from penstock.service import sparkpages
 from penstock.service.app import ByPort
 from penstock.service.proxy import Proxy
 from penstock.service.sparkui import SparkOrigin
-from penstock.service.tokens import Scope
 from tests.unit.service.fakes import Stage
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)

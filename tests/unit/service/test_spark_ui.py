@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from penstock.engine.tokens import Caller, Scope, Token
 from penstock.errors import InvalidInput, ServiceError, Unauthenticated
 from penstock.service.sparkui import (
     COOKIE_LASTS,
@@ -19,7 +20,6 @@ from penstock.service.sparkui import (
     cookie_name,
     lake_root,
 )
-from penstock.service.tokens import Caller, Scope, Token
 from tests.unit.service.fakes import FakeTokens
 
 START = datetime(2026, 11, 21, tzinfo=timezone.utc)

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from penstock.engine import tokens
+from penstock.engine.tokens import Scope, Token
 from penstock.errors import Unauthenticated
-from penstock.service import tokens
-from penstock.service.tokens import Scope, Token
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 SECRET = tokens.new_secret()

@@ -14,11 +14,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from penstock.engine.application import Application, ApplicationSpec
-from penstock.engine.rows import now
+from penstock.engine.repository.applications import now
+from penstock.engine.tokens import Caller, Scope, Token
 from penstock.errors import NotFound, QuotaExceeded, Unauthenticated
+from penstock.model import Application, ApplicationSpec
 from penstock.service import underway
-from penstock.service.tokens import Caller, Scope, Token
 from penstock.service.underway import Bounds, Slot, UnderWay, while_valid
 from tests.support import virtual_time
 from tests.unit.service.fakes import FakeTokens, Stage

@@ -60,19 +60,19 @@ def resume_command(
 
 
 def _read(file: Path) -> list[Experiment]:
-    from penstock import yamlfile
+    from penstock import formats
     from penstock.cli.lab.workloads import CommandWorkloads
     from penstock.clusters import choice
     from penstock.lab import labfile
 
     capacity = choice.capacity(Home.default())
     return labfile.experiments(
-        yamlfile.read(file, fix=_SEE_EXAMPLE), CommandWorkloads(), lambda suite: suite.default_size(capacity)
+        formats.read(file, fix=_SEE_EXAMPLE), CommandWorkloads(), lambda suite: suite.default_size(capacity)
     )
 
 
 def _tell(console: Console, experiments: Sequence[Experiment]) -> None:
-    from penstock.lab.report import words
+    from penstock import units
 
     total = 0
     for number, experiment in enumerate(experiments, start=1):
@@ -80,8 +80,8 @@ def _tell(console: Console, experiments: Sequence[Experiment]) -> None:
         total += len(experiment.order())
         warmup = f" after {plan.warmup} to warm up" if plan.warmup else ""
         console.print(
-            f"[bold]{number}[/bold]  {experiment.arms[0].suite.title}: {words.plural(len(experiment.arms), 'arm')}, "
-            f"{words.plural(plan.repetitions, 'repetition')}{warmup}, caches: {plan.caches}",
+            f"[bold]{number}[/bold]  {experiment.arms[0].suite.title}: {units.plural(len(experiment.arms), 'arm')}, "
+            f"{units.plural(plan.repetitions, 'repetition')}{warmup}, caches: {plan.caches}",
             highlight=False,
         )
         facts = [_facts(arm) for arm in experiment.arms]
@@ -92,7 +92,7 @@ def _tell(console: Console, experiments: Sequence[Experiment]) -> None:
             console.print(_arms_table(experiment.arms, facts))
             console.print(f"   order: {_rounds(experiment)}", highlight=False, soft_wrap=True)
         console.print()
-    console.print(f"{words.plural(total, 'repetition')} in all. Nothing was started.", highlight=False)
+    console.print(f"{units.plural(total, 'repetition')} in all. Nothing was started.", highlight=False)
 
 
 def _arms_table(arms: Sequence[Arm], facts: Sequence[Mapping[str, str]]) -> Table:

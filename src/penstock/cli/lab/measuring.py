@@ -66,10 +66,10 @@ def _shown(home: Home) -> Iterator[Terminal]:
 
 def _tell_of_slow_starts(home: Home, listener: Terminal) -> None:
     """An installation that was renewed has no archives until `penstock up`, and whoever measures it must know."""
-    from penstock.clusters import archives
+    from penstock.runtime import cds
 
     with suppress(PenstockError):  # no Java: what comes next says so
-        if not archives.made(home):
+        if not cds.made(home):
             listener.note("No class-data archives of these jars, each JVM starts slower for it: penstock up makes them")
 
 

@@ -11,7 +11,7 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.engine.application import ClusterSize
+    from penstock.model import ClusterSize
 
 # Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
 LakeName = Annotated[Optional[str], typer.Option("--lake", help="Which lake; the default one if not given.")]  # noqa: UP045
@@ -59,8 +59,8 @@ def cluster_size(
 ) -> ClusterSize:
     """What was asked for; the rest as `default` has it, or as any application gets it."""
     from penstock.clusters import choice
-    from penstock.engine import admission
-    from penstock.engine.application import ClusterSize, ProcessSize
+    from penstock.engine.policy import admission
+    from penstock.model import ClusterSize, ProcessSize
 
     default = default or admission.usual_size(choice.capacity(Home.default()))
     driver, executor = default.driver.memory_bytes, default.executor.memory_bytes

@@ -45,10 +45,10 @@ def price_command(
     """
     from penstock.lab import price
     from penstock.lab.report import price as report
-    from penstock.prices import pricefile
+    from penstock.prices import packaged_prices, read_prices
 
     if template:
-        sys.stdout.write(pricefile.packaged())
+        sys.stdout.write(packaged_prices())
         return
     if not runs and not capacity:
         raise InvalidInput(
@@ -63,7 +63,7 @@ def price_command(
             "--protection is not understood", why=str(error), fix="--protection 3x --protection 4+2"
         ) from error
     asked = report.Question(
-        prices=pricefile.prices(prices),
+        prices=read_prices(prices),
         protections=kept,
         capacity_bytes=options.size_bytes(capacity, "--capacity") if capacity else None,
     )

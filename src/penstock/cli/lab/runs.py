@@ -96,8 +96,8 @@ def compare_command(
 def find(names: list[str]) -> list[Run]:
     """From this machine, else from the default lake where there is one."""
     from penstock.lab import records
-    from penstock.lake.objects import open_store
     from penstock.lake.registry import Lakes
+    from penstock.lake.s3 import open_store
 
     home = Home.default()
     lakes = Lakes(home)

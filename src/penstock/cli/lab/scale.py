@@ -17,8 +17,8 @@ from penstock.errors import InvalidInput
 from penstock.home import Home
 
 if TYPE_CHECKING:
-    from penstock.engine.application import ClusterSize
     from penstock.lab.suites.base import Suite
+    from penstock.model import ClusterSize
 
 app = typer.Typer(
     help="Right-sizing: measure a workload on several sizes of cluster, and say which is fastest, which cheapest, and "
@@ -67,9 +67,9 @@ def measure_curve(
     """Measure the arms in turns, show the curve, and exit as the workload's own command does."""
     from penstock.lab.experiment import Arm
     from penstock.lab.report import scale
-    from penstock.prices import pricefile
+    from penstock.prices import read_prices
 
-    paid = pricefile.prices(prices) if prices else None
+    paid = read_prices(prices) if prices else None
     sizes = cluster_sizes(cores, executor_cores, executor_memory, driver_memory)
     settings = options.spark_settings(conf)
     arms = [Arm(_name(size), suite, size, lake, profile, settings) for size in sizes]
@@ -92,10 +92,10 @@ def cluster_sizes(
 ) -> list[ClusterSize]:
     """Smallest first. Raises `InvalidInput`, or `ClusterError` where the largest could never start here."""
     from penstock.clusters import choice
-    from penstock.engine import admission
-    from penstock.engine.application import ProcessSize
+    from penstock.engine.policy import admission
     from penstock.errors import ClusterError
     from penstock.lab import rightsizing
+    from penstock.model import ProcessSize
 
     wanted = _sizes(cores)
     each = executor_cores or _executor_cores(wanted)

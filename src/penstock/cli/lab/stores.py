@@ -16,7 +16,7 @@ from penstock.home import Home
 if TYPE_CHECKING:
     from penstock.lab.price import Protection
     from penstock.lab.records import Run
-    from penstock.prices.model import Prices
+    from penstock.prices import Prices
 
 
 @app.command("stores")
@@ -52,9 +52,9 @@ def stores_command(
     """
     from penstock.lab.report import stores
     from penstock.lab.stores import Choices
-    from penstock.prices import pricefile
+    from penstock.prices import read_prices
 
-    paid = pricefile.prices(prices)
+    paid = read_prices(prices)
     asked = stores.Question(Choices(baseline, _protections(protection or [])), paid, _medium(medium, paid))
     found = _with_all_of_its_batch(runs or ["last"])
     present(found, output, lambda: stores.document(found, asked), unfit="These runs are no comparison of stores")

@@ -1,8 +1,8 @@
 """Dedicated clusters on Kubernetes: a driver pod per application, whose executors Spark's own scheduler makes.
 
 All of one application are one pod and one secret of its name, and what Spark makes for it; the pod owns the rest, so
-deleting it removes all. Nothing about a cluster is kept here: any engine that may use the namespace can go on where
-another one stopped.
+deleting it removes all. Nothing about a cluster is kept here, but for quota back-off: any engine that may use the
+namespace can go on where another one stopped.
 """
 
 from __future__ import annotations
@@ -17,19 +17,40 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.clusters.base import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
-from penstock.clusters.kubernetes import checking, localfiles, manifest, places, plan, quotas, reports, room
-from penstock.clusters.kubernetes.access import Access, find_access
-from penstock.clusters.kubernetes.api import Api, OverQuota, Refused
+from penstock.clusters.backend import READ_AT_ONCE, ClusterBackend, Handle, Launch, Observation, Phase, WebInterface
+from penstock.clusters.kubernetes import layout, manifest, plan, pod_status, preflight, resources
+from penstock.clusters.kubernetes.client import Access, Api, OverQuota, Refused, find_access
 from penstock.clusters.kubernetes.cluster import Cluster
-from penstock.clusters.kubernetes.followed import Followed
-from penstock.clusters.kubernetes.postponing import Postponed
+from penstock.clusters.kubernetes.informer import Followed
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.application import ApplicationSpec, Capacity
 from penstock.errors import ClusterError, Conflict, InvalidInput, NotFound
 from penstock.home import Home, open_below, write_json
+from penstock.model import ApplicationSpec, Capacity, Reason
 from penstock.processes import until
-from penstock.profiles import overhead
+from penstock.profiles import layers
+
+_EVERY_SECONDS = 5.0
+
+
+class Postponed:
+    def __init__(self, launch: Launch, refused: OverQuota, clock: Callable[[], float] = time.monotonic) -> None:
+        self.launch = launch
+        self._refused = refused
+        self._clock = clock
+        self._tried_at = clock()
+
+    def due(self) -> bool:
+        return self._clock() - self._tried_at >= _EVERY_SECONDS
+
+    def refused_again(self, refused: OverQuota) -> None:
+        self._refused, self._tried_at = refused, self._clock()
+
+    def observation(self) -> Observation:
+        return Observation(
+            Phase.STARTING,
+            reason=Reason("quota_exceeded", f"{self._refused.problem}: {self._refused.why}", self._refused.fix),
+        )
+
 
 _CONFLICT = 409
 _MOST_IN_A_SECRET = 900 << 10
@@ -79,10 +100,12 @@ class KubernetesBackend(ClusterBackend):
         """
         with self._asking:
             if self._capacity is None or time.monotonic() - self._capacity[1] > _CAPACITY_SECONDS:
-                declared = room.declared(self._target)
-                has = self._with_node(declared) if declared else room.today(room.nodes(self.api), self._target)
-                found = quotas.of_namespace(self.api, self._target.namespace)
-                now = replace(quotas.within(has, found, self._target), elastic=True, most=declared)
+                declared = resources.declared(self._target)
+                has = (
+                    self._with_node(declared) if declared else resources.today(resources.nodes(self.api), self._target)
+                )
+                found = resources.quotas_of(self.api, self._target.namespace)
+                now = replace(resources.within(has, found, self._target), elastic=True, most=declared)
                 self._capacity = now, time.monotonic()
             return self._capacity[0]
 
@@ -91,28 +114,28 @@ class KubernetesBackend(ClusterBackend):
         if declared.node is not None:
             return declared
         with contextlib.suppress(ClusterError):
-            return replace(declared, node=room.today(room.nodes(self.api), self._target).node)
+            return replace(declared, node=resources.today(resources.nodes(self.api), self._target).node)
         return declared
 
     def overhead_factor(self, spec: ApplicationSpec) -> float:
         if self._target.overhead is not None:
             return self._target.overhead
-        return overhead.PYTHON_IN_PODS if spec.is_python else overhead.FACTOR
+        return layers.PYTHON_IN_PODS if spec.is_python else layers.FACTOR
 
     def check(self, spec: ApplicationSpec) -> None:
         """That a pod can be made there holds for a while once it was seen: seeing it takes some forty requests."""
         with self._checking:
             if self._usable_at is None or time.monotonic() - self._usable_at > _USABLE_SECONDS:
-                checking.require_usable(self.api, self._target)
+                preflight.require_usable(self.api, self._target)
                 self._usable_at = time.monotonic()
-        checking.require_allowed(self.api, self._target, spec.size)
+        preflight.require_allowed(self.api, self._target, spec.size)
 
     def handle(self, application_id: str) -> Handle:
         return {"backend": self.name, "application_id": application_id, "namespace": self._target.namespace}
 
     def launch(self, launch: Launch) -> None:
         """Where a quota of the namespace leaves no room, `observe` says so and goes on trying."""
-        checking.require_within_reach(launch)
+        preflight.require_within_reach(launch)
         try:
             self._make(launch)
         except OverQuota as refused:
@@ -122,14 +145,14 @@ class KubernetesBackend(ClusterBackend):
         """The pod before its secret: it owns that, and waits for it."""
         content = self._content(launch)
         pods = f"/api/v1/namespaces/{self._target.namespace}/pods"
-        name = places.object_name(launch.application_id)
+        name = layout.object_name(launch.application_id)
         try:
             pod = self.api.create(pods, manifest.driver_pod(self._target, launch))
         except Refused as refused:
             if refused.status != _CONFLICT:
                 raise
             pod = self.api.get(f"{pods}/{name}")
-            if pod["metadata"].get("labels", {}).get(places.APPLICATION_LABEL) != launch.application_id:
+            if pod["metadata"].get("labels", {}).get(layout.APPLICATION_LABEL) != launch.application_id:
                 raise Conflict(
                     f"There is a pod {name} already, and it is not this application's",
                     fix=f"kubectl --namespace {self._target.namespace} delete pod {name}",
@@ -211,7 +234,7 @@ class KubernetesBackend(ClusterBackend):
         (directory / "events").mkdir(parents=True, exist_ok=True, mode=0o700)
         pod = cluster.driver()
         status: Mapping[str, Any] | None = None
-        if pod is not None and reports.keeper_runs(pod):
+        if pod is not None and pod_status.keeper_runs(pod):
 
             def finished() -> bool:
                 nonlocal status
@@ -222,7 +245,7 @@ class KubernetesBackend(ClusterBackend):
         if status is not None:
             for name in sorted(set(status["artefacts"]) - set(status["in_lake"])):
                 _fetch(lambda start, name=name: self.read(handle, name, start), directory, name)  # type: ignore[misc]
-        write_json(directory / "summary.json", reports.summary(status, pod))
+        write_json(directory / "summary.json", pod_status.summary(status, pod))
         return directory
 
     def release(self, handle: Handle) -> None:
@@ -239,7 +262,7 @@ class KubernetesBackend(ClusterBackend):
         try:
             content = {
                 **plan.content(self._target, launch, token=secrets.token_hex(32), authentication=secrets.token_hex(32)),
-                **localfiles.content(launch),
+                **layout.local_files_content(launch),
             }
         except OSError as error:
             raise InvalidInput(
@@ -248,7 +271,7 @@ class KubernetesBackend(ClusterBackend):
         if sum(map(len, content.values())) > _MOST_IN_A_SECRET:
             raise InvalidInput(
                 "The application's local files are too large to travel with its pod",
-                why=f"Kubernetes carries 1 MiB; {', '.join(localfiles.paths(launch))}",
+                why=f"Kubernetes carries 1 MiB; {', '.join(layout.local_paths(launch))}",
                 fix="penstock lake put FILE KEY, then name it as s3a://BUCKET/KEY",
             )
         return content
@@ -266,7 +289,7 @@ class KubernetesBackend(ClusterBackend):
 
     def _end_executors(self, cluster: Cluster) -> None:
         if cluster.executors():
-            selector = f"{places.APPLICATION_LABEL}={cluster.name},{places.ROLE_LABEL}={places.EXECUTOR}"
+            selector = f"{layout.APPLICATION_LABEL}={cluster.name},{layout.ROLE_LABEL}={layout.EXECUTOR}"
             path = f"/api/v1/namespaces/{self._target.namespace}/pods"
             self.api.delete(path, grace_seconds=_EXECUTOR_GRACE_SECONDS, labelSelector=selector)
             until(lambda: not cluster.executors(), _DEATH_SECONDS, pause_seconds=_POLL_SECONDS)

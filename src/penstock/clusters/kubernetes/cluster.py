@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.clusters.base import Observation, Phase, WebInterface
-from penstock.clusters.kubernetes import explanation, places, quotas, reports
-from penstock.clusters.kubernetes.api import Api
-from penstock.clusters.kubernetes.keeperclient import KeeperClient
-from penstock.clusters.kubernetes.relay import Relay
+from penstock.clusters.backend import Observation, Phase, WebInterface
+from penstock.clusters.kubernetes import layout, pod_status, resources
+from penstock.clusters.kubernetes.client import Api
+from penstock.clusters.kubernetes.informer import PodWatch
+from penstock.clusters.kubernetes.sidecar_client import KeeperClient, Relay
 from penstock.clusters.kubernetes.target import Target
-from penstock.clusters.kubernetes.watching import PodWatch
-from penstock.engine.application import Reason
 from penstock.errors import NotFound, PenstockError
+from penstock.model import Reason
 
 Json = Mapping[str, Any]
 
@@ -30,14 +29,14 @@ class Cluster:
     """Followed by a watch until `close`. Raises as `Api` does."""
 
     def __init__(self, api: Api, namespace: str, application_id: str, target: Target) -> None:
-        self.name = places.object_name(application_id)
+        self.name = layout.object_name(application_id)
         self.pod_path = f"/api/v1/namespaces/{namespace}/pods/{self.name}"
         self.secret_path = f"/api/v1/namespaces/{namespace}/secrets/{self.name}"
         self._events_path = f"/api/v1/namespaces/{namespace}/events"
         self._api = api
         self._namespace = namespace
         self._target = target
-        self._watch = PodWatch(api, namespace, f"{places.APPLICATION_LABEL}={application_id}")
+        self._watch = PodWatch(api, namespace, f"{layout.APPLICATION_LABEL}={application_id}")
         self.keeper = KeeperClient(api, namespace, self.name, self._token)
         self._status: Mapping[str, Any] | None = None
         self._asked_at = -_ASK_SECONDS
@@ -92,7 +91,7 @@ class Cluster:
     def running(self) -> bool:
         """Whether the driver's container does."""
         pod = self.driver()
-        return pod is not None and reports.driver_runs(pod)
+        return pod is not None and pod_status.driver_runs(pod)
 
     def secret(self) -> Mapping[str, bytes]:
         try:
@@ -104,13 +103,13 @@ class Cluster:
     def observe(self) -> Observation:
         pod, executors = self.driver(), self.executors()
         for executor in executors:
-            if why := explanation.loss_of_executor(executor):
+            if why := pod_status.loss_of_executor(executor):
                 self._lost[str(executor["metadata"]["name"])] = why
         patience = self._target.start_timeout_seconds
-        seen = explanation.of_driver(pod, at=datetime.now(timezone.utc), patience_seconds=patience)
+        seen = pod_status.of_driver(pod, at=datetime.now(timezone.utc), patience_seconds=patience)
         if seen.phase is Phase.STARTING and seen.reason is None and pod is not None:
             events = self._events()
-            seen = explanation.of_driver(pod, at=datetime.now(timezone.utc), patience_seconds=patience, events=events)
+            seen = pod_status.of_driver(pod, at=datetime.now(timezone.utc), patience_seconds=patience, events=events)
         status = self._ask() if seen.phase in (Phase.RUNNING, Phase.ENDED) else None
         progress = (status or {}).get("progress")
         phase = Phase.STARTING if seen.phase is Phase.RUNNING and progress is None else seen.phase
@@ -127,15 +126,15 @@ class Cluster:
         )
 
     def _why_executors_wait(self, driver: Json | None, executors: Sequence[Json]) -> Reason | None:
-        if reason := explanation.of_executors(executors):
+        if reason := pod_status.of_executors(executors):
             return reason
-        if driver is None or (missing := explanation.executors_missing(driver, executors)) is None:
+        if driver is None or (missing := pod_status.executors_missing(driver, executors)) is None:
             return None
         if time.monotonic() - self._looked_at >= _QUOTA_SECONDS:
             self._looked_at = time.monotonic()
             with contextlib.suppress(PenstockError):
-                self._shortage = quotas.shortage(quotas.of_namespace(self._api, self._namespace), missing.each)
-        return None if self._shortage is None else explanation.of_quota(missing.number, self._shortage)
+                self._shortage = resources.shortage(resources.quotas_of(self._api, self._namespace), missing.each)
+        return None if self._shortage is None else pod_status.of_quota(missing.number, self._shortage)
 
     def _ask(self) -> Mapping[str, Any] | None:
         if time.monotonic() - self._asked_at >= _ASK_SECONDS:
@@ -154,5 +153,5 @@ class Cluster:
         return []
 
     def _token(self) -> str | None:
-        content = self.secret().get(places.TOKEN)
+        content = self.secret().get(layout.TOKEN)
         return None if content is None else content.decode("ascii")

@@ -1,4 +1,4 @@
-"""The objects of one application's cluster: its driver pod, its secret, the template of its executors. Pure."""
+"""The objects of one application's cluster: driver pod, secret, executors' and users' templates, volumes. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,101 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.clusters.base import Launch
-from penstock.clusters.kubernetes import localfiles, places, volumes
+from penstock.clusters.backend import Launch
+from penstock.clusters.kubernetes import layout
 from penstock.clusters.kubernetes.target import Target
-from penstock.clusters.kubernetes.templates import merged
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock.model import ClusterSize, ProcessSize
 
 Json = dict[str, Any]
+
+_TEMPORARY_BYTES = 2 << 30
+
+
+def mounts_of_every_container(target: Target) -> list[Json]:
+    """That runs Spark."""
+    return [
+        mount("private", layout.PRIVATE, read_only=True),
+        mount("keys", layout.KEYS, read_only=True),
+        # Spark takes every mount of such a name for its local directory.
+        mount("spark-local-dir-1", layout.SCRATCH),
+        mount("temporary", layout.TEMPORARY),
+        *(mount(f"cache-{tier}", layout.CACHE / tier) for tier in target.page_cache),
+    ]
+
+
+def of_every_pod(target: Target, launch: Launch) -> list[Json]:
+    private = {name: name for name in launch.private_files}
+    keys = {layout.TOKEN: layout.TOKEN, layout.AUTHENTICATION: layout.AUTHENTICATION}
+    return [
+        secret_volume("private", launch, private),
+        secret_volume("keys", launch, keys),
+        _scratch_volume(target),
+        {"name": "temporary", "emptyDir": {"sizeLimit": str(_TEMPORARY_BYTES)}},
+        *(
+            {"name": f"cache-{tier}", "hostPath": {"path": said.path, "type": "DirectoryOrCreate"}}
+            for tier, said in target.page_cache.items()
+        ),
+    ]
+
+
+def _scratch_volume(target: Target) -> Json:
+    scratch = target.scratch
+    if scratch.path:
+        return {"name": "spark-local-dir-1", "hostPath": {"path": scratch.path, "type": "Directory"}}
+    medium = {"medium": "Memory"} if scratch.medium == "memory" else {}
+    return {"name": "spark-local-dir-1", "emptyDir": {**medium, "sizeLimit": str(scratch.size_bytes)}}
+
+
+def memory_volume(launch: Launch) -> list[Json]:
+    """An executor's share of the scratch in memory, where there is any."""
+    if not (share := launch.spec.size.scratch_memory_of_executor):
+        return []
+    return [{"name": "scratch-memory", "emptyDir": {"medium": "Memory", "sizeLimit": str(share)}}]
+
+
+def memory_mount(launch: Launch) -> list[Json]:
+    return [mount("scratch-memory", layout.SCRATCH_MEMORY)] if launch.spec.size.scratch_memory_of_executor else []
+
+
+def secret_volume(name: str, launch: Launch, items: Mapping[str, str]) -> Json:
+    """Those keys of the application's secret, under those names; empty where there are none."""
+    # Without items a volume holds everything that is in its secret.
+    chosen = [{"key": key, "path": path} for key, path in items.items()]
+    if not chosen:
+        return {"name": name, "emptyDir": {"sizeLimit": "1Mi"}}
+    return {"name": name, "secret": {"secretName": layout.object_name(launch.application_id), "items": chosen}}
+
+
+def mount(name: str, path: object, *, read_only: bool = False) -> Json:
+    return {"name": name, "mountPath": str(path), **({"readOnly": True} if read_only else {})}
+
+
+_KEYED = {"containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath"}
+"""Lists whose entries are told apart by that key: as in the API's own strategic merge."""
+
+
+def merged(template: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Both; where they differ, `own`. Of lists with named entries those of one name are merged, of others all are
+    taken."""
+    result = dict(template)
+    for name, value in own.items():
+        below = template.get(name)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            result[name] = merged(below, value)
+        elif isinstance(value, list) and isinstance(below, list):
+            result[name] = _lists(below, value, _KEYED.get(name))
+        else:
+            result[name] = value
+    return result
+
+
+def _lists(below: list[Any], own: list[Any], key: str | None) -> list[Any]:
+    if key is None:
+        return [*own, *(entry for entry in below if entry not in own)]
+    others = {entry.get(key): entry for entry in below}
+    ours = [merged(others.pop(entry.get(key), {}), entry) for entry in own]
+    return [*ours, *others.values()]
+
 
 _GRACE_SECONDS = 60
 """Of a driver pod that somebody deletes: to end Spark, and to bring its logs to the lake."""
@@ -30,16 +118,16 @@ def labels(target: Target, launch: Launch, role: str) -> dict[str, str]:
         **target.labels,
         "app.kubernetes.io/part-of": "penstock",
         "app.kubernetes.io/managed-by": "penstock",
-        places.APPLICATION_LABEL: launch.application_id,
+        layout.APPLICATION_LABEL: launch.application_id,
         # A label's value ends with a letter or a digit.
-        places.INSTANCE_LABEL: launch.spec.instance.rstrip("._-"),
-        places.ROLE_LABEL: role,
+        layout.INSTANCE_LABEL: launch.spec.instance.rstrip("._-"),
+        layout.ROLE_LABEL: role,
     }
 
 
 def driver_pod(target: Target, launch: Launch) -> Json:
     driver = {
-        **_container(target, places.DRIVER),
+        **_container(target, layout.DRIVER),
         "args": ["python3", "-m", "penstock.clusters.kubernetes.pod.driver"],
         "env": [
             *_environment(launch),
@@ -48,36 +136,36 @@ def driver_pod(target: Target, launch: Launch) -> Json:
             _fact("PENSTOCK_POD_IP", "status.podIP"),
         ],
         "ports": [
-            _port("driver", places.DRIVER_PORT),
-            _port("blocks", places.BLOCKS_PORT),
+            _port("driver", layout.DRIVER_PORT),
+            _port("blocks", layout.BLOCKS_PORT),
         ],
         "resources": driver_resources(launch.spec.size, target),
         "volumeMounts": [
-            *volumes.mounts_of_every_container(target),
-            volumes.mount("launch", places.LAUNCH, read_only=True),
-            volumes.mount("work", places.WORK),
+            *mounts_of_every_container(target),
+            mount("launch", layout.LAUNCH, read_only=True),
+            mount("work", layout.WORK),
         ],
     }
     keeper = {
-        **_container(target, places.KEEPER),
-        "args": ["python3", "-m", "penstock.clusters.kubernetes.pod.keeper"],
-        "ports": [_port("keeper", places.KEEPER_PORT)],
+        **_container(target, layout.KEEPER),
+        "args": ["python3", "-m", "penstock.clusters.kubernetes.pod.sidecar"],
+        "ports": [_port("keeper", layout.KEEPER_PORT)],
         "resources": KEEPER_RESOURCES,
         "volumeMounts": [
-            volumes.mount("private", places.PRIVATE, read_only=True),
-            volumes.mount("keys", places.KEYS, read_only=True),
-            volumes.mount("launch", places.LAUNCH, read_only=True),
-            volumes.mount("work", places.WORK),
-            volumes.mount("temporary", places.TEMPORARY),
+            mount("private", layout.PRIVATE, read_only=True),
+            mount("keys", layout.KEYS, read_only=True),
+            mount("launch", layout.LAUNCH, read_only=True),
+            mount("work", layout.WORK),
+            mount("temporary", layout.TEMPORARY),
         ],
     }
     own = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": places.object_name(launch.application_id),
+            "name": layout.object_name(launch.application_id),
             "namespace": target.namespace,
-            "labels": labels(target, launch, places.DRIVER),
+            "labels": labels(target, launch, layout.DRIVER),
             "annotations": {**target.annotations, **_executors_to_come(target, launch)},
         },
         "spec": {
@@ -86,8 +174,8 @@ def driver_pod(target: Target, launch: Launch) -> Json:
             "terminationGracePeriodSeconds": _GRACE_SECONDS,
             "containers": [driver, keeper],
             "volumes": [
-                *volumes.of_every_pod(target, launch),
-                volumes.secret_volume("launch", launch, _launch_items(launch)),
+                *of_every_pod(target, launch),
+                secret_volume("launch", launch, _launch_items(launch)),
                 {"name": "work", "emptyDir": {"sizeLimit": str(_WORK_BYTES)}},
             ],
         },
@@ -101,22 +189,22 @@ def _executors_to_come(target: Target, launch: Launch) -> dict[str, str]:
         return {}
     size = launch.spec.size
     asked = executor_resources(size, target)["requests"]
-    return {places.EXECUTORS: json.dumps({"number": size.executors, **asked})}
+    return {layout.EXECUTORS: json.dumps({"number": size.executors, **asked})}
 
 
 def executor_template(target: Target, launch: Launch) -> Json:
     """What Spark makes executors from: it adds name, image, size, owner and the container's argument itself."""
     executor = {
-        **_container(target, places.EXECUTOR),
+        **_container(target, layout.EXECUTOR),
         # Pages that go with the pod are found by its address; those that stay on the node, by the node's name.
-        "env": [*_environment(launch), *([_fact(places.NODE_VARIABLE, "spec.nodeName")] if target.page_cache else [])],
-        "volumeMounts": [*volumes.mounts_of_every_container(target), *volumes.memory_mount(launch)],
+        "env": [*_environment(launch), *([_fact(layout.NODE_VARIABLE, "spec.nodeName")] if target.page_cache else [])],
+        "volumeMounts": [*mounts_of_every_container(target), *memory_mount(launch)],
     }
     own = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "labels": labels(target, launch, places.EXECUTOR),
+            "labels": labels(target, launch, layout.EXECUTOR),
             "annotations": dict(target.annotations),
         },
         "spec": {
@@ -125,7 +213,7 @@ def executor_template(target: Target, launch: Launch) -> Json:
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 10,
             "containers": [executor],
-            "volumes": [*volumes.of_every_pod(target, launch), *volumes.memory_volume(launch)],
+            "volumes": [*of_every_pod(target, launch), *memory_volume(launch)],
         },
     }
     return merged(target.executor_template, own)
@@ -143,7 +231,7 @@ def _spread(target: Target, launch: Launch) -> Json:
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {
-            "matchLabels": {places.APPLICATION_LABEL: launch.application_id, places.ROLE_LABEL: places.EXECUTOR}
+            "matchLabels": {layout.APPLICATION_LABEL: launch.application_id, layout.ROLE_LABEL: layout.EXECUTOR}
         },
     }
     return {"topologySpreadConstraints": [wish]}
@@ -156,9 +244,9 @@ def secret(target: Target, launch: Launch, owner: Json, content: Mapping[str, by
         "kind": "Secret",
         "type": "Opaque",
         "metadata": {
-            "name": places.object_name(launch.application_id),
+            "name": layout.object_name(launch.application_id),
             "namespace": target.namespace,
-            "labels": labels(target, launch, places.DRIVER),
+            "labels": labels(target, launch, layout.DRIVER),
             "ownerReferences": [
                 {
                     "apiVersion": "v1",
@@ -221,7 +309,7 @@ def _pod_spec(target: Target) -> Json:
 def _container(target: Target, name: str) -> Json:
     policy = {"imagePullPolicy": target.pull_policy} if target.pull_policy else {}
     from_secrets = (
-        [{"secretRef": {"name": secret}} for secret in target.environment_from] if name != places.KEEPER else []
+        [{"secretRef": {"name": secret}} for secret in target.environment_from] if name != layout.KEEPER else []
     )
     return {
         "name": name,
@@ -233,7 +321,7 @@ def _container(target: Target, name: str) -> Json:
 
 
 def _environment(launch: Launch) -> list[Json]:
-    where = {"{private}": str(places.PRIVATE), "{published}": str(places.PUBLISHED)}
+    where = {"{private}": str(layout.PRIVATE), "{published}": str(layout.PUBLISHED)}
 
     def there(value: str) -> str:
         for placeholder, path in where.items():
@@ -241,7 +329,7 @@ def _environment(launch: Launch) -> list[Json]:
         return value
 
     said = {
-        "TMPDIR": str(places.SCRATCH),
+        "TMPDIR": str(layout.SCRATCH),
         "LC_ALL": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         **{name: there(value) for name, value in launch.environment.items()},
@@ -257,7 +345,7 @@ def _fact(name: str, path: str) -> Json:
 
 
 def _launch_items(launch: Launch) -> dict[str, str]:
-    return {places.PLAN: places.PLAN, places.TEMPLATE: places.TEMPLATE, **localfiles.keys(launch)}
+    return {layout.PLAN: layout.PLAN, layout.TEMPLATE: layout.TEMPLATE, **layout.local_keys(launch)}
 
 
 def _port(name: str, number: int) -> Json:

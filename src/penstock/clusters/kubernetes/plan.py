@@ -6,15 +6,15 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
-from penstock.clusters.base import Launch
-from penstock.clusters.kubernetes import localfiles, manifest, places
+from penstock.clusters.backend import Launch
+from penstock.clusters.kubernetes import layout, manifest
 from penstock.clusters.kubernetes.target import Target
-from penstock.clusters.plan import BUILT_IN
-from penstock.lake.base import Lake
-from penstock.profiles import overhead
-from penstock.profiles.cache import PREFIX as CACHE
-from penstock.profiles.scratch import MEMORY
-from penstock.profiles.secrets import REDACTION
+from penstock.clusters.launch import BUILT_IN
+from penstock.lake.model import Lake
+from penstock.profiles import layers
+from penstock.profiles.base import MEMORY
+from penstock.profiles.check import REDACTION
+from penstock.profiles.s3a import CACHE_PREFIX as CACHE
 
 _K8S = "spark.kubernetes."
 
@@ -23,11 +23,11 @@ def content(target: Target, launch: Launch, *, token: str, authentication: str) 
     """The secret's keys but for the application's local files: see `localfiles`."""
     return {
         **{name: text.encode() for name, text in launch.private_files.items()},
-        places.PLAN: json.dumps(plan(target, launch)).encode(),
+        layout.PLAN: json.dumps(plan(target, launch)).encode(),
         # JSON is YAML.
-        places.TEMPLATE: json.dumps(manifest.executor_template(target, launch)).encode(),
-        places.TOKEN: token.encode(),
-        places.AUTHENTICATION: authentication.encode(),
+        layout.TEMPLATE: json.dumps(manifest.executor_template(target, launch)).encode(),
+        layout.TOKEN: token.encode(),
+        layout.AUTHENTICATION: authentication.encode(),
     }
 
 
@@ -50,48 +50,48 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
     """
     size = launch.spec.size
     # Spark adds the heap and the off-heap memory itself.
-    beside = size.executor_bytes - size.executor.memory_bytes - overhead.off_heap_bytes(launch.settings)
+    beside = size.executor_bytes - size.executor.memory_bytes - layers.off_heap_bytes(launch.settings)
     plugins = ["io.penstock.cluster.ObserverPlugin", "org.apache.spark.penstock.PagesPlugin"]
     scratch = {}
     if size.scratch_memory_bytes:
         plugins.append("io.penstock.cluster.ScratchPlugin")
         scratch = {
             MEMORY: f"{size.scratch_memory_bytes}b",
-            "spark.penstock.scratch.directory": str(places.SCRATCH_MEMORY),
+            "spark.penstock.scratch.directory": str(layout.SCRATCH_MEMORY),
         }
     return {
         "spark.kubernetes.allocation.batch.size": "50",
         **launch.settings,
         "spark.submit.deployMode": "client",
         "spark.app.name": launch.spec.name,
-        "spark.driver.port": str(places.DRIVER_PORT),
-        "spark.driver.blockManager.port": str(places.BLOCKS_PORT),
-        "spark.blockManager.port": str(places.BLOCKS_PORT),
+        "spark.driver.port": str(layout.DRIVER_PORT),
+        "spark.driver.blockManager.port": str(layout.BLOCKS_PORT),
+        "spark.blockManager.port": str(layout.BLOCKS_PORT),
         "spark.driver.cores": str(size.driver.cores),
         "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
         "spark.executor.cores": str(size.executor.cores),
         "spark.executor.memory": f"{size.executor.memory_bytes >> 20}m",
         "spark.executor.memoryOverhead": f"{(beside + size.scratch_memory_of_executor) >> 20}m",
         **_executors(launch),
-        "spark.penstock.directory": str(places.CLUSTER),
+        "spark.penstock.directory": str(layout.CLUSTER),
         "spark.penstock.executors": str(size.executors),
         "spark.plugins": ",".join(filter(None, [*plugins, launch.settings.get("spark.plugins", "")])),
         **scratch,
         **_page_cache(target),
-        "spark.local.dir": str(places.SCRATCH),
+        "spark.local.dir": str(layout.SCRATCH),
         "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": (places.ARTEFACTS / "events").as_uri(),
+        "spark.eventLog.dir": (layout.ARTEFACTS / "events").as_uri(),
         # Also where a program's Java options name another: what is not set here, they decide.
         "spark.redaction.regex": REDACTION,
         "spark.authenticate": "true",
-        "spark.authenticate.secret.file": str(places.KEYS / places.AUTHENTICATION),
+        "spark.authenticate.secret.file": str(layout.KEYS / layout.AUTHENTICATION),
         f"{_K8S}namespace": target.namespace,
         f"{_K8S}container.image": target.image,
         **({f"{_K8S}container.image.pullPolicy": target.pull_policy} if target.pull_policy else {}),
         **({f"{_K8S}container.image.pullSecrets": ",".join(target.pull_secrets)} if target.pull_secrets else {}),
-        f"{_K8S}driver.pod.name": places.object_name(launch.application_id),
-        f"{_K8S}executor.podTemplateFile": str(places.LAUNCH / places.TEMPLATE),
-        f"{_K8S}executor.podTemplateContainerName": places.EXECUTOR,
+        f"{_K8S}driver.pod.name": layout.object_name(launch.application_id),
+        f"{_K8S}executor.podTemplateFile": str(layout.LAUNCH / layout.TEMPLATE),
+        f"{_K8S}executor.podTemplateContainerName": layout.EXECUTOR,
         f"{_K8S}executor.useDriverPodIP": "true",
         f"{_K8S}executor.request.cores": manifest.milli(size.executor.cores * target.cpu_request),
         f"{_K8S}executor.limit.cores": str(size.executor.cores),
@@ -102,12 +102,12 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
 def submit_options(launch: Launch) -> list[str]:
     """Spark's own, and the application; its arguments follow."""
     spec = launch.spec
-    where = dict(zip(localfiles.paths(launch), localfiles.keys(launch).values(), strict=True))
+    where = dict(zip(layout.local_paths(launch), layout.local_keys(launch).values(), strict=True))
 
     def as_uri(path: str) -> str:
-        if own := localfiles.in_image(path):
-            return f"{places.JARS}{own}"
-        return (places.LAUNCH / where[path]).as_uri() if path in where else path
+        if own := layout.in_image(path):
+            return f"{layout.JARS}{own}"
+        return (layout.LAUNCH / where[path]).as_uri() if path in where else path
 
     options = ["--class", spec.main_class] if spec.main_class else []
     for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
@@ -138,7 +138,7 @@ def _executor_account(target: Target) -> dict[str, str]:
 def _page_cache(target: Target) -> dict[str, str]:
     told = {}
     for tier, said in target.page_cache.items():
-        told[f"{CACHE}{tier}.dir"] = str(places.CACHE / tier)
+        told[f"{CACHE}{tier}.dir"] = str(layout.CACHE / tier)
         told[f"{CACHE}{tier}.size"] = str(said.size_bytes)
     if told:
         told["spark.storage.replication.topologyMapper"] = "io.penstock.cluster.NodeTopology"
@@ -150,5 +150,5 @@ def _lake_of_pods(launch: Launch) -> dict[str, Any] | None:
     if lake is None:
         return None
     # The engine's own file of certificates is not in the pods; what it held is.
-    there = str(places.PRIVATE / launch.authorities) if launch.authorities else None
+    there = str(layout.PRIVATE / launch.authorities) if launch.authorities else None
     return replace(lake, ca_file=there).as_json()

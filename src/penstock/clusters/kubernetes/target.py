@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.application import Capacity, Node
-from penstock.profiles.values import size_in_bytes
-from penstock.yamlfile import Entry, parse, read
+from penstock.formats import Entry, parse, read
+from penstock.model import Capacity, Node
+from penstock.units import parse_size
 
 Json = Mapping[str, Any]
 
@@ -144,7 +144,7 @@ def _text_or_empty(entry: Entry) -> str:
 
 def _size(entry: Entry) -> int:
     # Kubernetes writes Gi for what Spark calls g.
-    found = size_in_bytes(str(entry.value).lower().replace("i", ""))
+    found = parse_size(str(entry.value).lower().replace("i", ""))
     if not found or found < 0:
         entry.wrong(f"is not a size but {entry.value!r}", fix="write it like 512m, 20g or 20Gi")
     return found

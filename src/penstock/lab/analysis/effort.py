@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.lakeuse import LakeUse
 from penstock.lab.analysis.measures import GB, Measure, executor_cores
 from penstock.lab.analysis.samples import counted
 from penstock.lab.records import Run, Sample
+from penstock.summary import LakeUse
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.lakeuse import LakeUse
 from penstock.lab.analysis.samples import counted, natural
 from penstock.lab.records import Run, Sample
+from penstock.summary import LakeUse
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from penstock.lab.objects.children import Child
 from penstock.lab.objects.tally import Tally
 from penstock.lab.objects.worker import Go, Progress, Report, Setup
 from penstock.lab.objects.workload import Stage
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 
 _HEAD_START_SECONDS = 0.1  # from the last process's being ready to the common start
 

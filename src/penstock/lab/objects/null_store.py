@@ -24,7 +24,7 @@ from penstock.lab.objects.children import Child
 from penstock.lab.objects.content import PERIOD, Content
 from penstock.lab.objects.distributions import Sizes
 from penstock.lab.objects.workload import Kind, Targets, Workload
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
 
 _DROPPED_AT_ONCE = 1 << 20
 _UNKNOWN_SIZE = 64 * 1024

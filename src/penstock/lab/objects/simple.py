@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from penstock import units
 from penstock.lab.objects.distributions import Numbers, Sizes, checked_sizes, parse_sizes
 from penstock.lab.objects.workload import Division, Kind, Limit, Operation, Stage, Targets, Work, Workload
-from penstock.profiles import values
 
 _PREPARING_WORKERS = 16
 
@@ -79,7 +79,7 @@ def parse_mix(text: str) -> dict[Kind, float]:
         name, equals, number = part.strip().partition("=")
         if name not in [kind.value for kind in Kind]:
             raise ValueError(f"“{name}” is none of {', '.join(kind.value for kind in Kind)}")
-        ratio = values.number(number) if equals else 1.0
+        ratio = units.parse_number(number) if equals else 1.0
         if ratio is None or not 0 < ratio < 1e9:
             raise ValueError(f"the share of {name} should be a number above zero")
         if Kind(name) in mix:
@@ -93,7 +93,7 @@ def parse_object_sizes(text: str) -> Sizes:
     if "(" in text:
         return parse_sizes(text)
     low, dash, high = text.partition("-")
-    found = [values.size_in_bytes(end) for end in ([low, high] if dash else [low])]
+    found = [units.parse_size(end) for end in ([low, high] if dash else [low])]
     if any(end is None for end in found):
         raise ValueError(f"“{text[:60]}” is no size such as 64k, 1m, 4k-1m or u(1,64)KB")
     ends: Sequence[int] = [end for end in found if end is not None]

@@ -21,7 +21,7 @@ from penstock.lab.objects.failures import error_code, kind_of_answer, kind_of_br
 from penstock.lab.objects.plan import Request
 from penstock.lab.objects.tally import WRONG_CONTENT, WRONG_LENGTH
 from penstock.lab.objects.workload import Kind
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 
 _PIECE = 256 * 1024  # of a GET as it arrives; below content.LONGEST_PIECE
 _UPLOAD_PIECE = 256 * 1024

@@ -22,7 +22,7 @@ from penstock.lab.objects.slot import Slot
 from penstock.lab.objects.tally import Tally
 from penstock.lab.objects.transfer import Address, Transfer
 from penstock.lab.objects.workload import Stage
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 
 _REPORT_SECONDS = 0.5
 _LONGEST_WAIT_SECONDS = 0.2

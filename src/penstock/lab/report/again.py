@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock import units
 from penstock.lab.records import Description
-from penstock.lab.report import titles, words
+from penstock.lab.report import titles
 from penstock.lab.report.document import Command, Part, Section, Table
 
 
@@ -27,7 +28,7 @@ def section(descriptions: Sequence[Description]) -> Section:
         Table(
             ("setting", "value"),
             [(key, str(value)) for key, value in sorted(description.settings.items())],
-            folded=f"{words.plural(len(description.settings), 'Spark setting')} of {description.arm}",
+            folded=f"{units.plural(len(description.settings), 'Spark setting')} of {description.arm}",
         )
         for description in descriptions
         if description.settings
@@ -66,7 +67,7 @@ def many(descriptions: Sequence[Description], outcomes: Sequence[str]) -> Sectio
         [
             Command("\n".join(dict.fromkeys(description.command for description in descriptions))),
             Table(("what", "value"), [(label, "; ".join(values)) for label, values in facts.items()]),
-            Table(columns, runs, folded=words.plural(len(runs), "run")),
+            Table(columns, runs, folded=units.plural(len(runs), "run")),
         ],
     )
 
@@ -80,7 +81,7 @@ def _choices(description: Description) -> dict[str, str]:
     }
     return {
         "launcher": description.launcher,
-        "scale": "" if description.scale is None else words.number(description.scale),
+        "scale": "" if description.scale is None else units.number(description.scale),
         **kept,
         **{f"store, {name}": str(value) for name, value in sorted(_layout(description).items())},
         **{name.replace("_", " "): _value(value) for name, value in sorted(description.options.items())},
@@ -115,7 +116,7 @@ def _facts(description: Description) -> dict[str, str]:
             for part in (
                 str(machine.get("processor", "")),
                 f"{machine['cores']} cores" if "cores" in machine else "",
-                words.size(machine["memory_bytes"]) if "memory_bytes" in machine else "",
+                units.size(machine["memory_bytes"]) if "memory_bytes" in machine else "",
                 str(machine.get("system", "")),
             )
             if part
@@ -132,9 +133,9 @@ def cluster(size: Mapping[str, Any]) -> str:
         return ""
     driver, executor = size["driver"], size["executor"]
     return (
-        f"driver {words.plural(driver['cores'], 'core')}, {words.size(driver['memory_bytes'])}; "
-        f"{words.plural(size['executors'], 'executor')} of {words.plural(executor['cores'], 'core')}, "
-        f"{words.size(executor['memory_bytes'])}"
+        f"driver {units.plural(driver['cores'], 'core')}, {units.size(driver['memory_bytes'])}; "
+        f"{units.plural(size['executors'], 'executor')} of {units.plural(executor['cores'], 'core')}, "
+        f"{units.size(executor['memory_bytes'])}"
     )
 
 
@@ -147,7 +148,7 @@ def lake(told: Mapping[str, Any]) -> str:
     parts = (
         told.get("kind", ""),
         " ".join(filter(None, (store.get("software"), store.get("version")))),
-        words.plural(gateways, "gateway") if gateways else "",
+        units.plural(gateways, "gateway") if gateways else "",
         store.get("protection", ""),
     )
     return f"{told['name']} ({', '.join(part for part in dict.fromkeys(parts) if part)})"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Spread
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, comparison, devices, plots, reading, reads, warmth, words
+from penstock.lab.report import again, checks, comparison, devices, plots, reading, reads, warmth
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 
@@ -34,7 +35,7 @@ def document(runs: Sequence[Run]) -> Document:
     arms = [_Arm(name, one.candidate, one) for name, one in zip(names[1:], found, strict=True)]
     doubts = checks.doubts(runs, names)
     return Document(
-        kicker=f"Penstock lab · {title(runs[0].description)} · {words.plural(len(runs), 'arm')}",
+        kicker=f"Penstock lab · {title(runs[0].description)} · {units.plural(len(runs), 'arm')}",
         headline=f"{doubts}{_headline(names[0], arms)}",
         good=not doubts,
         key_figures=_key_figures(names[0], arms),
@@ -68,18 +69,18 @@ def _headline(baseline: str, arms: Sequence[_Arm]) -> str:
     noise = [arm.name for arm in arms if arm.against_first.total.verdict not in ("faster", "slower")]
     if known and len(noise) == len(arms):
         return f"No arm differs from {baseline} beyond the noise."
-    same = f"; {words.some(noise)} {'is' if len(noise) == 1 else 'are'} within its noise" if known and noise else ""
+    same = f"; {units.some(noise)} {'is' if len(noise) == 1 else 'are'} within its noise" if known and noise else ""
     unknown = "" if known else f"; with fewer than {analysis.FEWEST} rounds of each the noise is unknown"
     faster = [arm for arm in arms if arm.against_first.total.ratio < 1 and not (known and arm.name in noise)]
     if not faster:
-        return f"{words.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
+        return f"{units.capitalised(baseline)} is the fastest of {len(arms) + 1} arms{same}{unknown}."
     best = min(faster, key=_ratio)
-    ratio = words.number(_ratio(best))
+    ratio = units.number(_ratio(best))
     if best is min(arms, key=_ratio):
         said = f"is the fastest of {len(arms) + 1} arms: {ratio}× the time of {baseline}"
     else:
         said = f"is faster than {baseline}: {ratio}× its time"
-    return f"{words.capitalised(best.name)} {said}{same}{unknown}."
+    return f"{units.capitalised(best.name)} {said}{same}{unknown}."
 
 
 def _ratio(arm: _Arm) -> float:
@@ -91,7 +92,7 @@ def _key_figures(baseline: str, arms: Sequence[_Arm]) -> list[KeyFigure]:
     figures = [KeyFigure(baseline, comparison.cost(first.baseline.median, first), "the baseline")]
     for arm in arms:
         total = arm.against_first.total
-        detail = f"{words.number(total.ratio)}×, {total.verdict}"
+        detail = f"{units.number(total.ratio)}×, {total.verdict}"
         figures.append(KeyFigure(arm.name, comparison.cost(total.candidate.median, total), detail))
     return figures
 
@@ -110,7 +111,7 @@ def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
             arm.name,
             arm.run,
             total.candidate,
-            (words.number(total.ratio), comparison.interval(total), total.verdict),
+            (units.number(total.ratio), comparison.interval(total), total.verdict),
         )
         for arm, total in zip(arms, totals, strict=True)
     ]
@@ -131,9 +132,9 @@ def _overview(baseline: str, first: Run, arms: Sequence[_Arm]) -> Section:
 
 def _row(name: str, run: Run, found: Spread, verdict: tuple[str, str, str]) -> tuple[str, ...]:
     cores = analysis.core_seconds(run)
-    ranged = f"{words.digits(found.low)}–{words.digits(found.high)}" if found.count > 1 else ""
-    costs = words.number(cores) if cores is not None else ""
-    return (name, str(found.count), words.digits(found.median), ranged, *verdict, costs)
+    ranged = f"{units.digits(found.low)}–{units.digits(found.high)}" if found.count > 1 else ""
+    costs = units.number(cores) if cores is not None else ""
+    return (name, str(found.count), units.digits(found.median), ranged, *verdict, costs)
 
 
 def _per_part(baseline: str, arms: Sequence[_Arm]) -> list[Section]:
@@ -147,9 +148,9 @@ def _per_part(baseline: str, arms: Sequence[_Arm]) -> list[Section]:
         (
             name,
             before[name].unit,
-            words.digits(before[name].baseline.median),
+            units.digits(before[name].baseline.median),
             *(
-                f"{words.digits(part.candidate.median)} ({words.number(part.ratio)}×)" if part else ""
+                f"{units.digits(part.candidate.median)} ({units.number(part.ratio)}×)" if part else ""
                 for part in (parts.get(name) for parts in by_arm.values())
             ),
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import words
 from penstock.lab.report.document import Section, Table
 
 _SHOWN = 12
@@ -67,8 +67,8 @@ def section(run: Run) -> list[Section]:
     for name, samples in found.items():
         right = sum(bool(sample["right"]) for sample in samples)
         verdict = "✓" if right == len(samples) else f"✗ {len(samples) - right} wrong"
-        rows.append((name, words.count(len(samples)), verdict, str(samples[-1].get("note") or "")))
-    folded = words.plural(len(rows), "check") if len(rows) > _SHOWN else ""
+        rows.append((name, units.count(len(samples)), verdict, str(samples[-1].get("note") or "")))
+    folded = units.plural(len(rows), "check") if len(rows) > _SHOWN else ""
     table = Table(("check", "times", "right", "what it found last"), rows, numeric=frozenset({1}), folded=folded)
     return [Section("Checks", "", [table])]
 
@@ -80,7 +80,7 @@ def doubts(runs: Sequence[Run], names: Sequence[str]) -> str:
         if not analysis.all_right(run):
             found.append(f"Results of {name} are wrong. ")
         elif failed := analysis.repetitions(run).failed:
-            found.append(f"{words.plural(failed, 'repetition')} of {name} failed. ")
+            found.append(f"{units.plural(failed, 'repetition')} of {name} failed. ")
     return "".join(found)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Ratio
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, devices, plots, reading, words
+from penstock.lab.report import again, checks, devices, plots, reading
 from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
 from penstock.lab.report.titles import title
 
@@ -53,7 +54,7 @@ def arm_names(runs: Sequence[Run]) -> list[str]:
 
 
 def interval(part: Ratio) -> str:
-    return f"{words.number(part.interval.low)}–{words.number(part.interval.high)}" if part.interval else ""
+    return f"{units.number(part.interval.low)}–{units.number(part.interval.high)}" if part.interval else ""
 
 
 def nouns(run: Run) -> tuple[str, str]:
@@ -77,7 +78,7 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
     total = found.total
     one, many = nouns(found.baseline)
     alone = total in found.parts
-    parts = f" for {total.name}" if alone else f" over {words.plural(len(found.parts), one, many)}"
+    parts = f" for {total.name}" if alone else f" over {units.plural(len(found.parts), one, many)}"
     over = f" in the geometric mean{parts}" if total.name == "geometric mean" else parts
     # A mean over several units says something as a ratio only.
     sides = (
@@ -85,21 +86,21 @@ def _headline(found: Comparison, names: Sequence[str]) -> str:
     )
     if total.verdict == "inside the noise":
         return f"No difference beyond the noise: {candidate} against {baseline}{over}{sides}."
-    sentence = f"{words.capitalised(candidate)} took {words.number(total.ratio)}× the time of {baseline}{over}{sides}"
+    sentence = f"{units.capitalised(candidate)} took {units.number(total.ratio)}× the time of {baseline}{over}{sides}"
     if total.interval is None:
         return f"{sentence}. With fewer than {analysis.FEWEST} rounds of each the noise is unknown."
     if len(found.parts) == 1:
         return f"{sentence}."
     slower = [part.name for part in found.parts if part.verdict == "slower" and part.ratio > _CLEARLY_SLOWER]
-    which = words.plural(len(slower), f"{one} is", f"{many} are") if slower else f"no {one} is"
+    which = units.plural(len(slower), f"{one} is", f"{many} are") if slower else f"no {one} is"
     return f"{sentence}; {which} more than 10 % slower beyond the noise."
 
 
 def cost(value: float, part: Ratio) -> str:
     """With its unit. A geometric mean over measures of different units has none."""
     if part.unit == "s":
-        return words.seconds(value)
-    return f"{words.number(value)} {part.unit}".strip()
+        return units.seconds(value)
+    return f"{units.number(value)} {part.unit}".strip()
 
 
 def _ratio_section(found: Comparison, names: Sequence[str]) -> list[Section]:
@@ -131,9 +132,9 @@ def _table_section(found: Comparison, names: Sequence[str]) -> Section:
         (
             part.name,
             part.unit,
-            words.digits(part.baseline.median),
-            words.digits(part.candidate.median),
-            words.number(part.ratio),
+            units.digits(part.baseline.median),
+            units.digits(part.candidate.median),
+            units.number(part.ratio),
             interval(part),
             part.verdict,
         )
@@ -148,11 +149,11 @@ def _table_section(found: Comparison, names: Sequence[str]) -> Section:
 def _key_figures(found: Comparison, names: Sequence[str]) -> list[KeyFigure]:
     total = found.total
     detail = f"95 % interval {interval(total)}" if total.interval else total.verdict
-    figures = [KeyFigure("Ratio", f"{words.number(total.ratio)}×", detail)]
+    figures = [KeyFigure("Ratio", f"{units.number(total.ratio)}×", detail)]
     for name, side in zip(names, (total.baseline, total.candidate), strict=True):
-        ranged = f"{words.digits(side.low)}–{words.digits(side.high)}, " if side.count > 1 else ""
-        figures.append(KeyFigure(name, cost(side.median, total), f"{ranged}{words.plural(side.count, 'round')}"))
+        ranged = f"{units.digits(side.low)}–{units.digits(side.high)}, " if side.count > 1 else ""
+        figures.append(KeyFigure(name, cost(side.median, total), f"{ranged}{units.plural(side.count, 'round')}"))
     for name, run in zip(names, (found.baseline, found.candidate), strict=True):
         if (cores := analysis.core_seconds(run)) is not None:
-            figures.append(KeyFigure(f"Core-seconds, {name}", words.number(cores), "drivers and executors"))
+            figures.append(KeyFigure(f"Core-seconds, {name}", units.number(cores), "drivers and executors"))
     return figures

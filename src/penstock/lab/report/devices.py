@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import DiskTrack, Spread
 from penstock.lab.records import Run
-from penstock.lab.report import plots, words
+from penstock.lab.report import plots
 from penstock.lab.report.document import Part, Plot, Section, Table
 
 _NOTE = (
@@ -32,9 +33,9 @@ def sections(run: Run) -> list[Section]:
         (
             f"{name}, shuffle" if name == shuffle else name,
             percent(use.busy_share),
-            words.number(use.queue),
-            words.data(use.read_bytes),
-            words.data(use.written_bytes),
+            units.number(use.queue),
+            units.data(use.read_bytes),
+            units.data(use.written_bytes),
         )
         for name, use in uses.items()
     ]
@@ -80,7 +81,7 @@ def compared(runs: Mapping[str, Run]) -> list[Section]:
     return [Section("The shuffle's disk", _NOTE, [*parts, table], brief=True)]
 
 
-_FIGURES = (("queue", words.number), ("read_bytes", words.data), ("written_bytes", words.data))
+_FIGURES = (("queue", units.number), ("read_bytes", units.data), ("written_bytes", units.data))
 
 
 def percent(share: float) -> str:
@@ -94,7 +95,7 @@ def _median(run: Run, key: str, write: plots.Write) -> str:
 
 def _scratch(run: Run, place: str) -> str:
     value = analysis.summed(run, f"scratch_{place}_bytes")
-    return "" if value is None else words.data(value)
+    return "" if value is None else units.data(value)
 
 
 def _told(shares: Spread) -> str:
@@ -105,4 +106,4 @@ def _told(shares: Spread) -> str:
 def _moved(tracks: Sequence[DiskTrack]) -> str:
     most_read = max(max(track.read_rates) for track in tracks)
     most_written = max(max(track.written_rates) for track in tracks)
-    return f"at most {words.rate(most_read)} read and {words.rate(most_written)} written"
+    return f"at most {units.rate(most_read)} read and {units.rate(most_written)} written"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab.analysis import Latency, Seconds
-from penstock.lab.report import plots, words
+from penstock.lab.report import plots
 from penstock.lab.report.document import Part, Plot, Section, Table
 
 _SERIES_IN_ONE_PLOT = 3
@@ -30,7 +31,7 @@ def over_time(found: Sequence[Seconds]) -> list[Section]:
         (
             line.series,
             str(line.repetition),
-            words.count(len(line.amounts)),
+            units.count(len(line.amounts)),
             *(_rate(line, value) for value in (extremes.slowest, extremes.median, extremes.fastest)),
         )
         for line in lines
@@ -50,14 +51,14 @@ def latency(found: Sequence[Latency]) -> list[Section]:
     asked = list(dict.fromkeys(percentile.percent for line in found for percentile in line.percentiles))
     rows = []
     for line in found:
-        values = {percentile.percent: words.latency(percentile.value) for percentile in line.percentiles}
+        values = {percentile.percent: units.latency(percentile.value) for percentile in line.percentiles}
         told = [values.get(percent, "") for percent in asked]
-        rows.append((line.name, plots.phase(line.phase), words.count(line.count), *told, words.latency(line.maximum)))
+        rows.append((line.name, plots.phase(line.phase), units.count(line.count), *told, units.latency(line.maximum)))
     columns = ("operation", "latency", "requests", *(f"{percent:g} %" for percent in asked), "slowest")
     table = Table(columns, rows, numeric=frozenset(range(2, len(columns))))
     text = "; ".join(
         f"{line.name} {plots.phase(line.phase)}: "
-        + ", ".join(f"{p.percent:g} % within {words.latency(p.value)}" for p in line.percentiles)
+        + ", ".join(f"{p.percent:g} % within {units.latency(p.value)}" for p in line.percentiles)
         for line in found
     )
     error = max(line.error for line in found)
@@ -74,7 +75,7 @@ def _percent(share: float) -> str:
 def _told(line: Seconds) -> str:
     extremes = line.extremes
     if extremes is None:
-        return f"{line.series}: {words.plural(len(line.amounts), 'second')}"
+        return f"{line.series}: {units.plural(len(line.amounts), 'second')}"
     return (
         f"{line.series}, repetition {line.repetition}: median {_rate(line, extremes.median)}, "
         f"between {_rate(line, extremes.slowest)} and {_rate(line, extremes.fastest)}"
@@ -82,4 +83,4 @@ def _told(line: Seconds) -> str:
 
 
 def _rate(line: Seconds, amount: float) -> str:
-    return words.rate(amount) if line.moves_bytes else words.operations(amount)
+    return units.rate(amount) if line.moves_bytes else units.operations(amount)

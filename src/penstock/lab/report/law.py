@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from penstock import units
 from penstock.lab.analysis import Interval
-from penstock.lab.report import words
 from penstock.lab.report.document import Part, Section, Table
 from penstock.lab.scaling import Curve, Fit, Law, NoFit
 
@@ -22,9 +22,9 @@ def section(curve: Curve) -> Section:
     misses = {size.cores: law.seconds(size.cores) / size.seconds - 1 for size in curve.measured}
     worst = max(misses, key=lambda cores: abs(misses[cores]))
     note = (
-        f"Of the {words.seconds(law.seconds(1))} on one core, {words.seconds(law.divided)} divide among the cores, "
-        f"{words.seconds(law.undivided)} do not, and each further core adds {words.seconds(law.added)}. "
-        f"The law misses the measured medians by at most {abs(misses[worst]):.1%} ({words.plural(worst, 'core')})"
+        f"Of the {units.seconds(law.seconds(1))} on one core, {units.seconds(law.divided)} divide among the cores, "
+        f"{units.seconds(law.undivided)} do not, and each further core adds {units.seconds(law.added)}. "
+        f"The law misses the measured medians by at most {abs(misses[worst]):.1%} ({units.plural(worst, 'core')})"
         + (
             ": it does not describe this workload well, and its predictions deserve no trust."
             if abs(misses[worst]) > _MISFIT
@@ -33,9 +33,9 @@ def section(curve: Curve) -> Section:
     )
 
     rows = [
-        ("λ", "runs per hour of one core", *constant(fit, lambda one: one.rate * 3600, words.number)),
-        ("σ", "contention: the share that does not divide", *constant(fit, lambda one: one.contention, words.number)),
-        ("κ", "coherency: what each pair of cores costs", *constant(fit, lambda one: one.coherency, words.number)),
+        ("λ", "runs per hour of one core", *constant(fit, lambda one: one.rate * 3600, units.number)),
+        ("σ", "contention: the share that does not divide", *constant(fit, lambda one: one.contention, units.number)),
+        ("κ", "coherency: what each pair of cores costs", *constant(fit, lambda one: one.coherency, units.number)),
         ("N*", "cores beyond which more make it slower", *constant(fit, lambda one: one.peak_cores, limit)),
     ]
     columns = ("constant", "what it is", "fitted", "95 % interval")
@@ -58,4 +58,4 @@ def limit(cores: float) -> str:
 def about(cores: float) -> str:
     """Two digits: a fit knows no more."""
     digits = max(0, math.floor(math.log10(cores)) - 1)
-    return words.count(round(cores / 10**digits) * 10**digits)
+    return units.count(round(cores / 10**digits) * 10**digits)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import words
 from penstock.lab.report.document import Section, Table
 
 BUSY_SHARE = 0.8
@@ -27,7 +27,7 @@ def _errors(run: Run) -> list[Section]:
         for kind, text in (sample.get("first") or {}).items():
             first.setdefault((name, kind), str(text))
     rows = [
-        (name, kind, words.count(many), f"✗ {first.get((name, kind), '')}".rstrip())
+        (name, kind, units.count(many), f"✗ {first.get((name, kind), '')}".rstrip())
         for name, kinds in counts.items()
         for kind, many in kinds.most_common()
     ]
@@ -58,7 +58,7 @@ def _generator(run: Run) -> list[Section]:
         rows.append((name, *_ceiling(ceilings.get(name)), f"{share * 100:.0f} %", verdict))
     note = "The generator's own ceiling was measured against a store that does nothing."
     if spent:
-        note += f" It took {words.count(analysis.spread(spent).median)} µs of a core per request."
+        note += f" It took {units.count(analysis.spread(spent).median)} µs of a core per request."
     columns = ("operation", "ceiling, operations/s", "ceiling", "reached of it", "limited by the store")
     return [Section("The generator", note, [Table(columns, rows, numeric=frozenset({1, 2, 3}))], brief=True)]
 
@@ -68,4 +68,4 @@ def _ceiling(sample: Sample | None) -> tuple[str, str]:
     if sample is None:
         return "", ""
     moved = float(sample["bytes_per_second"])
-    return words.count(float(sample["operations_per_second"])), words.rate(moved) if moved else ""
+    return units.count(float(sample["operations_per_second"])), units.rate(moved) if moved else ""

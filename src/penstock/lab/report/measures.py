@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import Measure
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, flow, load, resources, surroundings, words, work
+from penstock.lab.report import again, checks, flow, load, resources, surroundings, work
 from penstock.lab.report.document import Document, KeyFigure
 from penstock.lab.report.titles import title
 
@@ -40,15 +41,15 @@ def document(run: Run) -> Document:
 
 def _headline(run: Run, found: list[Measure]) -> str:
     cores = analysis.cores(run)
-    where = f" on {words.plural(cores, 'core')}" if cores else ""
-    sentence = f"{words.capitalised(title(run.description))}{where}: {_did(found)}"
+    where = f" on {units.plural(cores, 'core')}" if cores else ""
+    sentence = f"{units.capitalised(title(run.description))}{where}: {_did(found)}"
     repetitions = analysis.repetitions(run)
     if wrong := analysis.wrong_checks(run):
         names = list(dict.fromkeys(str(sample["name"]) for sample in wrong))
-        return f"{words.plural(len(wrong), 'check is', 'checks are')} wrong: {words.some(names)}. {sentence}."
+        return f"{units.plural(len(wrong), 'check is', 'checks are')} wrong: {units.some(names)}. {sentence}."
     if repetitions.failed:
         whole = repetitions.succeeded + repetitions.failed
-        return f"{repetitions.failed} of {words.plural(whole, 'repetition')} failed. {sentence}."
+        return f"{repetitions.failed} of {units.plural(whole, 'repetition')} failed. {sentence}."
     if run.outcome == "unfinished":
         return f"Unfinished. {sentence}."
     if run.outcome != "ok":
@@ -56,7 +57,7 @@ def _headline(run: Run, found: list[Measure]) -> str:
     made = analysis.verdicts(run).made
     if not made:
         return f"{sentence}; nothing was checked."
-    all_of_them = {1: "the check is", 2: "both checks are"}.get(made, f"all {words.count(made)} checks are")
+    all_of_them = {1: "the check is", 2: "both checks are"}.get(made, f"all {units.count(made)} checks are")
     return f"{sentence}; {all_of_them} right."
 
 
@@ -67,12 +68,12 @@ def _did(found: list[Measure]) -> str:
         reached = []
         for name, curve in curves.items():
             best = max(curve.values(), key=work.throughput)
-            reached.append(f"{name} reaches {work.achieved(best)} with {words.plural(best.clients or 0, 'client')}")
-        return words.some(reached, _PROMINENT)
+            reached.append(f"{name} reaches {work.achieved(best)} with {units.plural(best.clients or 0, 'client')}")
+        return units.some(reached, _PROMINENT)
     if len(found) > _PROMINENT:
         longest = max(found, key=lambda measure: measure.median)
         whole = sum(measure.median for measure in found)
-        return f"{len(found)} measures in {words.seconds(whole)}, the longest {longest.name} {work.told(longest)}"
+        return f"{len(found)} measures in {units.seconds(whole)}, the longest {longest.name} {work.told(longest)}"
     return ", ".join(f"{measure.name}{' at' if measure.fixed_time else ''} {work.told(measure)}" for measure in found)
 
 
@@ -81,12 +82,12 @@ def _key_figures(run: Run, found: list[Measure]) -> list[KeyFigure]:
     if main := analysis.main_measure(run, found):
         figures += _price(run, main)
     if (cores := analysis.core_seconds(run)) is not None:
-        figures.append(KeyFigure("Core-seconds", words.number(cores), "drivers and executors, per repetition"))
+        figures.append(KeyFigure("Core-seconds", units.number(cores), "drivers and executors, per repetition"))
     if store := analysis.usage(run, "store_core_seconds"):
         median = analysis.spread(store).median
-        figures.append(KeyFigure("Core-seconds of the store", words.number(median), "per repetition"))
+        figures.append(KeyFigure("Core-seconds of the store", units.number(median), "per repetition"))
     if (peak := analysis.peak_memory(run)) is not None:
-        figures.append(KeyFigure("Peak memory", words.size(peak), "driver and executors"))
+        figures.append(KeyFigure("Peak memory", units.size(peak), "driver and executors"))
     if (verdicts := analysis.verdicts(run)).made:
         figures.append(KeyFigure("Checks right", f"{verdicts.right} of {verdicts.made}"))
     return figures
@@ -103,12 +104,12 @@ def _price(run: Run, main: Measure) -> list[KeyFigure]:
     figures = []
     if cores := main.cores or analysis.cores(run):
         rate = analysis.gb_per_core_hour(main.bytes, main.median, cores)
-        figures.append(KeyFigure("GB per core and hour", words.number(rate), main.name))
+        figures.append(KeyFigure("GB per core and hour", units.number(rate), main.name))
     if (own := analysis.core_seconds_per_gb(run, main)) is not None:
-        figures.append(KeyFigure("Core-seconds per GB", words.number(own), main.name))
+        figures.append(KeyFigure("Core-seconds per GB", units.number(own), main.name))
     elif (whole := analysis.core_seconds(run)) is not None:
         per_gb = whole / main.bytes * analysis.GB
-        figures.append(KeyFigure("Core-seconds per GB", words.number(per_gb), f"all applications, GB of {main.name}"))
+        figures.append(KeyFigure("Core-seconds per GB", units.number(per_gb), f"all applications, GB of {main.name}"))
     return figures
 
 

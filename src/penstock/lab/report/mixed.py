@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import ALONE, TOGETHER, Measure, Ratio
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, plots, resources, surroundings, tpcds, users, words
+from penstock.lab.report import again, checks, plots, resources, surroundings, tpcds, users
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.streams import checked, differences, trouble
 from penstock.lab.report.titles import title
@@ -69,23 +70,23 @@ def _ratio(name: str, alone: Measure, together: Measure) -> Ratio:
 
 def _wrong(run: Run) -> str:
     wrong = list(dict.fromkeys(str(sample["name"]) for sample in analysis.wrong_checks(run)))
-    return f"{words.plural(len(wrong), 'check is', 'checks are')} wrong: {words.some(wrong)}. " if wrong else ""
+    return f"{units.plural(len(wrong), 'check is', 'checks are')} wrong: {units.some(wrong)}. " if wrong else ""
 
 
 def _took(together: Mapping[str, Measure], slower: Mapping[str, Ratio]) -> str:
     if slower:
-        each = ", ".join(f"{name} {words.number(part.ratio)}×" for name, part in slower.items())
+        each = ", ".join(f"{name} {units.number(part.ratio)}×" for name, part in slower.items())
         return f"At the same time, of the time each takes alone: {each}"
     if together:
-        return "All at once: " + ", ".join(f"{name} {words.seconds(m.median)}" for name, m in together.items())
+        return "All at once: " + ", ".join(f"{name} {units.seconds(m.median)}" for name, m in together.items())
     return "Nothing of it came to its end"
 
 
 def _key_figure(name: str, measure: Measure, part: Ratio | None) -> KeyFigure:
     detail = (
-        f"{words.number(part.ratio)}× of {words.seconds(part.baseline.median)} alone" if part else "with the others"
+        f"{units.number(part.ratio)}× of {units.seconds(part.baseline.median)} alone" if part else "with the others"
     )
-    return KeyFigure(words.capitalised(name), words.seconds(measure.median), detail)
+    return KeyFigure(units.capitalised(name), units.seconds(measure.median), detail)
 
 
 def _every_part(
@@ -95,21 +96,21 @@ def _every_part(
         return []
 
     def cell(found: Mapping[str, Measure], name: str) -> str:
-        return words.digits(found[name].median) if name in found else ""
+        return units.digits(found[name].median) if name in found else ""
 
     rows = [
         (
             name,
             cell(alone, name),
             cell(together, name),
-            f"{words.number(slower[name].ratio)}×" if name in slower else "",
+            f"{units.number(slower[name].ratio)}×" if name in slower else "",
         )
         for name in parts
     ]
     table = Table(("", "alone, s", "with the others, s", "slow-down"), rows, numeric=frozenset({1, 2, 3}))
     drawn: list[Plot] = []
     if slower:
-        text = "; ".join(f"{name} {words.number(part.ratio)}×" for name, part in slower.items()) + "."
+        text = "; ".join(f"{name} {units.number(part.ratio)}×" for name, part in slower.items()) + "."
         figure = plots.ratios(list(slower.values()), "with the others / alone")
         drawn.append(Plot("parts", figure, text, height=90 + 30 * len(slower)))
     note = "From the first submission of each part to the end of its last application."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from penstock.lab.report import words
+from penstock import units
 from penstock.lab.report.document import Section, Table
 from penstock.lab.rightsizing import CORE_HOURS
-from penstock.prices.model import Prices
+from penstock.prices import Prices
 
 
 def amount(value: float, currency: str) -> str:
@@ -18,7 +18,7 @@ def amount(value: float, currency: str) -> str:
 def digits(value: float) -> str:
     """Money from a run of seconds to a store of years: three digits that mean something, never an exponent."""
     if value >= 1000:
-        return words.count(value)
+        return units.count(value)
     if value >= 1 or value == 0:
         return f"{value:.2f}"
     return f"{value:.{2 - math.floor(math.log10(value))}f}"
@@ -32,5 +32,5 @@ def sources(prices: Prices, *sections: str) -> Section:
         if key.partition(".")[0] in sections
     ]
     note = f"In {prices.currency}, of {prices.date}. Copy the file, edit it, and give it with --prices FILE."
-    table = Table(("price", "value", "source"), rows, numeric=frozenset({1}), folded=words.plural(len(rows), "price"))
+    table = Table(("price", "value", "source"), rows, numeric=frozenset({1}), folded=units.plural(len(rows), "price"))
     return Section("Prices used", note, [table])

@@ -6,14 +6,15 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock import units
 from penstock.lab import analysis, price, rightsizing
 from penstock.lab.price import TB, Protection, Relative, RunCost, StoreCost
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, comparison, money, plots, scale, words
+from penstock.lab.report import again, checks, comparison, money, plots, scale
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 from penstock.lab.rightsizing import Work
-from penstock.prices.model import Prices
+from penstock.prices import Prices
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,13 @@ def _headline_of_runs(priced: Sequence[_Priced], prices: Prices) -> list[str]:
     if _mixed([one.run for one in priced]):
         low, high = (money.amount(one.cost.cost, prices.currency) for one in (best, dearest))
         return [f"A {best.work.unit} costs from {low} ({best.name}) to {high} ({dearest.name})."]
-    name = words.capitalised(title(best.run.description))
+    name = units.capitalised(title(best.run.description))
     per_tb = f", {money.amount(best.cost.cost_per_tb, prices.currency)} per TB" if best.cost.cost_per_tb else ""
     cost = f"{money.amount(best.cost.cost, prices.currency)} a {best.work.unit}{per_tb}"
     if len(priced) == 1:
         return [f"{name} costs {cost}."]
     factor = dearest.cost.cost / best.cost.cost
-    return [f"{name} costs least with {best.name}: {cost}; with {dearest.name} it costs {words.number(factor)}×."]
+    return [f"{name} costs least with {best.name}: {cost}; with {dearest.name} it costs {units.number(factor)}×."]
 
 
 def _headline_of_stores(stores: Sequence[StoreCost], asked: Question) -> list[str]:
@@ -107,11 +108,11 @@ def _headline_of_stores(stores: Sequence[StoreCost], asked: Question) -> list[st
     cheapest = min(stores, key=lambda store: store.total_cost)
     others = [store for store in stores if store.medium == cheapest.medium and store != cheapest]
     against = [
-        f"; {store.protection.name} costs {words.number(store.total_cost / cheapest.total_cost)}× as much"
+        f"; {store.protection.name} costs {units.number(store.total_cost / cheapest.total_cost)}× as much"
         for store in others
     ]
     return [
-        f"{words.size(cheapest.capacity_bytes)} for {words.number(cheapest.years)} years cost least on "
+        f"{units.size(cheapest.capacity_bytes)} for {units.number(cheapest.years)} years cost least on "
         f"{cheapest.medium.title} with {cheapest.protection.name}: "
         f"{money.amount(cheapest.total_cost, asked.prices.currency)}{''.join(against)}."
     ]
@@ -124,7 +125,7 @@ def _figures_of_runs(priced: Sequence[_Priced], prices: Prices) -> list[KeyFigur
     figures = [KeyFigure(f"A {best.work.unit}", money.amount(best.cost.cost, prices.currency), best.name)]
     if best.cost.cost_per_tb is not None and best.cost.gb_per_core_hour is not None:
         figures.append(KeyFigure("A TB processed", money.amount(best.cost.cost_per_tb, prices.currency), best.name))
-        figures.append(KeyFigure("GB per core and hour", words.number(best.cost.gb_per_core_hour), best.name))
+        figures.append(KeyFigure("GB per core and hour", units.number(best.cost.gb_per_core_hour), best.name))
     return figures
 
 
@@ -149,10 +150,10 @@ def _runs(priced: Sequence[_Priced], asked: Question) -> list[Section]:
         rows.append(
             (
                 one.name,
-                words.count(one.cost.cores),
-                words.digits(seconds.median),
-                f"{words.digits(seconds.low)}–{words.digits(seconds.high)}" if seconds.count > 1 else "",
-                words.number(one.cost.gb_per_core_hour) if one.cost.gb_per_core_hour else "",
+                units.count(one.cost.cores),
+                units.digits(seconds.median),
+                f"{units.digits(seconds.low)}–{units.digits(seconds.high)}" if seconds.count > 1 else "",
+                units.number(one.cost.gb_per_core_hour) if one.cost.gb_per_core_hour else "",
                 money.digits(one.cost.cost),
                 money.digits(one.cost.cost_per_tb) if one.cost.cost_per_tb else "",
             )
@@ -176,10 +177,10 @@ def _capacity(priced: Sequence[_Priced], asked: Question) -> list[Section]:
         (
             one.name,
             kept.name,
-            f"{words.number(kept.factor)}×",
-            f"{words.number(against.time)}×",
-            f"{words.number(against.capacity)}×",
-            f"{words.number(against.price_performance)}×",
+            f"{units.number(kept.factor)}×",
+            f"{units.number(against.time)}×",
+            f"{units.number(against.capacity)}×",
+            f"{units.number(against.price_performance)}×",
         )
         for one, kept, against in zip(priced, asked.protections, found, strict=False)
     ]
@@ -228,20 +229,20 @@ def _ownership(stores: Sequence[StoreCost], asked: Question) -> list[Section]:
         (
             store.medium.title,
             store.protection.name,
-            words.data(store.raw_bytes),
-            words.count(store.drives),
-            words.count(store.nodes),
-            words.count(store.total_cost),
+            units.data(store.raw_bytes),
+            units.count(store.drives),
+            units.count(store.nodes),
+            units.count(store.total_cost),
             money.digits(store.cost_per_usable_tb_year),
         )
         for store in stores
     ]
     columns = ("media", "protection", "raw", "drives", "nodes", f"{currency} in all", f"{currency} a usable TB a year")
     note = (
-        f"For {words.size(stores[0].capacity_bytes)} of users' data over {words.number(stores[0].years)} years, filled "
+        f"For {units.size(stores[0].capacity_bytes)} of users' data over {units.number(stores[0].years)} years, filled "
         f"to {storage.fill_share:.0%}. No two copies or chunks share a node, so 4+2 needs six however little they hold."
     )
-    made_of = [(name, *(words.count(values[index]) for values in parts.values())) for index, name in enumerate(names)]
+    made_of = [(name, *(units.count(values[index]) for values in parts.values())) for index, name in enumerate(names)]
     return [
         Section(
             "Total cost of ownership of the store",

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import Comparison, Ratio, Reading
 from penstock.lab.records import Run
-from penstock.lab.report import words
 from penstock.lab.report.document import Section, Table
 
 _GAINS = (0.05, 0.40)
 _LOSS = 0.03
 
 _FIGURES: Mapping[str, tuple[Callable[[Reading], float | None], Callable[[float], str]]] = {
-    "files": (lambda reading: reading.all_files, words.count),
-    "in files": (lambda reading: reading.all_file_bytes, words.data),
-    "GETs": (lambda reading: reading.gets, words.count),
-    "read": (lambda reading: reading.bytes_read, words.data),
+    "files": (lambda reading: reading.all_files, units.count),
+    "in files": (lambda reading: reading.all_file_bytes, units.data),
+    "GETs": (lambda reading: reading.gets, units.count),
+    "read": (lambda reading: reading.bytes_read, units.data),
 }
 _NOTE = (
     "Files are those that scans opened, after partition pruning and skipping, and “in files” is their size; GETs and "
@@ -33,7 +33,7 @@ def of_run(run: Run) -> list[Section]:
         return []
     rows = [(name, *_cells(reading)) for name, reading in _with_total(found).items()]
     table = Table(
-        ("query", *_FIGURES), rows, _numbers(1, len(_FIGURES)), folded=words.plural(len(found), "query", "queries")
+        ("query", *_FIGURES), rows, _numbers(1, len(_FIGURES)), folded=units.plural(len(found), "query", "queries")
     )
     return [Section("What each query read", _NOTE, [table]), *_index([run])]
 
@@ -117,8 +117,8 @@ def _side_by_side(
             (
                 query,
                 *(cell if cell == same else f"{cell} → {same}" for cell, same in pairs),
-                f"{words.digits(took.baseline.median)} → {words.digits(took.candidate.median)}" if took else "",
-                words.number(took.ratio) if took else "",
+                f"{units.digits(took.baseline.median)} → {units.digits(took.candidate.median)}" if took else "",
+                units.number(took.ratio) if took else "",
                 _fewer(one, other) if query in before else "",
             )
         )
@@ -135,7 +135,7 @@ def _fewer(before: Reading, after: Reading) -> str:
         if count != after.files.get(table, 0)
     ]
     return ", ".join(
-        f"{table} {words.count(count)} → {words.count(after.files.get(table, 0))}"
+        f"{table} {units.count(count)} → {units.count(after.files.get(table, 0))}"
         for _, table, count in sorted(differences, reverse=True)
     )
 
@@ -171,8 +171,8 @@ def _index(runs: Sequence[Run]) -> list[Section]:
         return []
 
     def row(name: str, files: float, build_ms: float, refresh_ms: float) -> tuple[str, ...]:
-        rate = words.digits(build_ms / files) if files else ""
-        return (name, words.count(files), words.digits(build_ms / 1000), rate, words.digits(refresh_ms / 1000))
+        rate = units.digits(build_ms / files) if files else ""
+        return (name, units.count(files), units.digits(build_ms / 1000), rate, units.digits(refresh_ms / 1000))
 
     rows = [row("total", *(sum(sample[figure] for sample in built) for figure in ("files", "build_ms", "refresh_ms")))]
     rows += [
@@ -180,5 +180,5 @@ def _index(runs: Sequence[Run]) -> list[Section]:
         for sample in sorted(built, key=lambda sample: -sample["files"])
     ]
     columns = ("table", "files", "built, s", "s per 1000 files", "refreshed, s")
-    table = Table(columns, rows, _numbers(1, 4), folded=words.plural(len(built), "table"))
+    table = Table(columns, rows, _numbers(1, 4), folded=units.plural(len(built), "table"))
     return [Section("Skipping index", "Refreshed with nothing changed since it was built.", [table])]

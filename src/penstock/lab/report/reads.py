@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import Measure
 from penstock.lab.records import Run
-from penstock.lab.report import words
 from penstock.lab.report.document import Section, Table
 
 
@@ -96,7 +96,7 @@ def _requests_sent(run: Run) -> dict[str, float]:
 
 
 def _requests(sent: Mapping[str, Mapping[str, float]], common: Sequence[str]) -> Section:
-    rows = [(name, *(words.count(of_arm.get(name, 0)) for of_arm in sent.values())) for name in common]
+    rows = [(name, *(units.count(of_arm.get(name, 0)) for of_arm in sent.values())) for name in common]
     table = Table(("measure", *sent), rows, numeric=frozenset(range(1, len(sent) + 1)))
     return Section("Requests", "Sent to the store in one pass, of all kinds: the median.", [table])
 
@@ -105,10 +105,10 @@ def _spread(values: Sequence[float]) -> str:
     if not values:
         return ""
     found = analysis.spread(values)
-    return f"{words.digits(found.median)} ({words.digits(found.low)}–{words.digits(found.high)})"
+    return f"{units.digits(found.median)} ({units.digits(found.low)}–{units.digits(found.high)})"
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     if not ours or not theirs:
         return ""
-    return f"{words.digits(statistics.median(ours) / statistics.median(theirs))}×"
+    return f"{units.digits(statistics.median(ours) / statistics.median(theirs))}×"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab import rightsizing
 from penstock.lab.analysis import gb_per_core_hour
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, law, money, plots, words
+from penstock.lab.report import again, checks, law, money, plots
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 from penstock.lab.rightsizing import Sizing
 from penstock.lab.scaling import Curve, Fit, NoFit, Size
-from penstock.prices.model import Prices
+from penstock.prices import Prices
 
 
 def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
@@ -22,7 +23,7 @@ def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
     doubts = checks.doubts(runs, [run.description.arm for run in runs])
     name = title(runs[0].description)
     return Document(
-        kicker=f"Penstock lab · {name} · right-sizing over {words.plural(len(sizing.curve.measured), 'cluster size')}",
+        kicker=f"Penstock lab · {name} · right-sizing over {units.plural(len(sizing.curve.measured), 'cluster size')}",
         headline=f"{doubts}{checks.unfinished(runs)}{headline(name, sizing)}",
         good=not doubts and all(run.outcome in ("ok", "unfinished") for run in runs),
         key_figures=_key_figures(sizing),
@@ -38,14 +39,14 @@ def document(runs: Sequence[Run], prices: Prices | None = None) -> Document:
 def headline(name: str, sizing: Sizing) -> str:
     curve = sizing.curve
     fastest, cheapest = curve.fastest, curve.cheapest
-    time = f"{words.seconds(fastest.seconds)} {_per(sizing)}"
+    time = f"{units.seconds(fastest.seconds)} {_per(sizing)}"
     if len(curve.measured) == 1:
-        return f"{words.capitalised(name)} took {time} on {_cores(fastest)}; one size is no curve."
+        return f"{units.capitalised(name)} took {time} on {_cores(fastest)}; one size is no curve."
     if fastest.cores == cheapest.cores:
-        sentence = f"{words.capitalised(name)} is fastest and cheapest on {_cores(fastest)}: {time}"
+        sentence = f"{units.capitalised(name)} is fastest and cheapest on {_cores(fastest)}: {time}"
     else:
         sentence = (
-            f"{words.capitalised(name)} is fastest on {_cores(fastest)} ({time}) "
+            f"{units.capitalised(name)} is fastest on {_cores(fastest)} ({time}) "
             f"and cheapest on {_cores(cheapest, bare=True)} ({_cost(sizing, cheapest)})"
         )
     if curve.as_fast.cores != fastest.cores:
@@ -79,7 +80,7 @@ def _by_law(curve: Curve) -> str:
 def _key_figures(sizing: Sizing) -> list[KeyFigure]:
     curve = sizing.curve
     figures = [
-        KeyFigure("Fastest", _cores(curve.fastest), words.seconds(curve.fastest.seconds)),
+        KeyFigure("Fastest", _cores(curve.fastest), units.seconds(curve.fastest.seconds)),
         KeyFigure("Cheapest", _cores(curve.cheapest), _cost(sizing, curve.cheapest)),
     ]
     if isinstance(curve.fit, Fit):
@@ -87,7 +88,7 @@ def _key_figures(sizing: Sizing) -> list[KeyFigure]:
         figures += [
             KeyFigure("More cores harm beyond", *law.constant(curve.fit, lambda one: one.peak_cores, law.limit)),
             KeyFigure("Does not divide", *law.constant(curve.fit, lambda one: one.contention, "{:.1%}".format)),
-            KeyFigure("Efficiency", f"{fitted.efficiency(largest):.0%}", f"on {words.plural(largest, 'core')}"),
+            KeyFigure("Efficiency", f"{fitted.efficiency(largest):.0%}", f"on {units.plural(largest, 'core')}"),
         ]
     return figures
 
@@ -104,13 +105,13 @@ def _throughput(sizing: Sizing) -> Section:
         return sizing.bytes / 1e6 / seconds if sizing.bytes else 3600 / seconds
 
     unit = "MB/s" if sizing.bytes else "runs an hour"
-    text = "; ".join(f"{_cores(size)}: {words.number(rate(size.seconds))} {unit}" for size in curve.measured)
+    text = "; ".join(f"{_cores(size)}: {units.number(rate(size.seconds))} {unit}" for size in curve.measured)
     plot = Plot("throughput", plots.throughput(curve, rate, unit), f"{text}.", height=380)
     if isinstance(curve.fit, NoFit):
         return Section("Throughput", curve.fit.reason, [plot])
     end = curve.predicted[-1].cores
     note = (
-        f"Measured to {words.plural(curve.measured[-1].cores, 'core')}; dashed, to {end}, is what the law predicts. "
+        f"Measured to {units.plural(curve.measured[-1].cores, 'core')}; dashed, to {end}, is what the law predicts. "
         + (
             "The band is where 95 % of resampled measurements put the law; it does not cover that the law may not hold "
             "out there."
@@ -124,11 +125,11 @@ def _throughput(sizing: Sizing) -> Section:
 def _cost_and_time(sizing: Sizing) -> Section:
     curve = sizing.curve
     worthy = [size for size in curve.measured if curve.worth_it(size)]
-    text = "; ".join(f"{_cores(s)}: {words.seconds(s.seconds)}, {_cost(sizing, s)}" for s in curve.measured)
+    text = "; ".join(f"{_cores(s)}: {units.seconds(s.seconds)}, {_cost(sizing, s)}" for s in curve.measured)
     note = "Down is faster, left is cheaper; each dot is labelled with its cores. " + (
         f"{_cores(worthy[0])}: no other size is faster or cheaper."
         if len(worthy) == 1
-        else f"Worth having are {words.some([str(size.cores) for size in worthy], 12)} cores; "
+        else f"Worth having are {units.some([str(size.cores) for size in worthy], 12)} cores; "
         "any other size is beaten by one of them in time, cost or both."
         if len(worthy) < len(curve.measured)
         else "Every size measured buys time with money."
@@ -151,7 +152,7 @@ def _sizes(sizing: Sizing) -> Section:
     rows = [_row(sizing, size) for size in (*curve.measured, *curve.predicted)]
     table = Table(columns, rows, numeric=frozenset(range(len(columns) - 1)))
     at_once = f" {sizing.clusters} clusters of each size ran at once; all are counted." if sizing.clusters > 1 else ""
-    left_out = f" Left out, as not every size completed it: {words.some(sizing.left_out)}." if sizing.left_out else ""
+    left_out = f" Left out, as not every size completed it: {units.some(sizing.left_out)}." if sizing.left_out else ""
     note = (
         f"Medians; the cost is that of the whole cluster while the work went on, without its start. “An hour saved” "
         f"is what it costs to be that much faster than with the next cheaper size worth having. What is beaten is "
@@ -163,13 +164,13 @@ def _sizes(sizing: Sizing) -> Section:
 def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
     curve = sizing.curve
     if size.measured is None:
-        ranged = f"{words.digits(size.band.low)}–{words.digits(size.band.high)}" if size.band else ""
+        ranged = f"{units.digits(size.band.low)}–{units.digits(size.band.high)}" if size.band else ""
     else:
-        ranged = f"{words.digits(size.measured.low)}–{words.digits(size.measured.high)}"
+        ranged = f"{units.digits(size.measured.low)}–{units.digits(size.measured.high)}"
     saved = curve.hour_saved(size) if size.measured else None
     return (
-        words.count(size.cores),
-        words.digits(size.seconds),
+        units.count(size.cores),
+        units.digits(size.seconds),
         ranged,
         _pace(sizing, size),
         money.digits(size.cost),
@@ -180,8 +181,8 @@ def _row(sizing: Sizing, size: Size) -> tuple[str, ...]:
 
 def _pace(sizing: Sizing, size: Size) -> str:
     if sizing.bytes:
-        return words.number(gb_per_core_hour(sizing.bytes, size.seconds, sizing.clusters * size.cores))
-    return f"{words.number(sizing.curve.measured[0].seconds / size.seconds)}×"
+        return units.number(gb_per_core_hour(sizing.bytes, size.seconds, sizing.clusters * size.cores))
+    return f"{units.number(sizing.curve.measured[0].seconds / size.seconds)}×"
 
 
 def _verdict(sizing: Sizing, size: Size) -> str:
@@ -202,7 +203,7 @@ def _verdict(sizing: Sizing, size: Size) -> str:
 
 
 def _cores(size: Size, *, bare: bool = False) -> str:
-    return words.count(size.cores) if bare else words.plural(size.cores, "core")
+    return units.count(size.cores) if bare else units.plural(size.cores, "core")
 
 
 def _per(sizing: Sizing) -> str:

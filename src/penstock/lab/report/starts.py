@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.records import Run
-from penstock.lab.report import again, plots, words
+from penstock.lab.report import again, plots
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 
 
@@ -29,10 +30,10 @@ def document(runs: Sequence[Run]) -> Document:
     ]
     columns = ("arm", "starts", "median, s", "middle half, s", "range, s", "failed")
     figures = [
-        KeyFigure(arm, words.seconds(found.median), f"{found.low:.2f}–{found.high:.2f} s, {found.count} starts")
+        KeyFigure(arm, units.seconds(found.median), f"{found.low:.2f}–{found.high:.2f} s, {found.count} starts")
         for arm, found in spreads.items()
     ]
-    text = "; ".join(f"{arm} {words.seconds(found.median)}" for arm, found in spreads.items())
+    text = "; ".join(f"{arm} {units.seconds(found.median)}" for arm, found in spreads.items())
     return Document(
         kicker="Penstock lab · start-up",
         headline=_headline(list(measured.items())),
@@ -59,11 +60,11 @@ def _headline(arms: Sequence[tuple[str, list[float]]]) -> str:
         return "No start succeeded."
     first, own = arms[0]
     sentence = (
-        f"{first[0].upper()}{first[1:]} launches its first task after {words.seconds(analysis.spread(own).median)}"
+        f"{first[0].upper()}{first[1:]} launches its first task after {units.seconds(analysis.spread(own).median)}"
     )
     others = []
     for name, seconds in arms[1:]:
         ratio = analysis.ratio(name, seconds, own)
         noise = " (inside the noise)" if ratio.verdict == "inside the noise" else ""
-        others.append(f"{name} after {words.seconds(ratio.baseline.median)}{noise}")
+        others.append(f"{name} after {units.seconds(ratio.baseline.median)}{noise}")
     return f"{sentence}; {', '.join(others)}." if others else f"{sentence}."

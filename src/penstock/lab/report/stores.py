@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock import prices, units
 from penstock.lab import analysis, stores
 from penstock.lab.price import Relative
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, comparison, money, plots, storeuse, words
+from penstock.lab.report import again, checks, comparison, money, plots, storeuse
 from penstock.lab.report.document import Document, KeyFigure, Plot, Section, Table
 from penstock.lab.report.titles import title
 from penstock.lab.stores import Choices, Matrix, Row, Store
-from penstock.prices import pricefile
-from penstock.prices.model import Medium, Prices
+from penstock.prices import Medium, Prices
 
 _IN_HEADLINE = 3
 """Stores; with more of them the table is easier to read than a sentence."""
@@ -24,7 +24,7 @@ class Question:
     """What the runs do not say. `medium` is what the capacity of all stores is bought as, by its name in the prices."""
 
     chosen: Choices = field(default_factory=Choices)
-    prices: Prices = field(default_factory=pricefile.prices)
+    prices: Prices = field(default_factory=prices.read_prices)
     medium: str | None = None
 
     @property
@@ -42,8 +42,8 @@ def document(runs: Sequence[Run], asked: Question | None = None) -> Document:
     names = [f"{title(run.description)} on {run.description.arm}" for run in runs]
     doubts = checks.doubts(runs, names)
     return Document(
-        kicker=f"Penstock lab · stores · {words.plural(len(found.rows), 'workload')} on "
-        f"{words.plural(len(found.stores), 'store')}",
+        kicker=f"Penstock lab · stores · {units.plural(len(found.rows), 'workload')} on "
+        f"{units.plural(len(found.stores), 'store')}",
         headline=f"{doubts}{checks.unfinished(runs)}{_headline(found)}",
         good=not doubts,
         key_figures=_key_figures(found),
@@ -77,14 +77,14 @@ def row_labels(found: Matrix) -> list[str]:
 
 
 def _headline(found: Matrix) -> str:
-    over = words.plural(len(found.rows), "workload")
+    over = units.plural(len(found.rows), "workload")
     parts = [sentence for store in found.stores[1:] if (sentence := _against(found, store))]
     if not parts:
         return f"No store completed a workload that {found.baseline.name} completed too."
     if len(parts) > _IN_HEADLINE:
         timed = [(found.mean_time(store) or 0, store) for store in found.stores[1:] if found.mean_time(store)]
         time, best = min(timed, key=lambda pair: pair[0])
-        told = f"the fastest, {best.name}, takes {words.number(time)}× the time"
+        told = f"the fastest, {best.name}, takes {units.number(time)}× the time"
     else:
         told = "; ".join(parts)
     return f"Over {over}, against {found.baseline.name}: {told}."
@@ -96,8 +96,8 @@ def _against(found: Matrix, store: Store) -> str:
         return ""
     price = ""
     if capacity is not None:
-        price = " at the same price of raw capacity" if capacity == 1 else f" at {words.number(capacity)}× the price"
-    return f"{store.name} takes {words.number(time)}× the time{price}"
+        price = " at the same price of raw capacity" if capacity == 1 else f" at {units.number(capacity)}× the price"
+    return f"{store.name} takes {units.number(time)}× the time{price}"
 
 
 def _key_figures(found: Matrix) -> list[KeyFigure]:
@@ -106,10 +106,10 @@ def _key_figures(found: Matrix) -> list[KeyFigure]:
         time, capacity = found.mean_time(store), found.capacity(store)
         if time is not None and capacity is not None:
             both = Relative(time, capacity)
-            detail = f"{words.number(time)}× the time, {words.number(capacity)}× the capacity"
-            figures.append(KeyFigure(f"Price × time, {store.name}", f"{words.number(both.price_performance)}×", detail))
+            detail = f"{units.number(time)}× the time, {units.number(capacity)}× the capacity"
+            figures.append(KeyFigure(f"Price × time, {store.name}", f"{units.number(both.price_performance)}×", detail))
         elif time is not None:
-            figures.append(KeyFigure(f"Time, {store.name}", f"{words.number(time)}×", "its protection is not known"))
+            figures.append(KeyFigure(f"Time, {store.name}", f"{units.number(time)}×", "its protection is not known"))
     return figures
 
 
@@ -122,11 +122,11 @@ def _stores(found: Matrix, asked: Question) -> Section:
             (
                 store.name,
                 kept.name if kept else "not known",
-                f"{words.number(kept.factor)}×" if kept else "",
+                f"{units.number(kept.factor)}×" if kept else "",
                 money.digits(stores.capacity_price(asked.prices, asked.bought, kept)) if kept else "",
-                f"{words.number(time)}×" if time is not None else "",
-                f"{words.number(capacity)}×" if capacity is not None else "",
-                f"{words.number(time * capacity)}×" if time is not None and capacity is not None else "",
+                f"{units.number(time)}×" if time is not None else "",
+                f"{units.number(capacity)}×" if capacity is not None else "",
+                f"{units.number(time * capacity)}×" if time is not None and capacity is not None else "",
             )
         )
     columns = (
@@ -140,7 +140,7 @@ def _stores(found: Matrix, asked: Question) -> Section:
         f"{asked.prices.storage.fill_share:.0%}. Below 1 the same work costs less."
     )
     if unprotected := [store.name for store in found.stores if store.raw_factor == 1]:
-        note += f" What {words.some(unprotected)} keeps is there once: a lost drive is lost data."
+        note += f" What {units.some(unprotected)} keeps is there once: a lost drive is lost data."
     return Section("Stores", note, [Table(columns, rows, numeric=frozenset(range(2, 7)))], brief=True)
 
 
@@ -150,11 +150,11 @@ def _times(found: Matrix, labels: Sequence[str]) -> Section:
         if cell is None:
             return "✗ failed" if store.name in row.failed else ""
         took = analysis.spread(cell.work.seconds)
-        ranged = f" ({words.digits(took.low)}–{words.digits(took.high)})" if took.count > 1 else ""
+        ranged = f" ({units.digits(took.low)}–{units.digits(took.high)})" if took.count > 1 else ""
         part = found.ratio(row, store)
-        ratio = f" {words.number(part.ratio)}×" if part and store != found.baseline else ""
+        ratio = f" {units.number(part.ratio)}×" if part and store != found.baseline else ""
         noise = "≈" if part and part.verdict == "inside the noise" and store != found.baseline else ""
-        return f"{words.digits(took.median)}{ranged}{ratio}{noise}"
+        return f"{units.digits(took.median)}{ranged}{ratio}{noise}"
 
     rows = [
         (label, _unit(row), *(told(row, store) for store in found.stores))
@@ -164,7 +164,7 @@ def _times(found: Matrix, labels: Sequence[str]) -> Section:
     note = f"Medians with their range, and their ratio to {found.baseline.name}; ≈ where it is within the noise."
     left_out = list(dict.fromkeys(name for row in found.rows for name in row.left_out))
     if left_out:
-        note += f" Left out, as not every store completed them: {words.some(left_out, 12)}."
+        note += f" Left out, as not every store completed them: {units.some(left_out, 12)}."
     return Section("Time", note, [Table(columns, rows, numeric=frozenset(range(2, len(columns))))], brief=True)
 
 
@@ -200,9 +200,9 @@ def _price_and_performance(found: Matrix, labels: Sequence[str]) -> list[Section
             labels, groups, f"{store.name} / {found.baseline.name}", longest=_longest(found), first_colour=1
         )
         text = _spoken(f"{store.name}, performance", labels, groups["performance"])
-        capacity = words.number(found.capacity(store) or 1)
+        capacity = units.number(found.capacity(store) or 1)
         note = (
-            f"{words.capitalised(store.name)} against {found.baseline.name}, whose price and performance are 1: it "
+            f"{units.capitalised(store.name)} against {found.baseline.name}, whose price and performance are 1: it "
             "pays for itself where the bar of its performance is the longer one."
         )
         plot = Plot(f"price-{number}", figure, f"{text}; price {capacity}×.", height=plots.height(len(labels), 2))
@@ -229,7 +229,7 @@ def _longest(found: Matrix) -> float:
 
 
 def _cost(against: Relative | None) -> str:
-    return f"{words.number(against.price_performance)}×" if against else ""
+    return f"{units.number(against.price_performance)}×" if against else ""
 
 
 def _by_store(found: Matrix, value: Callable[[Row, Store], float | None]) -> dict[str, list[float | None]]:
@@ -242,7 +242,7 @@ def _inverse(found: Matrix, row: Row, store: Store) -> float | None:
 
 
 def _spoken(name: str, labels: Sequence[str], values: Sequence[float | None]) -> str:
-    told = [f"{label} {words.number(v)}×" for label, v in zip(labels, values, strict=True) if v is not None]
+    told = [f"{label} {units.number(v)}×" for label, v in zip(labels, values, strict=True) if v is not None]
     return f"{name}: {', '.join(told)}"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab import analysis
-from penstock.lab.report import again, words
+from penstock.lab.report import again
 from penstock.lab.report.document import Part, Section, Table
 from penstock.lab.stores import Cell, Matrix, Store
 
@@ -21,9 +22,9 @@ def _amounts(found: Matrix, labels: Sequence[str]) -> Section:
         cells = [(row.cells.get(store.name), store) for store in found.stores]
         users = next((cell.stored_bytes for cell, _ in cells if cell and cell.stored_bytes), None)
         raw = [cell.raw_bytes(store) if cell else None for cell, store in cells]
-        stored.append((label, *(words.data(amount) if amount is not None else "" for amount in (users, *raw))))
+        stored.append((label, *(units.data(amount) if amount is not None else "" for amount in (users, *raw))))
         rates = [cell.gb_per_core_hour if cell else None for cell, _ in cells]
-        speeds.append((label, *(words.number(rate) if rate else "" for rate in rates)))
+        speeds.append((label, *(units.number(rate) if rate else "" for rate in rates)))
     names = [store.name for store in found.stores]
     numeric = frozenset(range(1, len(names) + 2))
     note = (
@@ -80,8 +81,8 @@ def _share(cell: Cell | None) -> str:
     if cell is None or not own:
         return ""
     applications = analysis.core_seconds(cell.run)
-    beside = f" ({words.number(applications)})" if applications is not None else ""
-    return f"{words.number(analysis.spread(own).median)}{beside}"
+    beside = f" ({units.number(applications)})" if applications is not None else ""
+    return f"{units.number(analysis.spread(own).median)}{beside}"
 
 
 _FIGURES = (
@@ -98,7 +99,7 @@ def _median(cell: Cell, key: str) -> str:
         return ""
     median = analysis.spread(values).median
     return (
-        words.number(median) if key.endswith("seconds") else words.size(median) if "peak" in key else words.data(median)
+        units.number(median) if key.endswith("seconds") else units.size(median) if "peak" in key else units.data(median)
     )
 
 
@@ -111,10 +112,10 @@ def _daemons(cell: Cell, label: str, store: Store) -> list[tuple[str, ...]]:
             label,
             store.name,
             name,
-            words.number(one.core_seconds),
-            words.size(one.peak_memory_bytes) if one.peak_memory_bytes else "",
-            words.data(one.read_bytes) if one.read_bytes is not None else "",
-            words.data(one.written_bytes) if one.written_bytes is not None else "",
+            units.number(one.core_seconds),
+            units.size(one.peak_memory_bytes) if one.peak_memory_bytes else "",
+            units.data(one.read_bytes) if one.read_bytes is not None else "",
+            units.data(one.written_bytes) if one.written_bytes is not None else "",
         )
         for name, one in found.items()
     ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import ALONE, TOGETHER, Measure, Ratio
 from penstock.lab.records import Run
-from penstock.lab.report import again, checks, resources, surroundings, tpcds, users, words
+from penstock.lab.report import again, checks, resources, surroundings, tpcds, users
 from penstock.lab.report.document import Document, KeyFigure, Section
 from penstock.lab.report.titles import title
 
@@ -45,11 +46,11 @@ def trouble(run: Run, failed: list[str]) -> str:
     """What must be said before any time is; empty where all is well."""
     verdicts = analysis.answer_verdicts(run)
     if different := sorted((name for name, v in verdicts.items() if v != "equal"), key=analysis.natural):
-        return f"{words.plural(len(different), 'query has', 'queries have')} a wrong answer: {words.some(different)}. "
+        return f"{units.plural(len(different), 'query has', 'queries have')} a wrong answer: {units.some(different)}. "
     if failed:
-        return f"{words.plural(len(failed), 'query', 'queries')} failed for somebody: {words.some(failed)}. "
+        return f"{units.plural(len(failed), 'query', 'queries')} failed for somebody: {units.some(failed)}. "
     if broken := analysis.repetitions(run).failed:
-        return f"{words.plural(broken, 'repetition')} failed. "
+        return f"{units.plural(broken, 'repetition')} failed. "
     return "Unfinished. " if run.outcome == "unfinished" else ""
 
 
@@ -64,12 +65,12 @@ def _took(run: Run, crowd: Measure | None, slower: Ratio | None) -> str:
     count = run.description.options["users"]
     if crowd is None:
         return f"{count} users at once have no time: not all of their queries succeeded"
-    took = words.seconds(crowd.median)
+    took = units.seconds(crowd.median)
     if slower is None:
         return f"{count} users at once took {took}"
     noise = " (inside the noise)" if slower.verdict == "inside the noise" else ""
-    alone = words.seconds(slower.baseline.median)
-    return f"{count} users at once took {words.number(slower.ratio)}× the time of one alone{noise}: {took}, not {alone}"
+    alone = units.seconds(slower.baseline.median)
+    return f"{count} users at once took {units.number(slower.ratio)}× the time of one alone{noise}: {took}, not {alone}"
 
 
 def _key_figures(run: Run, single: Measure | None, crowd: Measure | None, slower: Ratio | None) -> list[KeyFigure]:
@@ -78,14 +79,14 @@ def _key_figures(run: Run, single: Measure | None, crowd: Measure | None, slower
     count = run.description.options["users"]
     if slower:
         known = slower.interval
-        sure = f"{words.number(known.low)}–{words.number(known.high)}" if known else "one repetition"
-        figures.append(KeyFigure("Slow-down", f"{words.number(slower.ratio)}×", sure))
+        sure = f"{units.number(known.low)}–{units.number(known.high)}" if known else "one repetition"
+        figures.append(KeyFigure("Slow-down", f"{units.number(slower.ratio)}×", sure))
     for label, measure, asked in ((f"{count} users", crowd, count * each), ("One user alone", single, each)):
         if measure:
             per_hour = asked / measure.median * 3600
-            queries = words.plural(asked, "query", "queries")
-            figures.append(KeyFigure(label, words.seconds(measure.median), queries))
-            figures.append(KeyFigure("Queries per hour", words.count(per_hour), label))
+            queries = units.plural(asked, "query", "queries")
+            figures.append(KeyFigure(label, units.seconds(measure.median), queries))
+            figures.append(KeyFigure("Queries per hour", units.count(per_hour), label))
     verdicts = run.of_kind("answer")
     if verdicts:
         right = sum(sample["verdict"] == "equal" for sample in verdicts)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.records import Run
-from penstock.lab.report import devices, words
+from penstock.lab.report import devices
 from penstock.lab.report.document import Section, Table
 
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("store, core-seconds", "store_core_seconds", words.number),
-    ("store, peak memory", "store_peak_memory_bytes", words.size),
-    ("store, read from devices", "store_read_bytes", words.data),
-    ("store, written to devices", "store_written_bytes", words.data),
-    ("catalog, core-seconds", "catalog_core_seconds", words.number),
-    ("catalog, peak memory", "catalog_peak_memory_bytes", words.size),
+    ("store, core-seconds", "store_core_seconds", units.number),
+    ("store, peak memory", "store_peak_memory_bytes", units.size),
+    ("store, read from devices", "store_read_bytes", units.data),
+    ("store, written to devices", "store_written_bytes", units.data),
+    ("catalog, core-seconds", "catalog_core_seconds", units.number),
+    ("catalog, peak memory", "catalog_peak_memory_bytes", units.size),
     ("shuffle disk, busy", "disk_busy_share", lambda share: f"{share:.0%}".replace("%", " %")),
-    ("shuffle disk, requests at once", "disk_queue", words.number),
-    ("shuffle disk, read", "disk_read_bytes", words.data),
-    ("shuffle disk, written", "disk_written_bytes", words.data),
-    ("loopback network", "loopback_bytes", words.data),
-    ("whole machine, core-seconds", "machine_core_seconds", words.number),
+    ("shuffle disk, requests at once", "disk_queue", units.number),
+    ("shuffle disk, read", "disk_read_bytes", units.data),
+    ("shuffle disk, written", "disk_written_bytes", units.data),
+    ("loopback network", "loopback_bytes", units.data),
+    ("whole machine, core-seconds", "machine_core_seconds", units.number),
 )
 
 
@@ -52,14 +53,14 @@ def _daemons(run: Run) -> list[Table]:
     rows = [
         (
             name,
-            words.number(daemon.core_seconds),
-            words.size(daemon.peak_memory_bytes) if daemon.peak_memory_bytes else "",
-            words.data(daemon.read_bytes) if daemon.read_bytes is not None else "",
-            words.data(daemon.written_bytes) if daemon.written_bytes is not None else "",
+            units.number(daemon.core_seconds),
+            units.size(daemon.peak_memory_bytes) if daemon.peak_memory_bytes else "",
+            units.data(daemon.read_bytes) if daemon.read_bytes is not None else "",
+            units.data(daemon.written_bytes) if daemon.written_bytes is not None else "",
         )
         for name, daemon in found.items()
     ]
     columns = ("daemon", "core-seconds", "peak memory", "read from devices", "written to devices")
     return [
-        Table(columns, rows, numeric=frozenset(range(1, 5)), folded=f"{words.plural(len(rows), 'daemon')} of the store")
+        Table(columns, rows, numeric=frozenset(range(1, 5)), folded=f"{units.plural(len(rows), 'daemon')} of the store")
     ]

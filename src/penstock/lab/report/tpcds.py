@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import again, checks, plots, reading, resources, surroundings, warmth, words
+from penstock.lab.report import again, checks, plots, reading, resources, surroundings, warmth
 from penstock.lab.report.document import Document, KeyFigure, Part, Plot, Section, Table
 
 
@@ -28,7 +29,7 @@ def document(run: Run) -> Document:
         sections.append(dataset(manifests[-1]["manifest"]))
     sections.append(again.section([run.description]))
     return Document(
-        kicker=f"Penstock lab · TPC-DS, scale {words.number(run.description.scale or 0)} · {run.description.arm}",
+        kicker=f"Penstock lab · TPC-DS, scale {units.number(run.description.scale or 0)} · {run.description.arm}",
         headline=_headline(run, medians, verdicts, failed, different),
         good=not failed and not different and run.outcome == "ok" and not analysis.repetitions(run).failed,
         key_figures=_key_figures(run, medians, verdicts),
@@ -46,16 +47,16 @@ def _headline(
     run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str], failed: list[str], different: list[str]
 ) -> str:
     cores = run.description.size.get("executors", 0) * run.description.size.get("executor", {}).get("cores", 0)
-    where = f" on {words.plural(cores, 'core')}" if cores else ""
-    queries = words.plural(len(medians), "query", "queries")
-    took = f"{queries} ran in {words.seconds(sum(medians.values()))}{where}" if medians else "no query was measured"
+    where = f" on {units.plural(cores, 'core')}" if cores else ""
+    queries = units.plural(len(medians), "query", "queries")
+    took = f"{queries} ran in {units.seconds(sum(medians.values()))}{where}" if medians else "no query was measured"
     if different:
-        differ = words.plural(len(different), "answer differs", "answers differ")
-        return f"{differ}: {words.some(different)}. {words.capitalised(took)}."
+        differ = units.plural(len(different), "answer differs", "answers differ")
+        return f"{differ}: {units.some(different)}. {units.capitalised(took)}."
     if failed:
-        return f"{words.plural(len(failed), 'query', 'queries')} failed: {words.some(failed)}. The other {took}."
+        return f"{units.plural(len(failed), 'query', 'queries')} failed: {units.some(failed)}. The other {took}."
     if broken := analysis.repetitions(run).errors:
-        return f"{words.plural(len(broken), 'repetition')} failed. {words.capitalised(took)}."
+        return f"{units.plural(len(broken), 'repetition')} failed. {units.capitalised(took)}."
     if run.outcome == "unfinished":
         return f"Unfinished: so far {took}."
     return _validated(took, medians, verdicts)
@@ -72,21 +73,21 @@ def _validated(took: str, medians: Mapping[str, float], verdicts: Mapping[str, s
 def _key_figures(run: Run, medians: Mapping[str, float], verdicts: Mapping[str, str]) -> list[KeyFigure]:
     figures = []
     if medians:
-        figures.append(KeyFigure("All queries", words.seconds(sum(medians.values()))))
+        figures.append(KeyFigure("All queries", units.seconds(sum(medians.values()))))
         longest = max(medians, key=lambda name: medians[name])
         typical = statistics.median(medians.values())
-        figures.append(KeyFigure("Median query", words.seconds(typical)))
-        figures.append(KeyFigure("Longest query", words.seconds(medians[longest]), longest))
+        figures.append(KeyFigure("Median query", units.seconds(typical)))
+        figures.append(KeyFigure("Longest query", units.seconds(medians[longest]), longest))
     if verdicts:
         right = sum(verdict == "equal" for verdict in verdicts.values())
         figures.append(KeyFigure("Right answers", f"{right} of {len(verdicts)}", "checked with DuckDB"))
     power = [sample for sample in analysis.counted(run, "application") if sample["role"] == "power"]
     if power and power[-1].get("core_seconds"):
         cores = statistics.median(sample["core_seconds"] for sample in power if sample.get("core_seconds"))
-        figures.append(KeyFigure("Core-seconds", words.count(cores), "driver and executors"))
+        figures.append(KeyFigure("Core-seconds", units.count(cores), "driver and executors"))
     peaks = [sample["peak_memory_bytes"] for sample in power if sample.get("peak_memory_bytes")]
     if peaks:
-        figures.append(KeyFigure("Peak memory", words.size(max(peaks)), "driver and executors"))
+        figures.append(KeyFigure("Peak memory", units.size(max(peaks)), "driver and executors"))
     return figures
 
 
@@ -95,7 +96,7 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
         return []
     planning = _planning(run)
     longest = sorted(medians, key=lambda name: -medians[name])[:3]
-    slow = ", ".join(f"{name} {words.seconds(medians[name])}" for name in longest)
+    slow = ", ".join(f"{name} {units.seconds(medians[name])}" for name in longest)
     total = sum(medians.values())
     share = sum(medians[name] for name in longest) / total if total else 0
     bars = Plot(
@@ -115,11 +116,11 @@ def _times(run: Run, medians: Mapping[str, float]) -> list[Section]:
     ]
     if len(medians) > 1:
         spread = analysis.spread(list(medians.values()))
-        half = f"Half of the queries take {words.seconds(spread.median)} or less, three quarters "
-        half += f"{words.seconds(spread.quartile_high)} or less."
+        half = f"Half of the queries take {units.seconds(spread.median)} or less, three quarters "
+        half += f"{units.seconds(spread.quartile_high)} or less."
         dots = Plot("distribution", plots.distribution({run.description.arm: medians}), half, height=200)
         order = _in_order(run, medians)
-        line = Plot("cumulative", plots.cumulative(order), f"{words.seconds(total)} in all.", height=300)
+        line = Plot("cumulative", plots.cumulative(order), f"{units.seconds(total)} in all.", height=300)
         sections += [
             Section("Distribution", half, [dots]),
             Section("Time gone by", "One query after the other, in the order they ran.", [line]),
@@ -140,10 +141,10 @@ def _where(run: Run, medians: Mapping[str, float], planning: Mapping[str, float]
     if planning:
         plan = sum(planning.values())
         elapsed = {"execution": max(0.0, sum(medians.values()) - plan), "planning": plan}
-        text = f"Planning {words.seconds(plan)} of {words.seconds(sum(medians.values()))}."
+        text = f"Planning {units.seconds(plan)} of {units.seconds(sum(medians.values()))}."
         parts.append(Plot("elapsed-shares", plots.shares(elapsed, "seconds of elapsed time"), text, height=130))
     if cores := _core_seconds(run):
-        text = ", ".join(f"{name} {words.count(value)}" for name, value in cores.items()) + " core-seconds."
+        text = ", ".join(f"{name} {units.count(value)}" for name, value in cores.items()) + " core-seconds."
         parts.append(Plot("core-shares", plots.shares(cores, "core-seconds"), text, height=130))
     return parts
 
@@ -190,7 +191,7 @@ def _queries(run: Run, seconds: Mapping[str, list[float]], verdicts: Mapping[str
             row.append(f"{times.median:.2f}")
             if repeated:
                 row.append(f"{times.low:.2f}–{times.high:.2f}")
-            row.append(words.count(sample["rows"]))
+            row.append(units.count(sample["rows"]))
         else:
             row += ["", *([""] if repeated else []), ""]
         row.append(_answer_cell(sample, verdicts.get(name)))
@@ -210,7 +211,7 @@ def differences(run: Run) -> Section:
     rows = [
         (
             sample["query"],
-            words.some(sample.get("whose", ())),
+            units.some(sample.get("whose", ())),
             "✗ " + "\n".join(sample.get("lines") or [sample.get("note", "")]),
         )
         for sample in wrong
@@ -233,13 +234,13 @@ def dataset(manifest: Mapping[str, Any]) -> Section:
     rows = [
         (
             table["table"],
-            words.count(table["rows"]),
-            words.size(table["bytes"]),
-            words.count(table["files"]),
+            units.count(table["rows"]),
+            units.size(table["bytes"]),
+            units.count(table["files"]),
             table["layout"],
         )
         for table in sorted(tables, key=lambda table: -table["bytes"])
     ]
     columns = ("table", "rows", "bytes", "objects", "layout")
-    table = Table(columns, rows, numeric=frozenset({1, 2, 3}), folded=words.plural(len(rows), "table"))
+    table = Table(columns, rows, numeric=frozenset({1, 2, 3}), folded=units.plural(len(rows), "table"))
     return Section("Data", "Generated by a Spark application; the same scale always gives the same rows.", [table])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import ALONE, TOGETHER, Execution, Ratio
 from penstock.lab.records import Run
-from penstock.lab.report import plots, words
+from penstock.lab.report import plots
 from penstock.lab.report.document import Plot, Section, Table
 
 _MANY = 30
@@ -29,7 +30,7 @@ def timeline(run: Run) -> list[Section]:
     if not lives:
         return []
     last = max(lives, key=lambda life: life.ended)
-    text = f"{words.capitalised(last.who)} was the last to end, after {words.seconds(last.ended)}."
+    text = f"{units.capitalised(last.who)} was the last to end, after {units.seconds(last.ended)}."
     plot = Plot("timeline", plots.timeline(lives), text, height=90 + 26 * len(lives), wide=True)
     note = "Each row is an application on a cluster of its own; grey is what is no query, as the start of the cluster."
     return [Section("Who did what when", f"{note} {text}", [plot])]
@@ -44,9 +45,9 @@ def _boxes(run: Run, together: Mapping[str, list[Execution]], group: str | None)
     mark = "without the others" if group else "one user alone"
     spread = max(together, key=lambda name: _width(together[name]))
     widest = [one.seconds for one in together[spread]]
-    text = f"{words.plural(dots, 'execution')} of {words.plural(len(together), 'query', 'queries')}. "
+    text = f"{units.plural(dots, 'execution')} of {units.plural(len(together), 'query', 'queries')}. "
     if len(widest) > 1:
-        text += f"{spread} differs most: {words.seconds(min(widest))} to {words.seconds(max(widest))}."
+        text += f"{spread} differs most: {units.seconds(min(widest))} to {units.seconds(max(widest))}."
     figure = plots.user_boxes(together, alone, mark)
     plot = Plot(_name("users-per-query", group), figure, text, height=400, wide=len(together) > _MANY)
     return Section(_title("Every query of every user", group), text, [plot])
@@ -62,8 +63,8 @@ def _slow_downs(slower: list[Ratio], group: str | None) -> list[Section]:
         return []
     middle = statistics.median(part.ratio for part in slower)
     ends = min(slower, key=lambda part: part.ratio), max(slower, key=lambda part: part.ratio)
-    text = f"The median query takes {words.number(middle)} times as long in company as alone"
-    text += ", from " + " to ".join(f"{words.number(part.ratio)} ({part.name})" for part in ends) + "."
+    text = f"The median query takes {units.number(middle)} times as long in company as alone"
+    text += ", from " + " to ".join(f"{units.number(part.ratio)} ({part.name})" for part in ends) + "."
     figure = plots.ratios(slower, "in company / alone")
     plot = Plot(_name("slow-down", group), figure, text, height=90 + 15 * len(slower))
     return [Section(_title("Slow-down per query", group), f"{text} Medians over users and repetitions.", [plot])]
@@ -84,10 +85,10 @@ def _users(run: Run, group: str | None) -> Section:
         rows.append(
             (
                 f"user {user}",
-                words.count(found[0]["queries"]),
-                words.digits(until),
-                words.digits(elapsed),
-                f"{words.number(elapsed / base)}×" if base else "",
+                units.count(found[0]["queries"]),
+                units.digits(until),
+                units.digits(elapsed),
+                f"{units.number(elapsed / base)}×" if base else "",
             )
         )
     columns = (group or "", "queries", "until the first query, s", "in all, s", "against alone")
@@ -108,12 +109,12 @@ def _table(run: Run, together: Mapping[str, list[Execution]], group: str | None)
         rows.append(
             (
                 name,
-                words.count(times.count),
-                words.digits(times.median),
-                f"{words.digits(times.quartile_low)}–{words.digits(times.quartile_high)}",
-                f"{words.digits(times.low)}–{words.digits(times.high)}",
-                words.digits(part.baseline.median) if part else "",
-                f"{words.number(part.ratio)}×" if part else "",
+                units.count(times.count),
+                units.digits(times.median),
+                f"{units.digits(times.quartile_low)}–{units.digits(times.quartile_high)}",
+                f"{units.digits(times.low)}–{units.digits(times.high)}",
+                units.digits(part.baseline.median) if part else "",
+                f"{units.number(part.ratio)}×" if part else "",
                 "✗ failed for somebody" if name in failed else verdict,
             )
         )
@@ -123,7 +124,7 @@ def _table(run: Run, together: Mapping[str, list[Execution]], group: str | None)
 
 
 def _folded(rows: Sequence[object]) -> str:
-    return words.plural(len(rows), "query", "queries") if len(rows) > _MANY else ""
+    return units.plural(len(rows), "query", "queries") if len(rows) > _MANY else ""
 
 
 def _title(title: str, group: str | None) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.engine.lakeuse import LakeUse
+from penstock import units
 from penstock.lab.records import Run, Sample
-from penstock.lab.report import words
 from penstock.lab.report.document import Section, Table
+from penstock.summary import LakeUse
 
 
 def sections(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
@@ -38,10 +38,10 @@ def _figures(use: LakeUse) -> tuple[str, ...]:
     asked = hits + misses
     return (
         f"{use.hit_rate:.1%}",
-        words.count(asked),
+        units.count(asked),
         f"{hits / asked:.1%}" if asked else "",
-        words.data(use.count("bytes_from_memory")),
-        words.data(use.count("bytes_from_disk")),
-        words.data(use.count("bytes_from_store")),
-        words.count(use.requests.get("GET", 0)),
+        units.data(use.count("bytes_from_memory")),
+        units.data(use.count("bytes_from_disk")),
+        units.data(use.count("bytes_from_store")),
+        units.count(use.requests.get("GET", 0)),
     )

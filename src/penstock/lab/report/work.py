@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab import analysis
 from penstock.lab.analysis import Measure
-from penstock.lab.report import plots, words
+from penstock.lab.report import plots
 from penstock.lab.report.document import KeyFigure, Part, Plot, Section, Table
 
 _MB = 1e6
@@ -23,8 +24,8 @@ def throughput(measure: Measure) -> float:
 def achieved(measure: Measure) -> str:
     """`87.3 MB/s` or `1 240 operations/s`; nothing where neither is known."""
     if measure.bytes:
-        return words.rate(throughput(measure))
-    return words.operations(throughput(measure)) if measure.operations else ""
+        return units.rate(throughput(measure))
+    return units.operations(throughput(measure)) if measure.operations else ""
 
 
 def _requests(measure: Measure) -> str:
@@ -32,28 +33,28 @@ def _requests(measure: Measure) -> str:
     if not measure.operations:
         return ""
     rate = analysis.spread(measure.operations_per_second).median
-    return words.count(rate) if rate >= 100 else words.number(rate)
+    return units.count(rate) if rate >= 100 else units.number(rate)
 
 
 def told(measure: Measure) -> str:
     """`12.3 s (1.07 GB, 87.3 MB/s)`; of work for a set time first what it achieved."""
     if measure.fixed_time and achieved(measure):
         requests = f" ({_requests(measure)} operations/s)" if measure.bytes and measure.operations else ""
-        return f"{achieved(measure)}{requests} over {words.seconds(measure.median)}"
-    amount = f" ({words.data(measure.bytes)}, {achieved(measure)})" if measure.bytes else ""
-    return f"{words.seconds(measure.median)}{amount}"
+        return f"{achieved(measure)}{requests} over {units.seconds(measure.median)}"
+    amount = f" ({units.data(measure.bytes)}, {achieved(measure)})" if measure.bytes else ""
+    return f"{units.seconds(measure.median)}{amount}"
 
 
 def key_figure(measure: Measure) -> KeyFigure:
     times = analysis.spread(measure.seconds)
     if measure.fixed_time and achieved(measure):
-        return KeyFigure(measure.name, achieved(measure), f"over {words.seconds(times.median)}")
+        return KeyFigure(measure.name, achieved(measure), f"over {units.seconds(times.median)}")
     if measure.clients and achieved(measure):
-        return KeyFigure(measure.name, achieved(measure), words.seconds(times.median))
+        return KeyFigure(measure.name, achieved(measure), units.seconds(times.median))
     details = [achieved(measure)] if achieved(measure) else []
     if times.count > 1:
-        details.append(f"{words.seconds(times.low)} to {words.seconds(times.high)}")
-    return KeyFigure(measure.name, words.seconds(times.median), ", ".join(details))
+        details.append(f"{units.seconds(times.low)} to {units.seconds(times.high)}")
+    return KeyFigure(measure.name, units.seconds(times.median), ", ".join(details))
 
 
 def by_clients(found: Sequence[Measure]) -> dict[str, dict[int, Measure]]:
@@ -82,9 +83,9 @@ def _time_sections(found: Sequence[Measure]) -> list[Section]:
     moved = {m.name: [rate / _MB for rate in m.bytes_per_second] for m in found if m.fixed_time and m.bytes}
     others = {m.name: m.operations_per_second for m in found if m.fixed_time and not m.bytes and m.operations}
     parts = [
-        *_plots("times", timed, "seconds", words.seconds),
-        *_plots("throughput", moved, "MB/s", lambda value: words.rate(value * _MB)),
-        *_plots("operations", others, "operations/s", words.operations),
+        *_plots("times", timed, "seconds", units.seconds),
+        *_plots("throughput", moved, "MB/s", lambda value: units.rate(value * _MB)),
+        *_plots("operations", others, "operations/s", units.operations),
     ]
     note = "Medians of the repetitions; the whiskers are their range." if _repeated(found) else ""
     if any(len(measure.works) >= _FOR_A_BOX for measure in found):
@@ -111,7 +112,7 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
     scale, unit = (_MB, "MB/s") if moves_bytes else (1, "operations/s")
 
     def write(value: float) -> str:
-        return words.rate(value * scale) if moves_bytes else words.operations(value)
+        return units.rate(value * scale) if moves_bytes else units.operations(value)
 
     def rates(measure: Measure) -> list[float]:
         found = measure.bytes_per_second if moves_bytes else measure.operations_per_second
@@ -128,7 +129,7 @@ def _curve_section(curves: dict[str, dict[int, Measure]]) -> Section:
     plot = Plot("clients", plots.curves(series, "clients", unit, write), f"{text}.", height=360)
     note = "All clients together; "
     note += "; ".join(
-        f"{name} is highest with {words.plural(max(curve, key=lambda clients: curve[clients].median), 'client')}"
+        f"{name} is highest with {units.plural(max(curve, key=lambda clients: curve[clients].median), 'client')}"
         for name, curve in series.items()
     )
     return Section("Throughput against clients", f"{note}.", [plot])
@@ -143,16 +144,16 @@ def _table(found: Sequence[Measure], cores: int, core_seconds_per_gb: dict[str, 
         price = analysis.gb_per_core_hour(measure.bytes, times.median, on) if on and measure.bytes else 0
         return {
             "measure": measure.name,
-            "times": words.count(times.count) if many else "",
-            "median, s" if _repeated(found) else "seconds": words.digits(times.median),
-            "range, s": f"{words.digits(times.low)}–{words.digits(times.high)}" if many else "",
-            "data": words.data(measure.bytes) if measure.bytes else "",
-            "rows": words.count(measure.rows) if measure.rows else "",
-            "operations": words.count(measure.operations) if measure.operations else "",
+            "times": units.count(times.count) if many else "",
+            "median, s" if _repeated(found) else "seconds": units.digits(times.median),
+            "range, s": f"{units.digits(times.low)}–{units.digits(times.high)}" if many else "",
+            "data": units.data(measure.bytes) if measure.bytes else "",
+            "rows": units.count(measure.rows) if measure.rows else "",
+            "operations": units.count(measure.operations) if measure.operations else "",
             "operations/s": _requests(measure) if measure.bytes else "",
             "throughput": achieved(measure),
-            "core-s per GB": words.number(per_gb) if per_gb is not None else "",
-            "GB per core and hour": words.number(price) if price else "",
+            "core-s per GB": units.number(per_gb) if per_gb is not None else "",
+            "GB per core and hour": units.number(price) if price else "",
         }
 
     rows = [row(measure) for measure in found]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.engine import admission
-from penstock.engine.application import Capacity, ClusterSize
-from penstock.lake.base import Lake
+from penstock.engine.policy import admission
+from penstock.lake.model import Lake
+from penstock.model import Capacity, ClusterSize
 
 if TYPE_CHECKING:
     from penstock.lab.session import Session

@@ -19,11 +19,11 @@ from penstock.errors import InvalidInput
 from penstock.lab import fio
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
-from penstock.lake.base import Lake
-from penstock.lake.ceph import blocks as rados
+from penstock.lake.ceph import rbd as rados
 from penstock.lake.ceph.cluster import KIND as CEPH
 from penstock.lake.ceph.cluster import Ceph
 from penstock.lake.ceph.configuration import CONFIGURATION
+from penstock.lake.model import Lake
 from penstock.units import MIB
 
 NOWHERE, RBD, KRBD = "", "rbd", "krbd"

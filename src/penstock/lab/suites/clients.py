@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.engine.application import ClusterSize
 from penstock.lab.launcher import Ran
 from penstock.lab.session import Session
-from penstock.profiles.store import S3A
+from penstock.model import ClusterSize
+from penstock.profiles.s3a import S3A
 
 _BLOCKS = 4
 """Of one stream, on their way at once: Hadoop's default, and that of Penstock's profiles."""

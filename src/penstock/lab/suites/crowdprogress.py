@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.application import State
+from penstock import units
 from penstock.lab import progress
 from penstock.lab.progress import Listener
-from penstock.lab.report import words
+from penstock.model import State
 
 
 class CrowdProgress:
@@ -58,7 +58,7 @@ class CrowdProgress:
         known = [left for left in self._left.values() if left is not None]
         if len(known) < len(self._left) or not any(known):
             return where
-        return f"{where}; about {words.seconds(max(known))} left"
+        return f"{where}; about {units.seconds(max(known))} left"
 
 
 @dataclass(frozen=True)

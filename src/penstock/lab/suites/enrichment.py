@@ -12,7 +12,7 @@ from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
 from penstock.lab.suites.tpcds import Tpcds
 from penstock.lab.suites.tpcdsdata import DataSet
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
 from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.enrichment"

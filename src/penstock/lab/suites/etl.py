@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock import units
 from penstock.errors import InvalidInput
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
@@ -61,7 +61,7 @@ class Etl(Suite):
     def data(self) -> Generated:
         bad_per_million = round(self.bad_share * 1e6)
         return Generated(
-            title=f"Lines of text, {words.count(self.rows)}",
+            title=f"Lines of text, {units.count(self.rows)}",
             prefix=f"etl/{self.rows}-bad{bad_per_million}-{self.object_size_bytes // MIB}m-seed{self.seed}",
             main_class=f"{_MAIN}.Generate",
             arguments=(
@@ -90,7 +90,7 @@ class Etl(Suite):
                     *("--formats", ",".join(self.formats)),
                     *("--report", session.uri(report)),
                 ),
-                name=f"ETL of {words.count(self.rows)} rows",
+                name=f"ETL of {units.count(self.rows)} rows",
             )
         finally:
             session.remove(output)

@@ -12,8 +12,8 @@ from penstock.lab.limited import LimitedGateways, limited_gateways, require_http
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.dfsio import Dfsio
-from penstock.lake.base import Lake
-from penstock.profiles.store import S3A
+from penstock.lake.model import Lake
+from penstock.profiles.s3a import S3A
 from penstock.units import MIB
 
 

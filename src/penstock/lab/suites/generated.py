@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock import units
 from penstock.errors import NotFound
-from penstock.lab.report import words
 from penstock.lab.session import Session
 
 
@@ -34,7 +34,7 @@ class Generated:
             session.listener.note("The lake has it already.")
         else:
             found = self._generate(session)
-            session.listener.note(f"{words.size(found['bytes'])} generated.")
+            session.listener.note(f"{units.size(found['bytes'])} generated.")
         session.record("dataset", manifest=found)
         return found
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock import units
 from penstock.errors import InvalidInput
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.clients import run_clients
@@ -43,8 +43,8 @@ class Ingest(Suite):
             raise InvalidInput("Neither a rate nor the seed can be negative", fix="--rate 100m --seed 0")
         if 0 < self.bytes_per_second * self.seconds < self.object_size_bytes * self.writers:
             raise InvalidInput(
-                f"At {words.rate(self.bytes_per_second)} not every writer gets to write an object in "
-                f"{words.seconds(self.seconds)}",
+                f"At {units.rate(self.bytes_per_second)} not every writer gets to write an object in "
+                f"{units.seconds(self.seconds)}",
                 fix="a higher --rate, a longer --duration, fewer --writers or a smaller --object-size",
             )
 
@@ -64,7 +64,7 @@ class Ingest(Suite):
                 *("--seed", str(self.seed)),
                 *("--keep", str(self.keep).lower()),
             ),
-            name=f"Ingest by {words.plural(self.writers, 'writer')}",
+            name=f"Ingest by {units.plural(self.writers, 'writer')}",
             most=self.writers,
             keep=self.keep,
             doing=self.progress(session.listener.now),
@@ -85,6 +85,6 @@ class Ingest(Suite):
                 return
             began = clock() if began is None else began
             passed = min(clock() - began, self.seconds)
-            now(f"ingest ({words.seconds(passed)} of {words.seconds(self.seconds)})")
+            now(f"ingest ({units.seconds(passed)} of {units.seconds(self.seconds)})")
 
         return doing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock import units
 from penstock.errors import InvalidInput
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
@@ -64,7 +64,7 @@ class KMeans(Suite):
     @property
     def data(self) -> Generated:
         return Generated(
-            title=f"Points, {words.size(self.bytes)}",
+            title=f"Points, {units.size(self.bytes)}",
             prefix=f"kmeans/{self.points}x{self.dimensions}-k{self.clusters}-{self.object_size_bytes // MIB}m-"
             f"seed{self.seed}",
             main_class=f"{_MAIN}.Generate",
@@ -95,6 +95,6 @@ class KMeans(Suite):
                 *("--passes", str(self.passes)),
                 *("--report", session.uri(report)),
             ),
-            name=f"K-means of {words.size(self.bytes)}",
+            name=f"K-means of {units.size(self.bytes)}",
         )
         session.replay(report)

@@ -8,11 +8,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from penstock.clusters.jvm import find_java, spark_jars
+from penstock import units
 from penstock.errors import ClusterError, InvalidInput
 from penstock.lab.bench import machine, workloads_jar
-from penstock.lab.report import words
 from penstock.lab.session import Session
+from penstock.runtime.jvm import find_java, spark_jars
 
 _MAIN = "io.penstock.workloads.terasort.LocalSort"
 
@@ -22,8 +22,8 @@ def require_memory(size_bytes: int) -> None:
     have = int(machine()["memory_bytes"])
     if _heap(size_bytes) > have:
         raise InvalidInput(
-            f"The local sort of {words.size(size_bytes)} needs {words.size(_heap(size_bytes))} of memory",
-            why=f"this machine has {words.size(have)}",
+            f"The local sort of {units.size(size_bytes)} needs {units.size(_heap(size_bytes))} of memory",
+            why=f"this machine has {units.size(have)}",
             fix="choose a smaller --size, or leave --limit away",
         )
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from penstock.engine.application import Capacity, ClusterSize
+from penstock import units
 from penstock.lab import crowd
 from penstock.lab.analysis import ALONE, TOGETHER
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites import queries, users
 from penstock.lab.suites.base import Suite
@@ -20,6 +19,7 @@ from penstock.lab.suites.enrichment import Enrichment
 from penstock.lab.suites.tpcds import Power, Tpcds, check_answers
 from penstock.lab.suites.tpcdsdata import DataSet
 from penstock.lab.suites.users import User
+from penstock.model import Capacity, ClusterSize
 
 _IO54 = queries.SETS["io54"]
 _SINGLE = "single user"
@@ -77,7 +77,7 @@ class Mixed(Suite):
     def repetition(self, session: Session) -> None:
         groups = {
             _SINGLE: users.draw(1, self.queries, self.seed),
-            words.plural(self.users, "user"): users.draw(self.users, self.users_queries, self.seed + 1),
+            units.plural(self.users, "user"): users.draw(self.users, self.users_queries, self.seed + 1),
         }
         for group, members in groups.items():
             for user in members:
@@ -112,10 +112,10 @@ class Mixed(Suite):
         began = time.monotonic()
         crowd.at_once(session, work)
         if phase == TOGETHER:
-            session.listener.note(f"All of it at once: {words.seconds(time.monotonic() - began)}.")
+            session.listener.note(f"All of it at once: {units.seconds(time.monotonic() - began)}.")
         for group, powers in done.items():
             elapsed = users.elapsed_ms(powers.values())
-            session.listener.note(f"{group}, {phase}: {words.seconds(elapsed / 1000)}.")
+            session.listener.note(f"{group}, {phase}: {units.seconds(elapsed / 1000)}.")
             if all(users.complete(power) for power in powers.values()):
                 asked = sum(len(power.samples) for power in powers.values())
                 session.tagged(group=group).measure(group, elapsed_ms=elapsed, queries=asked)
@@ -143,4 +143,4 @@ class Mixed(Suite):
         )
         elapsed = (time.monotonic() - began) * 1000
         session.measure(_ENRICHMENT, elapsed_ms=round(elapsed))
-        session.listener.note(f"{_ENRICHMENT}, {session.part}: {words.seconds(elapsed / 1000)}.")
+        session.listener.note(f"{_ENRICHMENT}, {session.part}: {units.seconds(elapsed / 1000)}.")

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from penstock import units
 from penstock.errors import InvalidInput, LakeError, PenstockError
 from penstock.lab.objects import coordinate, null_store, readback, simple
 from penstock.lab.objects import cosbench as cosbench_file
@@ -18,13 +19,11 @@ from penstock.lab.objects.cosbench import Read
 from penstock.lab.objects.samples import measured, samples
 from penstock.lab.objects.worker import Progress
 from penstock.lab.objects.workload import Limit, Stage, Work, Workload
-from penstock.lab.report import words
 from penstock.lab.report.load import BUSY_SHARE
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
-from penstock.lake.base import Credentials, Lake, require_s3
+from penstock.lake.model import Credentials, Lake, require_s3
 from penstock.lake.registry import Lakes
-from penstock.profiles import values
 
 _CEILING_SECONDS = 5.0
 _MOST_WORKERS = 4096
@@ -185,8 +184,8 @@ def _telling(session: Session, stage: Stage) -> coordinate.Seen:
 
     def tell(progress: Progress, elapsed: float) -> None:
         errors = f", {progress.errors} errors" if progress.errors else ""
-        left = f", {words.seconds(max(0.0, whole - elapsed))} left" if whole else ""
-        rate = f"{progress.operations / elapsed:.0f} a second, {words.size(round(progress.bytes / elapsed))}/s"
+        left = f", {units.seconds(max(0.0, whole - elapsed))} left" if whole else ""
+        rate = f"{progress.operations / elapsed:.0f} a second, {units.size(round(progress.bytes / elapsed))}/s"
         session.listener.now(f"{stage.name}: {progress.operations} operations, {rate}{errors}{left}")
 
     return tell
@@ -225,7 +224,7 @@ def _warn(session: Session, result: Result, ceilings: Mapping[str, float]) -> No
 
 
 def _size(text: str) -> int:
-    found = values.size_in_bytes(text)
+    found = units.parse_size(text)
     if found is None or found < 1:
         raise ValueError(f"“{text}” is no size such as 64k")
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from penstock import units
 from penstock.lab import progress
 from penstock.lab.bench import last_samples
-from penstock.lab.report import words
 from penstock.lab.session import Session
 
 
@@ -26,7 +26,7 @@ def query_progress(session: Session, order: Sequence[str]) -> Callable[[str], No
         name, index, total = at
         rounds = tuple(order) * max(1, total // len(order))
         left = progress.seconds_left(rounds, index - 1, session.listener.elapsed(), past)
-        estimate = f", about {words.seconds(left)} left" if left is not None else ""
+        estimate = f", about {units.seconds(left)} left" if left is not None else ""
         session.listener.now(f"{name}, {index} of {total}{estimate}")
 
     return doing

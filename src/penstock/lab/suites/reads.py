@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from penstock import units
 from penstock.errors import InvalidInput, NotFound
 from penstock.lab import program
 from penstock.lab.launcher import PlainLauncher
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites.base import Suite
 from penstock.units import MIB
@@ -83,7 +83,7 @@ class Reads(Suite):
         return f"{self.size_bytes // MIB}m-{self.small_objects}x{self.small_size_bytes >> 10}k"
 
     def prepare(self, session: Session) -> None:
-        session.listener.step(f"{words.size(self.data_bytes)} to read")
+        session.listener.step(f"{units.size(self.data_bytes)} to read")
         found = self._manifest(session)
         if found is None:
             program.run(
@@ -108,7 +108,7 @@ class Reads(Suite):
                 why="no Spark is part of it; what differs is the client of the store",
                 fix="profile: default+s3a-default is S3A as Spark ships it",
             )
-        session.listener.now(f"reading, {words.plural(self.passes, 'pass', 'passes')} of each pattern")
+        session.listener.now(f"reading, {units.plural(self.passes, 'pass', 'passes')} of each pattern")
         with self._tier(session) as tier, tempfile.TemporaryDirectory(dir=session.bench.home.root) as name:
             report = Path(name) / "report.jsonl"
             program.run(

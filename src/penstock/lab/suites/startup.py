@@ -15,16 +15,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from penstock.clusters.jvm import penstock_jars
-from penstock.engine.application import ClusterSize
 from penstock.errors import ClusterError, MissingRequirement
 from penstock.lab import matrix
 from penstock.lab.bench import Bench
 from penstock.lab.plain import Ended, PlainSpark, one_process, separate_executors
 from penstock.lab.progress import Listener
 from penstock.lab.records import Recorder, Run, new_run_id
-from penstock.profiles.catalogue import layers_of
+from penstock.model import ClusterSize
 from penstock.profiles.layers import resolve
+from penstock.profiles.workloads import layers_of
+from penstock.runtime.jvm import penstock_jars
 from penstock.units import MIB
 
 WORKLOAD = "startup"

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from penstock.engine.application import Capacity, ClusterSize
+from penstock import units
 from penstock.errors import InvalidInput
 from penstock.lab import crowd
 from penstock.lab.analysis import ALONE, TOGETHER
 from penstock.lab.bench import last_samples
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites import queries, users
 from penstock.lab.suites.base import Suite
@@ -20,6 +19,7 @@ from penstock.lab.suites.crowdprogress import CrowdProgress
 from penstock.lab.suites.tpcds import Power, Tpcds, check_answers
 from penstock.lab.suites.tpcdsdata import DEFAULT_OBJECT, DataSet
 from penstock.lab.suites.users import User
+from penstock.model import Capacity, ClusterSize
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Streams(Suite):
 
     def _run(self, session: Session, some: Sequence[User], past: Mapping[str, float]) -> dict[int, Power]:
         """Some users at once, by their numbers. What all of them took is a measure where every query succeeded."""
-        name = words.plural(len(some), "user")
+        name = units.plural(len(some), "user")
         session = crowd.crowded(session, len(some))
         progress = CrowdProgress(session.listener.now, past)
         doing = {user: progress.of(f"user {user.number}", user.order) for user in some}
@@ -97,7 +97,7 @@ class Streams(Suite):
         elapsed = users.elapsed_ms(done.values())
         if all(users.complete(power) for power in done.values()):
             session.measure(name, elapsed_ms=elapsed, queries=len(some) * len(self.queries))
-        session.listener.note(f"{name}: {words.seconds(elapsed / 1000)}.")
+        session.listener.note(f"{name}: {units.seconds(elapsed / 1000)}.")
         return dict(sorted(done.items()))
 
     def _past(self, session: Session) -> dict[str, float]:

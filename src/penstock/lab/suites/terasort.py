@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from penstock.engine.application import Capacity, ClusterSize
+from penstock import units
 from penstock.errors import InvalidInput
 from penstock.lab import crowd
 from penstock.lab.launcher import Ran
-from penstock.lab.report import words
 from penstock.lab.session import Session
 from penstock.lab.suites import localsort
 from penstock.lab.suites.base import Suite
 from penstock.lab.suites.generated import Generated
+from penstock.model import Capacity, ClusterSize
 from penstock.units import MIB
 
 _MAIN = "io.penstock.workloads.terasort"
@@ -41,7 +41,7 @@ class DataSet:
 
     def generated(self) -> Generated:
         return Generated(
-            title=f"TeraGen of {words.size(self.bytes)}",
+            title=f"TeraGen of {units.size(self.bytes)}",
             prefix=self.prefix,
             main_class=f"{_MAIN}.Generate",
             arguments=(
@@ -155,7 +155,7 @@ class TeraSort(Suite):
                 *("--report", session.uri(report)),
                 *size,
             ),
-            name=f"TeraSort of {words.size(self.data.bytes)}{self._of(user)}",
+            name=f"TeraSort of {units.size(self.data.bytes)}{self._of(user)}",
             **self._user(user),
         )
         for sample in session.json_lines(report):
@@ -172,7 +172,7 @@ class TeraSort(Suite):
                 *("--output", session.uri(output)),
                 *("--report", session.uri(report)),
             ),
-            name=f"TeraValidate of {words.size(self.data.bytes)}{self._of(user)}",
+            name=f"TeraValidate of {units.size(self.data.bytes)}{self._of(user)}",
             must_succeed=False,
             **self._user(user),
         )

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock import units
 from penstock.errors import NotFound
 from penstock.lab.bench import Bench
-from penstock.lab.report import words
 from penstock.lab.session import Session
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
 from penstock.lake.registry import EMBEDDED
 from penstock.units import KIB, MIB
 
@@ -179,7 +179,7 @@ def _short(size: int) -> str:
 
 def _tell(session: Session, tables: Sequence[Mapping[str, Any]]) -> None:
     rows, size = sum(table["rows"] for table in tables), sum(table["bytes"] for table in tables)
-    session.listener.note(f"{words.count(rows)} rows, {words.size(size)}, in {words.plural(len(tables), 'table')}.")
+    session.listener.note(f"{units.count(rows)} rows, {units.size(size)}, in {units.plural(len(tables), 'table')}.")
     layouts: dict[str, list[str]] = {}
     for table in tables:
         layouts.setdefault(table["layout"], []).append(table["table"])

@@ -1,1 +1,3 @@
-"""A real Ceph on one machine: monitor, manager, OSDs and S3 gateways, as plain processes of its own packages."""
+"""A real Ceph of this machine: `layout`, `configuration`, `control` (daemons), `monitor_client`, `bootstrap` (first
+creation), `cluster` (up, down, lakes), `status` and `rbd` (block devices).
+"""

@@ -10,14 +10,12 @@ from typing import Any
 
 from penstock.errors import Conflict, NotFound, PenstockError
 from penstock.home import Home, write_atomically
-from penstock.lake.base import Lake, Sts
-from penstock.lake.ceph import commands, daemons, making, packages
-from penstock.lake.ceph.configuration import CONFIGURATION
+from penstock.lake.ceph import bootstrap, configuration, control
+from penstock.lake.ceph.configuration import CONFIGURATION, Daemon
 from penstock.lake.ceph.control import Control
-from penstock.lake.ceph.daemons import Daemon
-from penstock.lake.ceph.layout import Layout, Placement
-from penstock.lake.ceph.state import LAKE, State
+from penstock.lake.ceph.layout import LAKE, Layout, Placement, State
 from penstock.lake.credentials import CredentialsFile
+from penstock.lake.model import Lake, Sts
 from penstock.lake.registry import Lakes
 from penstock.processes import are_free_again, free_ports
 
@@ -52,7 +50,7 @@ class Ceph:
         later ones the number of gateways; others raise `Conflict`. Daemons that run are left as they are. Raises
         `MissingRequirement` (no packages) or `LakeError` (a daemon does not start, with its last words).
         """
-        packages.require()
+        control.require()
         with self._changing():
             self._require_names()
             state = State.load(self.directory)
@@ -75,14 +73,14 @@ class Ceph:
         """The lake of that name, its Ceph resumed where no gateway runs. What else was ended stays so: on purpose,
         perhaps."""
         state = self._existing()
-        if any(daemons.kind_of(running) == daemons.GATEWAY for running in self._control.running()):
+        if any(configuration.kind_of(running) == configuration.GATEWAY for running in self._control.running()):
             return self._lake(state, name)
         return next(lake for lake in self.up() if lake.name == name)
 
     def ready(self) -> bool:
         if self.state() is None:
             return False
-        gateways = [daemon for daemon in self.daemons() if daemon.kind == daemons.GATEWAY and daemon.process]
+        gateways = [daemon for daemon in self.daemons() if daemon.kind == configuration.GATEWAY and daemon.process]
         return any(self.serves(daemon.name) for daemon in gateways)
 
     def summary(self) -> str | None:
@@ -96,8 +94,8 @@ class Ceph:
         """End every daemon; the data stay. False where none ran."""
         with self._changing():
             running = self._control.running()
-            for names in daemons.stopping(running):
-                with step(daemons.in_words(names)) as told:
+            for names in configuration.stopping(running):
+                with step(configuration.in_words(names)) as told:
                     self._control.end(running[name] for name in names)
                     told.append("ended")
             return bool(running)
@@ -141,7 +139,7 @@ class Ceph:
         """Start one daemon and return when it serves; nothing happens where it runs."""
         with self._changing():
             state = self._existing()
-            if daemons.known(name, state.daemons()) not in self._control.running():
+            if configuration.known(name, state.daemons()) not in self._control.running():
                 self._control.start([name], state.ports)
 
     def stop(self, name: str) -> bool:
@@ -152,12 +150,12 @@ class Ceph:
         """End one daemon without asking (SIGKILL)."""
         return self._end(name, kill=True)
 
-    def monitor(self, *, patience_seconds: int = 5) -> contextlib.AbstractContextManager[commands.Monitor]:
+    def monitor(self, *, patience_seconds: int = 5) -> contextlib.AbstractContextManager[control.Monitor]:
         """A connection to ask by; `LakeError` where the monitor does not answer in that time."""
-        return commands.monitor(self.directory, patience_seconds=patience_seconds)
+        return control.monitor(self.directory, patience_seconds=patience_seconds)
 
     def _end(self, name: str, *, kill: bool) -> bool:
-        daemons.known(name, self._existing().daemons())
+        configuration.known(name, self._existing().daemons())
         process = self._control.running().get(name)
         if process is not None:
             self._control.end([process], kill=kill)
@@ -168,30 +166,30 @@ class Ceph:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         state.store(self.directory)
         with step("files") as told:
-            ids = making.make_files(self.directory, state)
+            ids = bootstrap.make_files(self.directory, state)
             told.append(f"{layout.osds} OSDs of {layout.osd_bytes >> 30} GiB, sparse")
-        first, working, gateways = daemons.stages(state.daemons())
-        with step(daemons.in_words(first)):
+        first, working, gateways = configuration.stages(state.daemons())
+        with step(configuration.in_words(first)):
             self._control.start(first, state.ports)
         with contextlib.ExitStack() as connection:
-            with step(daemons.in_words(working)):
+            with step(configuration.in_words(working)):
                 monitor = connection.enter_context(self.monitor(patience_seconds=_MONITOR_SECONDS))
-                making.add_osds(monitor, ids)
+                bootstrap.add_osds(monitor, ids)
                 self._control.start(working, state.ports)
             with step("pools") as told:
-                making.make_pools(monitor, layout)
+                bootstrap.make_pools(monitor, layout)
                 told.append(", ".join(placement.protection for placement in layout.placements().values()))
         with step("user, placements, role"):
-            credentials = making.make_user(self.directory, layout)
-            making.make_role(self.directory, state)
-        with step(daemons.in_words(gateways)) as told:
+            credentials = bootstrap.make_user(self.directory, layout)
+            bootstrap.make_role(self.directory, state)
+        with step(configuration.in_words(gateways)) as told:
             self._control.start(gateways, state.ports)
             told.append(" ".join(state.ports.endpoints()))
         with step("buckets and quotas") as told:
             CredentialsFile(self._home).put(LAKE, credentials)
             for name, kind in state.lakes().items():
                 place, lake = layout.placements()[kind], self._lake(state, name)
-                making.make_bucket(self.directory, lake, credentials, place.name, state.quotas[kind])
+                bootstrap.make_bucket(self.directory, lake, credentials, place.name, state.quotas[kind])
                 told.append(lake.root)
         replace(state, made=True).store(self.directory)
 
@@ -199,8 +197,8 @@ class Ceph:
         running = self._control.running()
         surplus = [process for name, process in running.items() if name not in state.daemons()]
         self._control.end(surplus)
-        for names in daemons.stages([name for name in state.daemons() if name not in running]):
-            with step(daemons.in_words(names)):
+        for names in configuration.stages([name for name in state.daemons() if name not in running]):
+            with step(configuration.in_words(names)):
                 self._control.start(names, state.ports)
         # One that ran already may have been started by a command that was killed before it served.
         self._control.await_serving(self._control.running(), state.ports)
@@ -220,7 +218,7 @@ class Ceph:
         if not keeps:
             # Those that know the old address cannot find the new one.
             self._control.end(running.values())
-            making.move_monitor(self.directory, state)
+            bootstrap.move_monitor(self.directory, state)
         state.store(self.directory)
         return state
 
@@ -233,7 +231,7 @@ class Ceph:
     def _register(self, state: State) -> list[Lake]:
         stored = CredentialsFile(self._home)
         if stored.get(LAKE) is None:
-            stored.put(LAKE, making.credentials_of_user(self.directory))
+            stored.put(LAKE, bootstrap.credentials_of_user(self.directory))
         lakes = Lakes(self._home)
         known, found = lakes.all(), [self._lake(state, name) for name in state.lakes()]
         for lake in found:
@@ -245,7 +243,7 @@ class Ceph:
         self._kind(state, name)
         endpoints = state.ports.endpoints()
         # No application sees the user's own credentials: each is given the role, for its lake's bucket.
-        return Lake(name, endpoints, name, f"file:{LAKE}", kind=KIND, sts=Sts(endpoints[0], making.ROLE_ARN))
+        return Lake(name, endpoints, name, f"file:{LAKE}", kind=KIND, sts=Sts(endpoints[0], bootstrap.ROLE_ARN))
 
     def _kind(self, state: State, lake: str) -> str:
         kinds = state.lakes()

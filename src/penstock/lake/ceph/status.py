@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penstock import proc
+from penstock import processes
 from penstock.errors import LakeError
 from penstock.lake.ceph.cluster import Ceph
-from penstock.lake.ceph.daemons import MONITOR, Daemon
-from penstock.lake.ceph.state import State
+from penstock.lake.ceph.configuration import MONITOR, Daemon
+from penstock.lake.ceph.layout import State
 
 _SAMPLE_SECONDS = 0.5
 """How long processors are watched, for what each daemon uses of them."""
@@ -128,8 +128,8 @@ def state_of(daemons: tuple[DaemonStatus, ...], cluster: Cluster | None) -> str:
 
 def daemon_status(
     daemon: Daemon,
-    before: Mapping[str, proc.Process],
-    after: Mapping[str, proc.Process],
+    before: Mapping[str, processes.Process],
+    after: Mapping[str, processes.Process],
     seconds: float,
     *,
     serves: bool,
@@ -177,10 +177,10 @@ def cluster_of(state: State, status: Mapping[str, Any], usage: Mapping[str, Any]
     )
 
 
-def _usage(found: list[Daemon]) -> dict[str, proc.Process]:
+def _usage(found: list[Daemon]) -> dict[str, processes.Process]:
     wanted = {daemon.process.pid: daemon for daemon in found if daemon.process}
     return {
         wanted[process.pid].name: process
-        for process in proc.processes()
+        for process in processes.processes()
         if process.pid in wanted and process.started == getattr(wanted[process.pid].process, "started", None)
     }

@@ -1,1 +1,1 @@
-"""HDFS as the baseline: a NameNode and DataNodes of this machine, and a client for small jobs."""
+"""A real HDFS of this machine: `layout`, `servers` (jars, health), `cluster` (up, down, lakes) and `webhdfs`."""

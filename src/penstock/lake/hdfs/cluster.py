@@ -16,28 +16,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.clusters.jvm import find_java
 from penstock.errors import InvalidInput, LakeError, NotFound
 from penstock.home import Home, write_atomically
-from penstock.lake.base import NO_CREDENTIALS, HdfsClient, Lake
-from penstock.lake.hdfs import artifacts, monitor, sites
-from penstock.lake.hdfs.plan import (
+from penstock.lake.hdfs import layout, servers
+from penstock.lake.hdfs.layout import (
+    FILE,
     NAMENODE,
     Action,
     Asked,
     Ports,
     Seen,
     Shape,
+    State,
     Step,
     checked_name,
     next_step,
     serves,
     shaped,
 )
-from penstock.lake.hdfs.state import State
 from penstock.lake.hdfs.webhdfs import user_name
+from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake
 from penstock.lake.registry import Lakes
 from penstock.processes import ProcessId, end_process, listening_ports, processes_in, start_daemon
+from penstock.runtime.jvm import find_java
 
 KIND = "hdfs"
 USUAL_NAME = "hdfs"
@@ -83,7 +84,7 @@ class HdfsCluster:
         with self._changing():
             self._check_name()
             shape = shaped(self.shape(), asked or Asked(), running=bool(self.daemons()))
-            jars = artifacts.class_path(self._home, telling)
+            jars = servers.class_path(self._home, telling)
             ports = self._state.keep(shape, self.daemons())
             self._drive(shape, ports, jars, telling)
             return self._register(shape, ports)
@@ -109,21 +110,21 @@ class HdfsCluster:
         found = {name: processes_in(self.directory / name) for name in shape.daemons()} if shape else {}
         return {name: running[0] for name, running in found.items() if running}
 
-    def status(self) -> monitor.Status:
+    def status(self) -> servers.Status:
         """As it is; nothing is started. `NotFound` where there is no such HDFS."""
         shape, ports = self.shape(), self.ports()
         if shape is None:
             raise _no_such(self.name)
         running = self.daemons()
-        health = monitor.health(ports[NAMENODE]) if NAMENODE in running else None
-        return monitor.Status(
+        health = servers.health(ports[NAMENODE]) if NAMENODE in running else None
+        return servers.Status(
             name=self.name,
             root=self._lake(shape, ports).root,
             shape=shape,
             ready=health is not None and health.live > 0 and not health.safe_mode,
             web=f"http://127.0.0.1:{ports[NAMENODE].http}",
             health=health,
-            daemons=monitor.watched(shape.daemons(), running),
+            daemons=servers.watched(shape.daemons(), running),
             directory=str(self.directory),
         )
 
@@ -163,7 +164,7 @@ class HdfsCluster:
 
     def _look(self, ports: Mapping[str, Ports], started: set[str]) -> Seen:
         running = self.daemons()
-        health = monitor.health(ports[NAMENODE]) if NAMENODE in running else None
+        health = servers.health(ports[NAMENODE]) if NAMENODE in running else None
         return Seen(
             formatted=self._formatted.exists(),
             running=frozenset(running),
@@ -183,13 +184,13 @@ class HdfsCluster:
         elsewhere = self.directory / "format"
         for left in processes_in(elsewhere):
             end_process(left, grace_seconds=0)
-        shutil.rmtree(place / sites.DATA, ignore_errors=True)
+        shutil.rmtree(place / layout.DATA, ignore_errors=True)
         elsewhere.mkdir(exist_ok=True, mode=0o700)
-        command = sites.command(find_java().executable, NAMENODE, place, jars, "-format", "-nonInteractive")
+        command = layout.command(find_java().executable, NAMENODE, place, jars, "-format", "-nonInteractive")
         done = subprocess.run(
             command,
             cwd=elsewhere,
-            env=sites.environment(elsewhere),
+            env=layout.environment(elsewhere),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -209,15 +210,15 @@ class HdfsCluster:
         place = self._configure(shape, daemon, ports)
         output = place / "daemon.out"
         output.unlink(missing_ok=True)
-        command = sites.command(find_java().executable, daemon, place, jars)
-        start_daemon(command, log=output, environment=sites.environment(place), directory=place)
+        command = layout.command(find_java().executable, daemon, place, jars)
+        start_daemon(command, log=output, environment=layout.environment(place), directory=place)
 
     def _configure(self, shape: Shape, daemon: str, ports: Mapping[str, Ports]) -> Path:
         place = self.directory / daemon
-        for part in (sites.CONFIGURATION, sites.TEMPORARY):
+        for part in (layout.CONFIGURATION, layout.TEMPORARY):
             (place / part).mkdir(parents=True, exist_ok=True, mode=0o700)
-        for name, content in sites.files(shape, daemon, ports, place, user=user_name()).items():
-            write_atomically(place / sites.CONFIGURATION / name, content)
+        for name, content in layout.files(shape, daemon, ports, place, user=user_name()).items():
+            write_atomically(place / layout.CONFIGURATION / name, content)
         return place
 
     def _end(self) -> bool:
@@ -284,3 +285,34 @@ def _tail(log: Path, lines: int = 6) -> str:
         return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
     except OSError:
         return ""
+
+
+class HdfsClusters:
+    """A `LocalStore` of `lake/local.py`."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def all(self) -> list[HdfsCluster]:
+        """Running or not."""
+        found = sorted((self._home.lake / KIND).glob(f"*/{FILE}"))
+        return [HdfsCluster(self._home, path.parent.name) for path in found]
+
+    def ensure(self, name: str) -> Lake:
+        return HdfsCluster(self._home, name).ensure()
+
+    def ready(self) -> bool:
+        """Whether each of them is."""
+        return all(cluster.status().ready for cluster in self.all())
+
+    def summary(self) -> str | None:
+        told = [f"{one.name} {'up' if one.daemons() else 'down'}" for one in self.all()]
+        return ", ".join(told) or None
+
+    def down(self) -> bool:
+        stopped = [cluster.down() for cluster in self.all()]
+        return any(stopped)
+
+    def wipe(self) -> None:
+        for cluster in self.all():
+            cluster.wipe()

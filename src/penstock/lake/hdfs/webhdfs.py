@@ -1,6 +1,9 @@
-"""WebHDFS: requests to a NameNode, and to the DataNodes it names.
+"""HDFS over WebHDFS: requests to a NameNode and its DataNodes, and an object store made of them.
 
-Every method raises `LakeError`, in the NameNode's own words where it gave any.
+Spark does not pass here. Every method raises `LakeError`, in the NameNode's own words where it gave any. A write
+appears whole because it is renamed into place, and a directory that a deletion leaves empty goes, as in a store that
+has no directories. Two differences stay: “a” and “a/b” exclude each other, and a part of a key is at most 255 bytes, is
+neither “.” nor “..”, and has no colon.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ import http.client
 import json
 import os
 import pwd
+import secrets
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode, urlsplit
 
-from penstock.errors import LakeError
-from penstock.lake.base import Lake
+from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
+from penstock.lake.model import Lake, ObjectInfo, ObjectStore, atomic_download
 
 _ROOT = "/webhdfs/v1"
 _PATIENCE_SECONDS = 60.0
@@ -169,3 +176,142 @@ def user_name() -> str:
 def _address(endpoint: str) -> tuple[str, int]:
     parts = urlsplit(endpoint)
     return parts.hostname or "127.0.0.1", parts.port or 80
+
+
+_PARTIAL = "._penstock_"
+"""How a file is called, in the directory of its place, until it is whole. Not listed."""
+
+
+class HdfsObjectStore(ObjectStore):
+    """Safe to use from several threads."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._web = WebHdfs(lake)
+
+    def put(self, key: str, content: bytes | Path) -> None:
+        """Store the bytes, or the file's content, under a name of its own first; the object appears whole or not."""
+        path = _path(key)
+        if isinstance(content, Path):
+            if not content.is_file():
+                raise InvalidInput(f"{content} is not a file that can be read", fix="give the path of a file")
+            with content.open("rb") as file:
+                self._put(path, file)
+        else:
+            self._put(path, content)
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes [start, start + length) of the object, fewer where it ends before."""
+        path = _path(key)
+        if length == 0:
+            return b""
+        ends_at = self._size(path)
+        if start >= ends_at:
+            return b""
+        part = {"offset": str(start), "length": str(min(length or ends_at, ends_at - start))}
+        with self._web.data("GET", "OPEN", path, part) as answer:
+            return answer.read()
+
+    def download(self, key: str, target: Path) -> None:
+        """Write the object to `target`, which is replaced whole or left as it was."""
+        path = _path(key)
+        self._size(path)
+        with (
+            atomic_download(target) as partial,
+            partial.open("wb") as file,
+            self._web.data("GET", "OPEN", path, {}) as answer,
+        ):
+            shutil.copyfileobj(answer, file)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Every file whose key begins with `prefix`, by the key's bytes, directory by directory."""
+        if not prefix.startswith("/") and "//" not in prefix:
+            yield from self._listed(prefix.rpartition("/")[0], prefix)
+
+    def delete(self, *keys: str) -> None:
+        """Delete the files, and the directories that are empty then; those that are not there are no error."""
+        for key in keys:
+            self._web.ask("DELETE", "DELETE", _path(key), recursive="false")
+        emptied = {key.rpartition("/")[0] for key in keys} - {""}
+        while emptied:
+            # The deepest first: with the last of its directories, one above may be empty too.
+            directory = max(emptied, key=lambda path: path.count("/"))
+            emptied.remove(directory)
+            if self._remove_if_empty(directory):
+                emptied |= {directory.rpartition("/")[0]} - {""}
+
+    def require_reachable(self) -> None:
+        """Raise the `LakeError` of a first request."""
+        self._web.ask("GET", "GETFILESTATUS", "/")
+
+    def _put(self, path: str, content: bytes | BinaryIO) -> None:
+        partial = f"{path.rpartition('/')[0]}/{_PARTIAL}{secrets.token_hex(8)}"
+        try:
+            with self._web.data("PUT", "CREATE", partial, {}, content):
+                pass
+            moved = self._web.ask("PUT", "RENAME", partial, destination=path, renameoptions="OVERWRITE")
+        except BaseException:
+            with contextlib.suppress(PenstockError):  # what is being told already is worse
+                self._web.ask("DELETE", "DELETE", partial)
+            raise
+        if moved is None:
+            raise self._web.problem("what was written went away before it was in its place")
+
+    def _size(self, path: str) -> int:
+        status = self._status(path)
+        if status is None or status["type"] != "FILE":
+            raise NotFound(
+                f"There is no object “{path[1:]}” in the lake “{self._lake.name}”",
+                why="the NameNode knows none" if status is None else "it is a directory",
+                fix=f"penstock lake ls --lake {self._lake.name} shows what there is",
+            )
+        return int(status["length"])
+
+    def _status(self, path: str) -> Mapping[str, Any] | None:
+        answer = self._web.ask("GET", "GETFILESTATUS", path)
+        return None if answer is None else answer["FileStatus"]
+
+    def _listed(self, directory: str, prefix: str) -> Iterator[ObjectInfo]:
+        answer = self._web.ask("GET", "LISTSTATUS", f"/{directory}")
+        inside = f"{directory}/" if directory else ""
+        for key, status in _in_order(inside, answer["FileStatuses"]["FileStatus"] if answer else ()):
+            if status["type"] == "DIRECTORY":
+                if key.startswith(prefix):
+                    yield from self._listed(key.rstrip("/"), prefix)
+            elif key.startswith(prefix) and not status["pathSuffix"].startswith(_PARTIAL):
+                modified = datetime.fromtimestamp(status["modificationTime"] / 1000, timezone.utc)
+                # As precise an identity as there is: a file is written once, and every file has a number of its own.
+                etag = f"{status['fileId']:x}-{status['modificationTime']:x}"
+                yield ObjectInfo(key, status["length"], modified, etag)
+
+    def _remove_if_empty(self, directory: str) -> bool:
+        """The NameNode decides, so that a file that is written meanwhile keeps its directory."""
+        try:
+            answer = self._web.ask("DELETE", "DELETE", f"/{directory}", recursive="false")
+        except LakeError:
+            return False
+        return bool(answer and answer.get("boolean"))
+
+
+def _in_order(inside: str, statuses: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """By keys as a store without directories has them: all below “a/” comes after “a-b”, and before “a0”."""
+    named = [
+        (inside + one["pathSuffix"] + ("/" if one["type"] == "DIRECTORY" else ""), one)
+        for one in statuses
+        if one["pathSuffix"]
+    ]
+    return sorted(named, key=lambda pair: pair[0].encode())
+
+
+def _path(key: str) -> str:
+    parts = key.split("/")
+    if len(key.encode()) > 1024 or any(
+        part in ("", ".", "..") or ":" in part or len(part.encode()) > 255 for part in parts
+    ):
+        raise InvalidInput(
+            f"“{key[:80]}” cannot be an object's key",
+            why="on an HDFS a key has at most 1024 bytes, and its parts between the slashes, of 1 to 255 bytes, "
+            "have no colon and are not “.” or “..”",
+            fix="give it like folder/name.csv",
+        )
+    return f"/{key}"

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from penstock.engine.application import Application
-from penstock.engine.paging import MOST_PER_PAGE
-from penstock.engine.paging import Query as Wanted
+from penstock.engine.repository.listing import MOST_PER_PAGE
+from penstock.engine.repository.listing import Query as Wanted
+from penstock.engine.tokens import Scope
+from penstock.model import Application
 from penstock.service.access import Reader, Submitter
 from penstock.service.context import ServiceOf
 from penstock.service.dialects import intervals, operations, shown, states, views
 from penstock.service.dialects.bodies import ApplicationRequest
 from penstock.service.dialects.operations import IdempotencyKey, application_of, instance_of
 from penstock.service.dialects.route import DialectRoute
-from penstock.service.tokens import Scope
 
 _USUAL_LIMIT = 100
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from penstock.engine.history import SIZE, History, Status
-from penstock.engine.instances import Instance
+from penstock.engine.interactive.history import SIZE, History, Status
+from penstock.engine.policy.fairness import Instance
+from penstock.engine.tokens import Scope
 from penstock.service.access import Reader, Submitter
 from penstock.service.context import ServiceOf
 from penstock.service.dialects import kept, shown, sizes
 from penstock.service.dialects.operations import instance_of
 from penstock.service.dialects.route import DialectRoute
 from penstock.service.dialects.views import known, moment
-from penstock.service.tokens import Scope
 
 
 def history_server(prefix: str) -> APIRouter:

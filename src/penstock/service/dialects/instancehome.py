@@ -8,9 +8,10 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import Field
 
+from penstock.engine.tokens import Scope
 from penstock.errors import Conflict, InvalidInput
-from penstock.lake.base import Credentials, Lake
 from penstock.lake.credentials import checked
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 from penstock.service.access import Administrator
 from penstock.service.context import Service, ServiceOf
@@ -20,7 +21,6 @@ from penstock.service.dialects.kept import HomeStore, Kept
 from penstock.service.dialects.operations import instance_of
 from penstock.service.dialects.route import DialectRoute
 from penstock.service.dialects.stores import ANY, Store
-from penstock.service.tokens import Scope
 
 
 class HomeRequest(bodies.Body):

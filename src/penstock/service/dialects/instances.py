@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Request
 from pydantic import Field
 
+from penstock.engine.tokens import Scope
 from penstock.lake.registry import Lakes
 from penstock.service.access import Administrator, Reader
 from penstock.service.context import Service, ServiceOf
@@ -17,7 +18,6 @@ from penstock.service.dialects.bodies import Settings, Text
 from penstock.service.dialects.kept import Kept, LogForwarding
 from penstock.service.dialects.operations import instance_of
 from penstock.service.dialects.route import DialectRoute
-from penstock.service.tokens import Scope
 
 Changes = Annotated[dict[Text, Text | None], Field(max_length=1000)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.application import CORES_PER_CORE, Capacity
-from penstock.engine.instances import Instance, Quota, Use
-from penstock.lake.base import Lake
+from penstock.engine.policy.fairness import Instance, Quota, Use
+from penstock.lake.model import Lake
+from penstock.model import CORES_PER_CORE, Capacity
 from penstock.service.dialects import sizes
 from penstock.service.dialects.kept import HomeStore, Kept, LogForwarding
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 
-from penstock.engine.paging import Interval
+from penstock.engine.repository.listing import Interval
 from penstock.errors import InvalidInput
 
 _BEGINNING, _CURRENT = "BEGINNING", "CURRENT"

@@ -6,15 +6,15 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from penstock.engine.application import Application
-from penstock.engine.paging import MOST_PER_PAGE, Query
+from penstock.engine.repository.listing import MOST_PER_PAGE, Query
+from penstock.engine.tokens import Scope
+from penstock.model import Application
 from penstock.service.access import Reader, Submitter
 from penstock.service.context import ServiceOf
 from penstock.service.dialects import operations, shown, views
 from penstock.service.dialects.bodies import JobRequest
 from penstock.service.dialects.operations import IdempotencyKey, application_of, instance_of
 from penstock.service.dialects.route import DialectRoute
-from penstock.service.tokens import Scope
 
 
 def jobs(prefix: str) -> APIRouter:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from penstock.engine.instances import Instance
+from penstock.engine.policy.fairness import Instance
 from penstock.errors import InvalidInput
-from penstock.profiles.secrets import is_secret
+from penstock.profiles.check import is_secret
 
 _ATTRIBUTE = "analytics_engine"
 _MOST_SETTINGS = 500

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hmac
 
-from penstock.engine import keylakes
 from penstock.errors import InvalidInput, LakeError
 from penstock.home import Home
-from penstock.lake.base import Credentials, Lake
+from penstock.lake import registry
 from penstock.lake.check import require_reachable
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
 
 
@@ -44,7 +44,7 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None, *, queue: s
             why=refusal.why,
             fix="give keys that may read and write its bucket, or none: it has its own",
         ) from None
-    return lakes.add(keylakes.scoped(lake, keys, queue), keys)
+    return lakes.add(registry.scoped(lake, keys, queue), keys)
 
 
 def _same(one: Credentials, other: Credentials) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import InvalidInput
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 from penstock.service.dialects.addresses import CosAddress
 from penstock.service.dialects.stores import Store
 

@@ -9,18 +9,18 @@ from typing import Annotated
 
 from fastapi import Header, Request
 
-from penstock.engine.application import Application
-from penstock.engine.instances import Instance
+from penstock.engine.policy.fairness import Instance
+from penstock.engine.tokens import Caller, Scope
 from penstock.errors import InvalidInput, NotFound
-from penstock.lake.base import Lake
 from penstock.lake.embedded import BUCKET
+from penstock.lake.model import Lake
 from penstock.lake.registry import EMBEDDED, Lakes
+from penstock.model import Application
 from penstock.service import submission
 from penstock.service.context import Service
 from penstock.service.dialects import kept, keys
 from penstock.service.dialects.asked import Asked
 from penstock.service.dialects.translation import Surroundings, translate
-from penstock.service.tokens import Caller, Scope
 
 IdempotencyKey = Annotated[
     str | None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.engine.application import ClusterSize, ProcessSize
+from penstock import units
 from penstock.errors import InvalidInput
-from penstock.profiles import values
+from penstock.model import ClusterSize, ProcessSize
 from penstock.service.dialects.asked import EXECUTORS
 from penstock.units import GIB, MIB
 
@@ -75,7 +75,7 @@ def _memory(settings: Mapping[str, str], key: str) -> int | None:
     if text is None:
         return None
     # Spark counts a bare number in MiB.
-    found = values.size_in_bytes(text[:32], unit="m")
+    found = units.parse_size(text[:32], unit="m")
     if found is None or not 0 < found < 1 << 50:
         raise InvalidInput(f"{key} cannot be used", why="it is no size of a heap", fix=f'"{key}": "4G"')
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.engine.application import Reason, State
-from penstock.engine.retrying import INFRASTRUCTURE
+from penstock.engine.policy.lifecycle import INFRASTRUCTURE
 from penstock.errors import InvalidInput
+from penstock.model import Reason, State
 
 OPS_TERMINATED = "ops_terminated"
 """IBM's word for what its operators ended; here an operator's stop is a stop like any other."""

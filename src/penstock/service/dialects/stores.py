@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import InvalidInput
-from penstock.lake.base import Credentials
 from penstock.lake.credentials import checked
+from penstock.lake.model import Credentials
 
 ANY = ""
 """Names the store of S3A's settings that name no bucket."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.engine.application import ApplicationSpec, ClusterSize
 from penstock.errors import InvalidInput
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
+from penstock.model import ApplicationSpec, ClusterSize
 from penstock.service.dialects import lakechoice, sizes, stores
 from penstock.service.dialects.addresses import application_address, cos_addresses, mounted, translated
 from penstock.service.dialects.asked import Asked

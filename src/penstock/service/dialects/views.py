@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from penstock.engine.application import Application, ApplicationSpec, State
-from penstock.profiles.secrets import is_secret
+from penstock.model import Application, ApplicationSpec, State
+from penstock.profiles.check import is_secret
 from penstock.service.dialects import sizes, states
 
 _NOT_SHOWN = "****"

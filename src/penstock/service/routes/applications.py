@@ -11,14 +11,14 @@ from anyio import to_thread
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import JSONResponse
 
-from penstock.engine import paging
-from penstock.engine.application import Application, State
+from penstock.engine.repository import listing
+from penstock.engine.tokens import Caller, Scope
+from penstock.model import Application, State
 from penstock.service import shown, shownplaces, views
 from penstock.service.access import Reader, Submitter
 from penstock.service.context import ServiceOf
 from penstock.service.models import ApplicationBody, Name
 from penstock.service.submission import checked_key, submit, visible
-from penstock.service.tokens import Caller, Scope
 
 router = APIRouter(prefix="/v1/applications", tags=["applications"])
 
@@ -67,7 +67,7 @@ def page(
     sort: Annotated[str, Query(description="submitted_at, started_at, ended_at or name; - before it: descending.")] = (
         "-submitted_at"
     ),
-    limit: Annotated[int, Query(ge=1, le=paging.MOST_PER_PAGE)] = 50,
+    limit: Annotated[int, Query(ge=1, le=listing.MOST_PER_PAGE)] = 50,
     page: Annotated[str | None, Query(description="`next` of the page before.", max_length=4000)] = None,
 ) -> dict[str, Any]:
     """Without `page` from the beginning. What is submitted meanwhile neither repeats nor hides anything."""
@@ -75,15 +75,15 @@ def page(
     if wanted is not None and not wanted:
         return {"items": [], "next": None}
     found = service.engine.page(
-        paging.Query(
+        listing.Query(
             states=tuple(state or ()),
             tags=tuple(tag or ()),
             instances=tuple(sorted(wanted or ())),
             name=name,
             search=search,
-            submitted=paging.Interval(_utc(submitted_after), _utc(submitted_before)),
-            started=paging.Interval(_utc(started_after), _utc(started_before)),
-            ended=paging.Interval(_utc(ended_after), _utc(ended_before)),
+            submitted=listing.Interval(_utc(submitted_after), _utc(submitted_before)),
+            started=listing.Interval(_utc(started_after), _utc(started_before)),
+            ended=listing.Interval(_utc(ended_after), _utc(ended_before)),
             sort=sort,
             limit=limit,
             page=page,

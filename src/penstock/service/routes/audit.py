@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from penstock.engine.tokens import Scope
 from penstock.service import shownplaces
 from penstock.service.access import Administrator
 from penstock.service.context import ServiceOf
-from penstock.service.tokens import Scope
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Path, Query
 
 from penstock.catalog.database import Database
 from penstock.catalog.metastore import Metastore
-from penstock.engine import cachetools
-from penstock.lake import local
+from penstock.engine import installation
+from penstock.lake import stores
 from penstock.lake.registry import EMBEDDED, Lakes
-from penstock.profiles import catalogue
+from penstock.profiles import workloads
 from penstock.service import preview, shownplaces
 from penstock.service.access import Reader
 from penstock.service.context import Service, ServiceOf
@@ -53,7 +53,7 @@ def preview_of(
 def lakes(service: ServiceOf, caller: Reader) -> dict[str, Any]:
     """Lakes made from keys in a request body are listed to readers of the queue that they belong to."""
     registered = Lakes(service.home)
-    default, ours = registered.default(), local.stores(service.home)
+    default, ours = registered.default(), stores.stores(service.home)
     listed = [lake for lake in registered.all() if lake.scope is None or caller.sees(lake.scope.queue or "")]
     running = {kind: ours[kind].ready() for kind in {lake.kind for lake in listed} & ours.keys()}
     return {
@@ -74,7 +74,7 @@ def lakes(service: ServiceOf, caller: Reader) -> dict[str, Any]:
 
 @router.get("/profiles", summary="The workload profiles", responses={200: {"model": shownplaces.Profiles}})
 def profiles(_: Reader) -> dict[str, Any]:
-    return {"items": [{"name": name, "summary": catalogue.summary_of(name)} for name in catalogue.names()]}
+    return {"items": [{"name": name, "summary": workloads.summary_of(name)} for name in workloads.names()]}
 
 
 @router.get(
@@ -83,7 +83,7 @@ def profiles(_: Reader) -> dict[str, Any]:
     responses={200: {"model": shownplaces.Cache}},
 )
 def cache(service: ServiceOf, _: Reader) -> dict[str, Any]:
-    return cachetools.status(service.home)
+    return installation.status(service.home)
 
 
 def _metastore(service: Service) -> Metastore:

@@ -14,8 +14,8 @@ from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from fastapi import Path as InPath
 
-from penstock.engine import uploads
-from penstock.engine.rows import now
+from penstock.engine import artifacts
+from penstock.engine.repository.applications import now
 from penstock.errors import InvalidInput, NotFound
 from penstock.service import shown
 from penstock.service.access import Submitter
@@ -41,10 +41,10 @@ def find(
     digest: Digest, name: FileName, service: ServiceOf, caller: Submitter, lake: LakeName = None
 ) -> dict[str, Any]:
     require_lake(service, caller, lake)
-    key = uploads.key(service.engine.uploads, digest, name)
+    key = artifacts.upload_key(service.engine.uploads, digest, name)
     store = service.engine.store(lake)
     found = next((one for one in store.list(key) if one.key == key), None)
-    if found is None or not uploads.is_there(found, at=now(), kept=service.retention.unused):
+    if found is None or not artifacts.is_there(found, at=now(), kept=service.retention.unused):
         raise NotFound(f"{name} was not uploaded", fix="PUT it to this address")
     service.engine.copies.keep(key, found.size, lambda: store.get(key))
     return _told(service, lake, key)
@@ -91,7 +91,7 @@ async def upload(
                 fix="upload it again; sha256sum FILE tells its digest",
             )
         file.flush()
-        key = uploads.key(service.engine.uploads, digest, name)
+        key = artifacts.upload_key(service.engine.uploads, digest, name)
         await to_thread.run_sync(_bring, service, lake, key, Path(file.name))
     return await to_thread.run_sync(_told, service, lake, key)
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from penstock.engine.history import History
+from penstock.engine.interactive.history import History
+from penstock.engine.tokens import Scope
 from penstock.lake.registry import Lakes
 from penstock.service import shownplaces
 from penstock.service.access import Reader, Submitter
@@ -14,7 +15,6 @@ from penstock.service.context import Service, ServiceOf
 from penstock.service.models import Name
 from penstock.service.routes.ui import elsewhere, link_to
 from penstock.service.sparkui import lake_root
-from penstock.service.tokens import Scope
 
 router = APIRouter(tags=["spark"])
 

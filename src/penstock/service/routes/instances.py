@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
-from penstock.engine.instances import Instance, Quota, Use
+from penstock.engine.policy.fairness import Instance, Quota, Use
+from penstock.engine.tokens import Caller, Scope
 from penstock.engine.webhooks import shown_secret
 from penstock.errors import NotFound
 from penstock.service import shown, views
 from penstock.service.access import Administrator, Reader, Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import InstanceBody
-from penstock.service.tokens import Caller, Scope
 
 router = APIRouter(prefix="/v1", tags=["instances"])
 

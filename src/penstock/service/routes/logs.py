@@ -10,10 +10,10 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 
-from penstock.engine.application import Application
-from penstock.engine.artefacts import checked_name
+from penstock.engine.artifacts import checked_name
 from penstock.errors import NotFound
-from penstock.lake.base import is_of_attempt, of_attempt
+from penstock.lake.model import is_of_attempt, of_attempt
+from penstock.model import Application
 from penstock.service import shownplaces
 from penstock.service.access import Reader
 from penstock.service.context import Service, ServiceOf

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from penstock.engine.tokens import Scope
 from penstock.service.access import Reader
 from penstock.service.context import ServiceOf
-from penstock.service.tokens import Scope
 
 router = APIRouter(tags=["health"])
 

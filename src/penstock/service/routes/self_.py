@@ -8,10 +8,10 @@ from typing import Any
 from fastapi import APIRouter
 
 from penstock import __version__
+from penstock.engine.tokens import Scope
 from penstock.service import shown
 from penstock.service.access import Reader
 from penstock.service.context import ServiceOf
-from penstock.service.tokens import Scope
 
 router = APIRouter(prefix="/v1/self", tags=["self"])
 

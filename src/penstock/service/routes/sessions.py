@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from penstock.engine.sessions import Session, Sessions
+from penstock.engine.interactive.sessions import Session, Sessions
+from penstock.engine.tokens import Caller, Scope
 from penstock.errors import NotFound
 from penstock.service import shownplaces
 from penstock.service.access import Reader, Submitter
 from penstock.service.context import Service, ServiceOf
 from penstock.service.models import SessionBody
 from penstock.service.submission import submit, visible
-from penstock.service.tokens import Caller, Scope
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from penstock.engine.rows import now
+from penstock.engine.repository.applications import now
+from penstock.engine.tokens import Scope, grants, widest
 from penstock.service import shown
 from penstock.service.access import Administrator
 from penstock.service.context import ServiceOf
 from penstock.service.models import TokenBody
-from penstock.service.tokens import Scope, grants, widest
 
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 

@@ -8,13 +8,13 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
+from penstock.engine.tokens import Caller
 from penstock.errors import NotFound
 from penstock.service import shownplaces
 from penstock.service.access import Reader
 from penstock.service.context import Service, ServiceOf
 from penstock.service.sparkui import application_root
 from penstock.service.submission import visible
-from penstock.service.tokens import Caller
 
 router = APIRouter(prefix="/v1/applications/{application_id}/ui", tags=["spark"])
 

@@ -8,9 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.clusters.kubernetes import places
-from penstock.clusters.kubernetes.access import Access
-from penstock.clusters.kubernetes.api import Refused
+from penstock.clusters.kubernetes import layout
+from penstock.clusters.kubernetes.client import Access, Refused
 from penstock.errors import NotFound
 
 Json = dict[str, Any]
@@ -83,7 +82,7 @@ class FakeKubernetes:
 
     def call(self, method: str, path: str, *, headers: dict[str, str], **_: Any) -> bytes:
         """To a keeper, through the API server's proxy."""
-        self.tokens.append(headers[places.TOKEN_HEADER])
+        self.tokens.append(headers[layout.TOKEN_HEADER])
         asked = path.partition("/proxy")[2]
         if asked == "/status" and self.status is not None:
             return json.dumps(self.status).encode()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.clusters.base import Launch
+from penstock.clusters.backend import Launch
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine.application import ApplicationSpec, ClusterSize, ProcessSize
+from penstock.model import ApplicationSpec, ClusterSize, ProcessSize
 
 SIZE = ClusterSize(ProcessSize(1, 512 << 20), ProcessSize(2, 2 << 30), 3)
 TARGET = Target(namespace="lake", image="registry.example/penstock:1")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.clusters.kubernetes.access import Plugin, find_access
+from penstock.clusters.kubernetes.client import Plugin, find_access
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock import recovery
-from penstock.clusters.kubernetes.pod import bringing
-from penstock.clusters.kubernetes.pod.bringing import Bringer, is_worth_it
+from penstock.clusters.kubernetes.pod import sidecar
+from penstock.clusters.kubernetes.pod.sidecar import Bringer, is_worth_it
 from penstock.errors import LakeError
 
 
@@ -36,8 +36,8 @@ class Store:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(bringing, "_POLICY", replace(recovery.SIDECAR, first_seconds=0.0))
-    monkeypatch.setattr(bringing, "_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(sidecar, "_POLICY", replace(recovery.SIDECAR, first_seconds=0.0))
+    monkeypatch.setattr(sidecar, "_UPLOAD_EVERY_SECONDS", 0.0)
     return Store()
 
 

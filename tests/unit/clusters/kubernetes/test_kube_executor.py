@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clusters import jvm
 from penstock.clusters.kubernetes.pod import executor
+from penstock.runtime import jvm
 
 TOLD = {
     "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.1.2.3:7078",

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.base import Phase
-from penstock.clusters.kubernetes.explanation import Seen, loss_of_executor, of_driver, of_executors
+from penstock.clusters.backend import Phase
+from penstock.clusters.kubernetes.pod_status import Seen, loss_of_executor, of_driver, of_executors
 from tests.unit.clusters.kubernetes.kubernetes_making import container, pod
 
 BORN = datetime(2026, 11, 22, 5, 0, tzinfo=timezone.utc)

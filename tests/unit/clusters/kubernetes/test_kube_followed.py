@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.clusters.kubernetes.followed import Followed
+from penstock.clusters.kubernetes.informer import Followed
 
 
 class Clock:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from penstock.clusters.kubernetes import backend as backends
-from penstock.clusters.kubernetes import checking, places
+from penstock.clusters.kubernetes import layout, preflight
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.errors import ClusterError, InvalidInput
 from penstock.home import Home
@@ -52,7 +52,7 @@ def test_a_cluster_that_was_seen_to_be_usable_is_not_asked_about_by_every_submis
     backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    monkeypatch.setattr(checking, "require_usable", lambda *_: asked.append(1))
+    monkeypatch.setattr(preflight, "require_usable", lambda *_: asked.append(1))
     for _ in range(3):
         backend.check(launch().spec)
     assert len(asked) == 1
@@ -68,7 +68,7 @@ def test_one_that_was_not_is_asked_about_again(backend: KubernetesBackend, monke
         asked.append(1)
         raise ClusterError("Kubernetes cannot run it: namespace")
 
-    monkeypatch.setattr(checking, "require_usable", refuse)
+    monkeypatch.setattr(preflight, "require_usable", refuse)
     for _ in range(2):
         with pytest.raises(ClusterError):
             backend.check(launch().spec)
@@ -89,7 +89,7 @@ def test_no_name_that_a_pod_gives_leads_out_of_its_applications_directory(
     class Pod:
         keeper = SimpleNamespace(status=lambda _: status)
         address = staticmethod(lambda: "10.0.0.1")
-        running_keeper: ClassVar = {"name": places.KEEPER, "state": {"running": {}}}
+        running_keeper: ClassVar = {"name": layout.KEEPER, "state": {"running": {}}}
         driver = staticmethod(lambda: {"status": {"containerStatuses": [Pod.running_keeper]}})
 
     monkeypatch.setattr(backend, "_cluster", lambda _: Pod)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.kubernetes import checking, limits
+from penstock.clusters.kubernetes import preflight, resources
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.errors import ClusterError, Forbidden
 from penstock.home import Home
@@ -31,7 +31,7 @@ def limit_range(kind: str, **bounds: dict[str, str]) -> dict[str, Any]:
     ],
 )
 def test_what_is_beyond_a_bound_is_told_with_it(kind: str, bounds: dict[str, Any], said: str) -> None:
-    reason = limits.beyond(SIZE, [limit_range(kind, **bounds)], TARGET)
+    reason = resources.beyond(SIZE, [limit_range(kind, **bounds)], TARGET)
     assert reason is not None
     assert reason.message == f"the limit range team: {said}"
     assert "--executor-memory" in reason.fix
@@ -47,16 +47,16 @@ def test_what_is_beyond_a_bound_is_told_with_it(kind: str, bounds: dict[str, Any
     ],
 )
 def test_what_is_within_bounds_is_let_through(kind: str, bounds: dict[str, Any]) -> None:
-    assert limits.beyond(SIZE, [limit_range(kind, **bounds)], TARGET) is None
+    assert resources.beyond(SIZE, [limit_range(kind, **bounds)], TARGET) is None
 
 
 def test_it_is_refused_at_the_submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, kubernetes = KubernetesBackend(Home(tmp_path), TARGET), FakeKubernetes()
     monkeypatch.setattr(backend, "_opened", kubernetes)
-    checking.require_allowed(backend.api, TARGET, SIZE)
+    preflight.require_allowed(backend.api, TARGET, SIZE)
     kubernetes.objects["/api/v1/namespaces/lake/limitranges/team"] = limit_range("Pod", max={"cpu": "1"})
     with pytest.raises(ClusterError, match="does not fit"):
-        checking.require_allowed(backend.api, TARGET, SIZE)
+        preflight.require_allowed(backend.api, TARGET, SIZE)
 
 
 def test_who_may_not_look_at_limits_is_not_stopped_by_that() -> None:
@@ -64,4 +64,4 @@ def test_who_may_not_look_at_limits_is_not_stopped_by_that() -> None:
         def get(self, _: str) -> dict[str, Any]:
             raise Forbidden("Kubernetes does not permit it")
 
-    assert limits.of_namespace(Closed(), "lake") == []  # type: ignore[arg-type]
+    assert resources.limit_ranges_of(Closed(), "lake") == []  # type: ignore[arg-type]

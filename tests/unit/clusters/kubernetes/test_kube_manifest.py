@@ -7,10 +7,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from penstock.clusters import jvm
-from penstock.clusters.kubernetes import localfiles, manifest, plan
+from penstock.clusters.kubernetes import layout, manifest, plan
 from penstock.clusters.kubernetes.target import CacheTier, Scratch
-from penstock.profiles.secrets import REDACTION
+from penstock.profiles.check import REDACTION
+from penstock.runtime import jvm
 from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, launch
 
 
@@ -150,7 +150,7 @@ def test_the_environment_is_the_applications_own_word_for_word() -> None:
 
 def test_local_files_travel_under_their_own_names() -> None:
     wanted = launch()
-    assert localfiles.keys(wanted) == {"file-0": "files/0/ein Vergleich, 100%.py"}
+    assert layout.local_keys(wanted) == {"file-0": "files/0/ein Vergleich, 100%.py"}
     told = plan.plan(TARGET, wanted)
     assert told["submit"] == ["file:///var/penstock/launch/files/0/ein%20Vergleich%2C%20100%25.py"]
     assert told["arguments"] == ["ß", "$(HOME)"]
@@ -159,7 +159,7 @@ def test_local_files_travel_under_their_own_names() -> None:
 def test_penstocks_own_jars_are_in_the_image_and_do_not_travel() -> None:
     jar = str(jvm.penstock_jars() / "penstock-workloads.jar")
     wanted = launch(spec=replace(launch().spec, application=jar, main_class="io.penstock.Main"))
-    assert localfiles.keys(wanted) == {}
+    assert layout.local_keys(wanted) == {}
     assert plan.submit_options(wanted) == ["--class", "io.penstock.Main", "penstock-jars:/penstock-workloads.jar"]
 
 

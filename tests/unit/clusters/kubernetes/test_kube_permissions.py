@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.kubernetes import checking
-from penstock.clusters.kubernetes.access import Access
-from penstock.clusters.kubernetes.checking import findings, require_usable, require_within_reach
-from penstock.clusters.kubernetes.permissions import Permission, permitting
-from penstock.engine.application import Capacity
+from penstock.clusters.kubernetes import preflight
+from penstock.clusters.kubernetes.client import Access
+from penstock.clusters.kubernetes.preflight import (
+    Permission,
+    findings,
+    permitting,
+    require_usable,
+    require_within_reach,
+)
 from penstock.errors import Forbidden, InvalidInput, NotFound
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import Capacity
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
 
 
@@ -104,4 +109,4 @@ def test_an_embedded_catalog_is_refused_before_there_is_a_pod() -> None:
 
 def test_a_lake_elsewhere_is_not() -> None:
     require_within_reach(launch(lake=Lake("mine", ("https://s3.example",), "bucket", "environment")))
-    assert not checking.is_loopback("s3.example")
+    assert not preflight.is_loopback("s3.example")

@@ -9,12 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.clusters.base import Phase
-from penstock.clusters.kubernetes import postponing
-from penstock.clusters.kubernetes.access import Access
-from penstock.clusters.kubernetes.api import OverQuota, Refused, _refused
-from penstock.clusters.kubernetes.backend import KubernetesBackend
-from penstock.clusters.kubernetes.postponing import Postponed
+from penstock.clusters.backend import Phase
+from penstock.clusters.kubernetes import backend as postponing
+from penstock.clusters.kubernetes.backend import KubernetesBackend, Postponed
+from penstock.clusters.kubernetes.client import Access, OverQuota, Refused, _refused
 from penstock.errors import Forbidden, NotFound, PenstockError
 from penstock.home import Home
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.clusters.base import Observation
+from penstock.clusters.backend import Observation
 from penstock.clusters.kubernetes.backend import KubernetesBackend
-from penstock.engine.application import Application, ApplicationSpec, State
-from penstock.engine.records import Records
+from penstock.engine.repository.applications import Records
 from penstock.engine.supervisor import Supervisor
 from penstock.home import Home
+from penstock.model import Application, ApplicationSpec, State
 from penstock.processes import until
 from tests.unit.clusters.kubernetes.kubernetes_fake import FakeKubernetes
 from tests.unit.clusters.kubernetes.kubernetes_making import SIZE, TARGET, container, launch

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.clusters.kubernetes.quantities import quantity
-from penstock.clusters.kubernetes.room import capacity_of, declared, today
+from penstock.clusters.kubernetes.resources import capacity_of, declared, today
 from penstock.clusters.kubernetes.target import Target
-from penstock.engine import admission
-from penstock.engine.application import Capacity, ClusterSize, Node, ProcessSize, Reason
+from penstock.engine.policy import admission
+from penstock.model import Capacity, ClusterSize, Node, ProcessSize, Reason
+from penstock.units import parse_quantity
 from tests.unit.clusters.kubernetes.kubernetes_making import TARGET
 
 GIB = 1 << 30
@@ -47,7 +47,7 @@ def node(cpu: str, memory: str, *, labels: dict[str, str] | None = None, **spec:
     ],
 )
 def test_quantities_are_read(text: str, number: float) -> None:
-    assert quantity(text) == number
+    assert parse_quantity(text) == number
 
 
 def test_capacity_is_what_the_nodes_that_take_pods_have() -> None:

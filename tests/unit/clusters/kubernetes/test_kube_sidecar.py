@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.kubernetes.pod import children
-from penstock.clusters.kubernetes.pod import keeper as module
-from penstock.clusters.kubernetes.pod.children import Child
-from penstock.clusters.kubernetes.pod.keeper import Keeper
+from penstock.clusters.kubernetes.pod import driver
+from penstock.clusters.kubernetes.pod import sidecar as module
+from penstock.clusters.kubernetes.pod.driver import Child
+from penstock.clusters.kubernetes.pod.sidecar import Keeper
 from penstock.errors import StateError
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -62,7 +62,7 @@ def test_a_child_is_read_on_where_what_it_says_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setattr(children, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(driver, "_POLL_SECONDS", 0.01)
     heard: list[bytes] = []
 
     def full(_: bytes) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.cli.cluster import _EXAMPLE
 from penstock.clusters.kubernetes.target import _READERS, CacheTier, Scratch, parse_target
-from penstock.engine.application import Capacity, Node
 from penstock.errors import InvalidInput
+from penstock.model import Capacity, Node
 
 LEAST = "kind: kubernetes\nnamespace: lake\nimage: registry.example/penstock:1\n"
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from penstock.clusters.kubernetes import watching as kubernetes_watching
-from penstock.clusters.kubernetes.api import Refused
-from penstock.clusters.kubernetes.watching import PodWatch
+from penstock.clusters.kubernetes import informer as kubernetes_watching
+from penstock.clusters.kubernetes.client import Refused
+from penstock.clusters.kubernetes.informer import PodWatch
 from penstock.errors import ClusterError
 from penstock.recovery import PODS
 

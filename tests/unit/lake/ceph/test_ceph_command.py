@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 from penstock.cli.lake import app
 from penstock.errors import Conflict, InvalidInput, MissingRequirement, NotFound, PenstockError
 from penstock.home import Home
-from penstock.lake.base import Lake
-from penstock.lake.ceph import packages
+from penstock.lake.ceph import control
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 
 
@@ -26,12 +26,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "program_path", lambda _: None)
+    monkeypatch.setattr(control, "program_path", lambda _: None)
 
 
 @pytest.fixture
 def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "program_path", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(control, "program_path", lambda name: f"/usr/bin/{name}")
 
 
 @pytest.fixture
@@ -93,10 +93,10 @@ def test_installing_asks_first(monkeypatch: pytest.MonkeyPatch, ran: list[list[s
 def test_installing_installs_the_packages_by_name(monkeypatch: pytest.MonkeyPatch, ran: list[list[str]]) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda *_, **__: "/usr/bin/apt-get")
-    monkeypatch.setattr(packages, "program_path", lambda name: "/usr/bin/x" if ran else None)
+    monkeypatch.setattr(control, "program_path", lambda name: "/usr/bin/x" if ran else None)
     assert run("install", "--yes").exit_code == 0
     [install] = [command for command in ran if "install" in command]
-    assert set(packages.PACKAGES) <= set(install)
+    assert set(control.PACKAGES) <= set(install)
     assert "--no-install-recommends" in install
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.ceph import daemons
-from penstock.lake.ceph.configuration import INITIAL_KEYRING, Ports, capabilities, configuration, keyrings
+from penstock.lake.ceph import configuration as daemons
+from penstock.lake.ceph.configuration import INITIAL_KEYRING, Ports, capabilities, ceph_conf, keyrings
 
 PORTS = Ports(3300, (8001, 8002))
 ENTITIES = [daemons.entity(name) for name in daemons.names(osds=2, gateways=2)]
@@ -19,7 +19,7 @@ ENTITIES = [daemons.entity(name) for name in daemons.names(osds=2, gateways=2)]
 @pytest.fixture
 def parsed() -> configparser.ConfigParser:
     parser = configparser.ConfigParser(interpolation=None, strict=True)
-    parser.read_string(configuration(fsid="f", ports=PORTS, sts_key="0123456789abcdef"))
+    parser.read_string(ceph_conf(fsid="f", ports=PORTS, sts_key="0123456789abcdef"))
     return parser
 
 
@@ -80,6 +80,6 @@ def test_the_key_of_short_lived_credentials_has_what_aes_128_needs(parsed: confi
 
 
 def test_the_client_script_is_beside_the_module_that_runs_it() -> None:
-    from penstock.lake.ceph import commands
+    from penstock.lake.ceph import control
 
-    assert Path(commands.__file__).with_name("monitor_client.py").is_file()
+    assert Path(control.__file__).with_name("monitor_client.py").is_file()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import NotFound
-from penstock.lake.ceph import daemons
+from penstock.lake.ceph import configuration
 
-ALL = daemons.names(osds=3, gateways=2)
+ALL = configuration.names(osds=3, gateways=2)
 
 
 def test_names_are_in_the_order_of_what_needs_what() -> None:
@@ -16,8 +16,8 @@ def test_names_are_in_the_order_of_what_needs_what() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_process_is_known_by_the_arguments_it_was_started_with(name: str) -> None:
-    program, *rest = daemons.command(name)
-    assert daemons.name_in([f"/usr/bin/{program}", *rest]) == name
+    program, *rest = configuration.command(name)
+    assert configuration.name_in([f"/usr/bin/{program}", *rest]) == name
 
 
 @pytest.mark.parametrize(
@@ -33,27 +33,31 @@ def test_a_process_is_known_by_the_arguments_it_was_started_with(name: str) -> N
     ],
 )
 def test_a_strangers_process_is_nobody(arguments: list[str]) -> None:
-    assert daemons.name_in(arguments) is None
+    assert configuration.name_in(arguments) is None
 
 
 def test_the_monitor_starts_first_and_gateways_last_and_they_end_the_other_way_round() -> None:
-    assert daemons.stages(ALL) == [["mon.a"], ["mgr.a", "osd.0", "osd.1", "osd.2"], ["rgw.0", "rgw.1"]]
-    assert daemons.stopping(ALL)[0] == ["rgw.0", "rgw.1"]
-    assert daemons.stopping(ALL)[-1] == ["mon.a"]
+    assert configuration.stages(ALL) == [["mon.a"], ["mgr.a", "osd.0", "osd.1", "osd.2"], ["rgw.0", "rgw.1"]]
+    assert configuration.stopping(ALL)[0] == ["rgw.0", "rgw.1"]
+    assert configuration.stopping(ALL)[-1] == ["mon.a"]
 
 
 def test_what_is_started_together_is_counted_by_kind() -> None:
-    assert [daemons.in_words(stage) for stage in daemons.stages(ALL)] == ["monitor", "manager, 3 OSDs", "2 gateways"]
-    assert daemons.in_words(["osd.1"]) == "OSD"
+    assert [configuration.in_words(stage) for stage in configuration.stages(ALL)] == [
+        "monitor",
+        "manager, 3 OSDs",
+        "2 gateways",
+    ]
+    assert configuration.in_words(["osd.1"]) == "OSD"
 
 
 def test_only_what_is_missing_is_started() -> None:
-    assert daemons.stages(["osd.1", "rgw.0"]) == [["osd.1"], ["rgw.0"]]
-    assert daemons.stages([]) == []
+    assert configuration.stages(["osd.1", "rgw.0"]) == [["osd.1"], ["rgw.0"]]
+    assert configuration.stages([]) == []
 
 
 def test_a_name_that_is_nobodys_is_refused_with_the_names_there_are() -> None:
-    assert daemons.known("osd.2", ALL) == "osd.2"
+    assert configuration.known("osd.2", ALL) == "osd.2"
     with pytest.raises(NotFound) as caught:
-        daemons.known("osd.3", ALL)
+        configuration.known("osd.3", ALL)
     assert "osd.2" in caught.value.why

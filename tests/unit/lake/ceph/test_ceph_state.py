@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import Conflict, InvalidInput, StateError
-from penstock.lake.ceph.layout import Layout
-from penstock.lake.ceph.state import State
+from penstock.lake.ceph.layout import Layout, State
 from penstock.units import GIB
 
 

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.ceph.daemons import Daemon
-from penstock.lake.ceph.layout import Layout
-from penstock.lake.ceph.state import State
+from penstock.lake.ceph.configuration import Daemon
+from penstock.lake.ceph.layout import Layout, State
 from penstock.lake.ceph.status import cluster_of, daemon_status, state_of
-from penstock.proc import Process
-from penstock.processes import ProcessId
+from penstock.processes import Process, ProcessId
 from penstock.units import GIB, MIB
 
 STATE = State.new(Layout.checked(), None)

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.application import ClusterSize, ProcessSize
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import ClusterSize, ProcessSize
 from penstock.service.dialects.bodies import ApplicationRequest, JobRequest
 from penstock.service.dialects.translation import Surroundings, Translation, translate
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from penstock.engine.application import Application
-from penstock.engine.instances import Instance
-from penstock.engine.paging import Page, Query
+from penstock.engine.policy.fairness import Instance
+from penstock.engine.repository.listing import Page, Query
+from penstock.engine.tokens import Scope
 from penstock.errors import NotFound
-from penstock.lake.base import Credentials, Lake
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
-from penstock.service.tokens import Scope
+from penstock.model import Application
 from tests.unit.service.fakes import BEGAN, FakeEngine, Stage
 
 AT = BEGAN

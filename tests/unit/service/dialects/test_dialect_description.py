@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.application import Reason, State
-from penstock.engine.history import Status
+from penstock.engine.interactive.history import Status
+from penstock.model import Reason, State
 from penstock.service.dialects import historyserver, shown
 from tests.unit.service.dialects.dialect_bodies import recorded
 from tests.unit.service.dialects.dialect_world import AT, World

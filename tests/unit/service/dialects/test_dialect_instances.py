@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from penstock.engine.history import Status
-from penstock.lake.base import Lake
+from penstock.engine.interactive.history import Status
+from penstock.lake.model import Lake
 from penstock.lake.registry import Lakes
 from penstock.service.dialects import historyserver
 from tests.unit.service.dialects.dialect_bodies import details

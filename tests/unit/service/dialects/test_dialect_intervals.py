@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.paging import Interval
+from penstock.engine.repository.listing import Interval
 from penstock.errors import InvalidInput
 from penstock.service.dialects.intervals import parse
 from penstock.service.dialects.views import moment

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import InvalidInput, LakeError, NotFound
 from penstock.home import Home
-from penstock.lake.base import Credentials, CredentialScope, Lake, Sts
+from penstock.lake.model import Credentials, CredentialScope, Lake, Sts
 from penstock.lake.registry import Lakes
 from penstock.service.dialects import keys
 

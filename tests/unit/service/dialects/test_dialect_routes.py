@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from penstock.engine import keylakes
-from penstock.engine.application import State
-from penstock.engine.paging import Interval
-from penstock.lake.base import Credentials, Lake
+from penstock.engine.repository.listing import Interval
+from penstock.engine.tokens import Scope
+from penstock.lake import registry
+from penstock.lake.model import Credentials, Lake
 from penstock.lake.registry import Lakes
-from penstock.service.tokens import Scope
+from penstock.model import State
 from tests.unit.service.dialects.dialect_bodies import details, recorded
 from tests.unit.service.dialects.dialect_world import AT, World
 
@@ -185,7 +185,7 @@ def test_the_lakes_own_keys_in_a_body_are_dropped(world: World) -> None:
 @pytest.fixture
 def theirs(world: World) -> Lake:
     """Made from keys in a body that somebody sent to the instance “other”."""
-    return Lakes(world.home).add(keylakes.scoped(world.lake, THEIRS, "other"), THEIRS)
+    return Lakes(world.home).add(registry.scoped(world.lake, THEIRS, "other"), THEIRS)
 
 
 def test_what_keys_in_a_body_opened_is_listed_to_its_own_instance_only(world: World, theirs: Lake) -> None:

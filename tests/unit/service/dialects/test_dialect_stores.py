@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidInput
-from penstock.lake.base import Credentials
-from penstock.profiles.secrets import is_secret
+from penstock.lake.model import Credentials
+from penstock.profiles.check import is_secret
 from penstock.service.dialects import stores
 from penstock.service.dialects.addresses import CosAddress
 from penstock.service.dialects.lakechoice import choose

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from penstock.engine.application import ClusterSize, ProcessSize
 from penstock.errors import InvalidInput
-from penstock.lake.base import Credentials
+from penstock.lake.model import Credentials
+from penstock.model import ClusterSize, ProcessSize
 from penstock.service.dialects.bodies import ApplicationRequest
 from tests.unit.service.dialects.dialect_bodies import GIB, HOME, USUAL, application, details, job, recorded
 

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from penstock.engine.application import Application, ApplicationSpec, Capacity, Reason, State
-from penstock.engine.instances import Instance, Quota, Use
+from penstock.engine.policy.fairness import Instance, Quota, Use
 from penstock.errors import InvalidInput
-from penstock.lake.base import Lake
+from penstock.lake.model import Lake
+from penstock.model import Application, ApplicationSpec, Capacity, Reason, State
 from penstock.service.dialects import instanceviews, kept, states, views
 from tests.unit.service.dialects.dialect_bodies import SALES, application, details, recorded
 

@@ -1,1 +1,1 @@
-"""What runs inside the pods of a cluster, in Penstock's image."""
+"""Programs of a pod's containers, in Penstock's image: `driver`, `executor`, and `sidecar`, which outlives both."""

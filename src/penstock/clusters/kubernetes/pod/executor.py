@@ -1,24 +1,108 @@
-"""An executor's container: starts Spark's executor as its scheduler asks (`SPARK_*` variables), and brings all it says
-to the driver's keeper as it says it, so that nothing is lost with the pod."""
+"""An executor's container: starts Spark's executor by its scheduler's `SPARK_*` variables, and forwards its output.
+
+The output goes to the driver's sidecar in order, each byte once, within a second, so that nothing is lost with the pod.
+"""
 
 from __future__ import annotations
 
 import base64
+import http.client
+import json
 import os
 import shlex
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.clusters import jvm, trust
-from penstock.clusters.kubernetes import places
-from penstock.clusters.kubernetes.pod.children import Child
-from penstock.clusters.kubernetes.pod.driver import jvm_options
-from penstock.clusters.kubernetes.pod.shipping import Shipper
-from penstock.engine.application import ProcessSize
+from penstock.clusters.kubernetes import layout
+from penstock.clusters.kubernetes.layout import TOKEN_HEADER
+from penstock.clusters.kubernetes.pod.driver import Child, jvm_options
 from penstock.lake.settings import AUTHORITIES_FILE
-from penstock.profiles.values import size_in_bytes
+from penstock.model import ProcessSize
+from penstock.runtime import jvm
+from penstock.units import parse_size
+
+_EVERY_SECONDS = 0.5
+_MOST_HELD = 8 << 20
+_PIECE = 1 << 20
+_INSISTING_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
+
+
+class Shipper:
+    """A thread of its own until `close`. A keeper that does not answer costs what is said beyond 8 MiB meanwhile, never
+    the executor."""
+
+    def __init__(self, host: str, port: int, executor_id: str, token: str) -> None:
+        self._host, self._port = host, port
+        self._path = f"/executors/{executor_id}"
+        self._headers = {TOKEN_HEADER: token}
+        self._held = bytearray()
+        self._shipped = 0
+        self._lost = 0
+        self._changing = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def add(self, piece: bytes) -> None:
+        with self._changing:
+            if len(self._held) + len(piece) > _MOST_HELD:
+                self._lost += len(piece)
+                return
+            if self._lost:
+                self._held += f"\n… {self._lost} bytes are missing: the driver did not take them in time …\n".encode()
+                self._lost = 0
+            self._held += piece
+
+    def tell(self, path: str, body: bytes) -> bool:
+        """Whether the keeper took it. Tried for some seconds."""
+        deadline = time.monotonic() + _INSISTING_SECONDS
+        while not (taken := self._post(path, body)) and time.monotonic() < deadline:
+            time.sleep(_EVERY_SECONDS)
+        return taken
+
+    def close(self, end: Mapping[str, Any]) -> None:
+        """Bring what is left, and how the executor ended; give up after some seconds."""
+        self._closing.set()
+        self._thread.join(timeout=_INSISTING_SECONDS + _TIMEOUT_SECONDS)
+        self._post(f"{self._path}/end", json.dumps(end).encode())
+
+    def _run(self) -> None:
+        while not self._closing.wait(_EVERY_SECONDS):
+            self._ship()
+        deadline = time.monotonic() + _INSISTING_SECONDS
+        while not self._ship() and time.monotonic() < deadline:
+            time.sleep(_EVERY_SECONDS)
+
+    def _ship(self) -> bool:
+        """Whether nothing is left."""
+        while True:
+            with self._changing:
+                piece = bytes(self._held[:_PIECE])
+            if not piece:
+                return True
+            # The keeper knows by the offset what it has already: an answer may be lost.
+            if not self._post(f"{self._path}/log?offset={self._shipped}", piece):
+                return False
+            with self._changing:
+                del self._held[: len(piece)]
+            self._shipped += len(piece)
+
+    def _post(self, path: str, body: bytes) -> bool:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_SECONDS)
+        try:
+            connection.request("POST", path, body=body, headers=self._headers)
+            return connection.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
 
 _SECRET_VARIABLE = "_SPARK_AUTH_SECRET"  # noqa: S105 - a variable's name: org.apache.spark.SecurityManager
 _MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
@@ -28,18 +112,18 @@ _MAIN_OF_NODE = "org.apache.spark.penstock.NodeExecutor"
 def main() -> None:
     told = os.environ
     driver = urlsplit(told["SPARK_DRIVER_URL"]).hostname or ""
-    token = (places.KEYS / places.TOKEN).read_text(encoding="ascii")
-    shipper = Shipper(driver, places.KEEPER_PORT, told["SPARK_EXECUTOR_ID"], token)
-    node = told.get(places.NODE_VARIABLE)
+    token = (layout.KEYS / layout.TOKEN).read_text(encoding="ascii")
+    shipper = Shipper(driver, layout.KEEPER_PORT, told["SPARK_EXECUTOR_ID"], token)
+    node = told.get(layout.NODE_VARIABLE)
     # Before the driver hears of it: where it is not told, tasks know the executor by its address alone.
     known = node is not None and shipper.tell(f"/nodes/{told['SPARK_EXECUTOR_POD_IP']}", node.encode())
     sinks = (shipper.add, partial(os.write, sys.stdout.fileno()))
     # Before it has asked the driver for its settings an executor looks here alone, and not into the file they name.
     # Where it does read that file, it takes its content in base 64 for the secret.
-    secret = base64.b64encode((places.KEYS / places.AUTHENTICATION).read_bytes()).decode("ascii")
+    secret = base64.b64encode((layout.KEYS / layout.AUTHENTICATION).read_bytes()).decode("ascii")
     environment = {**told, _SECRET_VARIABLE: secret}
     child = Child(
-        command(told, node if known else None), environment=environment, directory=places.SCRATCH, out=sinks, err=sinks
+        command(told, node if known else None), environment=environment, directory=layout.SCRATCH, out=sinks, err=sinks
     )
     end = child.wait()
     shipper.close(end)
@@ -49,19 +133,19 @@ def main() -> None:
 def command(told: Mapping[str, str], node: str | None) -> list[str]:
     """`node`: the name that the scheduler is to know its place by, where that is not the pod's address."""
     java = jvm.find_java()
-    authorities = places.PRIVATE / AUTHORITIES_FILE
+    authorities = layout.PRIVATE / AUTHORITIES_FILE
     machine = jvm.Jvm(
         java=java,
         jars=jvm.class_path(unused=jvm.UNUSED_IN_PODS),
-        private=places.PRIVATE,
-        scratch=places.SCRATCH,
+        private=layout.PRIVATE,
+        scratch=layout.SCRATCH,
         options=(
-            *trust.options(java, authorities if authorities.exists() else None, cache=places.TEMPORARY),
+            *jvm.options(java, authorities if authorities.exists() else None, cache=layout.TEMPORARY),
             *jvm_options(),
             *java_options(told),
         ),
     )
-    size = ProcessSize(int(told["SPARK_EXECUTOR_CORES"]), size_in_bytes(told["SPARK_EXECUTOR_MEMORY"], unit="m") or 0)
+    size = ProcessSize(int(told["SPARK_EXECUTOR_CORES"]), parse_size(told["SPARK_EXECUTOR_MEMORY"], unit="m") or 0)
     arguments = [
         *("--driver-url", told["SPARK_DRIVER_URL"]),
         *("--executor-id", told["SPARK_EXECUTOR_ID"]),

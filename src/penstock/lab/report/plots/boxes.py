@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.lab.report import words
+from penstock import units
 from penstock.lab.report.plots.base import Figure, axis, box, layout
 
 
@@ -15,7 +15,7 @@ def starts(arms: Mapping[str, Sequence[float]]) -> Figure:
             box(
                 index,
                 arm,
-                {f"<b>{arm}</b>, start {number}: {words.seconds(v)}": v for number, v in enumerate(values, start=1)},
+                {f"<b>{arm}</b>, start {number}: {units.seconds(v)}": v for number, v in enumerate(values, start=1)},
                 jitter=0.5,
                 size=6,
                 opacity=0.7,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from penstock import units
 from penstock.lab.analysis import DiskTrack
-from penstock.lab.report import words
 from penstock.lab.report.plots.base import DASHES, SERIES, Figure, axis, layout
 
 _MB = 1e6
@@ -24,8 +24,8 @@ def busy_over_time(arms: Mapping[str, Sequence[DiskTrack]]) -> Figure:
 def rates_over_time(tracks: Sequence[DiskTrack]) -> Figure:
     """What was read and written in MB/s: a line for each repetition."""
     lines: dict[str, tuple[Sequence[DiskTrack], Values, Callable[[float], str]]] = {
-        "read": (tracks, lambda track: track.read_rates, words.rate),
-        "written": (tracks, lambda track: track.written_rates, words.rate),
+        "read": (tracks, lambda track: track.read_rates, units.rate),
+        "written": (tracks, lambda track: track.written_rates, units.rate),
     }
     figure = _lines(lines, 1 / _MB)
     figure["layout"]["yaxis"] = axis("MB/s", rangemode="tozero")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab.analysis import Latency
-from penstock.lab.report import words
 from penstock.lab.report.plots.base import DASHES, SERIES, SYMBOLS, Figure, axis, layout
 
 _TICKS = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -31,7 +31,7 @@ def percentiles(lines: Sequence[Latency]) -> Figure:
                 "marker": {"size": 6, "symbol": SYMBOLS[names.index(line.name) % len(SYMBOLS)]},
                 "hovertext": [
                     f"<b>{line.name}, {phase(line.phase)}</b><br>"
-                    f"{found.percent:g} % took {words.latency(found.value)} or less"
+                    f"{found.percent:g} % took {units.latency(found.value)} or less"
                     for found in line.percentiles
                 ],
                 "hoverinfo": "text",

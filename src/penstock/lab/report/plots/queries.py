@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.lab.report import words
+from penstock import units
 from penstock.lab.report.plots.base import SERIES, Figure, axis, box, layout, log_axis
 
 
 def query_bars(medians: Mapping[str, float], planning: Mapping[str, float]) -> Figure:
     """A bar per query; where planning was measured it is the lower part of the bar."""
     names = list(medians)
-    hover = [f"<b>{name}</b>  {words.seconds(medians[name])}" for name in names]
+    hover = [f"<b>{name}</b>  {units.seconds(medians[name])}" for name in names]
     if planning:
         hover = [
-            f"{text}<br>planning {words.seconds(planning.get(n, 0))}" for n, text in zip(names, hover, strict=True)
+            f"{text}<br>planning {units.seconds(planning.get(n, 0))}" for n, text in zip(names, hover, strict=True)
         ]
     parts = [("execution", [medians[name] - planning.get(name, 0.0) for name in names], SERIES[0])]
     if planning:
@@ -48,7 +48,7 @@ def cumulative(seconds: Mapping[str, float]) -> Figure:
     for value in seconds.values():
         totals.append((totals[-1] if totals else 0.0) + value)
     hover = [
-        f"<b>{words.seconds(total)}</b> after {name}<br>query {index} of {len(totals)}, {words.seconds(seconds[name])}"
+        f"<b>{units.seconds(total)}</b> after {name}<br>query {index} of {len(totals)}, {units.seconds(seconds[name])}"
         for index, (name, total) in enumerate(zip(seconds, totals, strict=True), start=1)
     ]
     return {
@@ -76,7 +76,7 @@ def distribution(groups: Mapping[str, Mapping[str, float]]) -> Figure:
             box(
                 index,
                 arm,
-                {f"<b>{name}</b>  {words.seconds(value)}": value for name, value in seconds.items()},
+                {f"<b>{name}</b>  {units.seconds(value)}": value for name, value in seconds.items()},
                 jitter=0.6,
                 size=5,
                 opacity=0.55,
@@ -102,7 +102,7 @@ def shares(parts: Mapping[str, float], unit: str) -> Figure:
                 "y": [""],
                 "x": [value],
                 "marker": {"color": SERIES[index % len(SERIES)]},
-                "hovertext": f"<b>{name}</b><br>{words.count(value)} {unit}, {value / whole:.0%}",
+                "hovertext": f"<b>{name}</b><br>{units.count(value)} {unit}, {value / whole:.0%}",
                 "hoverinfo": "text",
             }
             for index, (name, value) in enumerate(parts.items())

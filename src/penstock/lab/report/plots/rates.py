@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock import units
 from penstock.lab.analysis import Seconds
-from penstock.lab.report import words
 from penstock.lab.report.plots.base import DASHES, SERIES, Figure, axis, layout
 
 MB = 1e6
@@ -16,7 +16,7 @@ def over_time(lines: Sequence[Seconds]) -> Figure:
     names = list(dict.fromkeys(line.series for line in lines))
     moves_bytes = lines[0].moves_bytes
     scale = MB if moves_bytes else 1
-    write = words.rate if moves_bytes else words.operations
+    write = units.rate if moves_bytes else units.operations
     data: list[Figure] = []
     for line in lines:
         index = names.index(line.series)

@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock import units
 from penstock.lab.analysis import Ratio
-from penstock.lab.report import words
 from penstock.lab.report.plots.base import (
     BAD,
     DECADES,
@@ -124,8 +124,8 @@ def _error(parts: Sequence[Ratio]) -> Figure:
 
 
 def _ratio_text(part: Ratio) -> str:
-    text = f"<b>{part.name}</b>  {words.number(part.ratio)}×, {part.verdict}<br>"
-    text += f"{words.seconds(part.baseline.median)} → {words.seconds(part.candidate.median)}"
+    text = f"<b>{part.name}</b>  {units.number(part.ratio)}×, {part.verdict}<br>"
+    text += f"{units.seconds(part.baseline.median)} → {units.seconds(part.candidate.median)}"
     if part.interval:
-        text += f"<br>95 % interval {words.number(part.interval.low)}–{words.number(part.interval.high)}"
+        text += f"<br>95 % interval {units.number(part.interval.low)}–{units.number(part.interval.high)}"
     return text

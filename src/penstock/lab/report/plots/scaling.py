@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.lab.report import words
+from penstock import units
 from penstock.lab.report.plots.base import QUIET, SERIES, Figure, axis, layout
 from penstock.lab.scaling import Curve, Fit, Size
 
@@ -26,7 +26,7 @@ def throughput(curve: Curve, rate: Callable[[float], float], unit: str) -> Figur
         "x": [cores for cores, _ in dots],
         "y": [rate(value) for _, value in dots],
         "marker": {"size": 8, "color": SERIES[0], "opacity": 0.75},
-        "hovertext": [f"<b>{words.plural(cores, 'core')}</b>  {words.seconds(value)}" for cores, value in dots],
+        "hovertext": [f"<b>{units.plural(cores, 'core')}</b>  {units.seconds(value)}" for cores, value in dots],
         "hoverinfo": "text",
     }
     return {
@@ -95,9 +95,9 @@ def _band(fit: Fit, rate: Callable[[float], float], cores: Sequence[float]) -> F
 
 
 def _hover(fit: Fit, cores: float, name: str) -> str:
-    text = f"<b>{words.number(cores)} cores</b>, {name}: {words.seconds(fit.law.seconds(cores))}"
+    text = f"<b>{units.number(cores)} cores</b>, {name}: {units.seconds(fit.law.seconds(cores))}"
     band = fit.band(cores)
-    return f"{text}<br>95 %: {words.seconds(band.low)} to {words.seconds(band.high)}" if band else text
+    return f"{text}<br>95 %: {units.seconds(band.low)} to {units.seconds(band.high)}" if band else text
 
 
 def _grid(start: float, end: float) -> list[float]:
@@ -147,7 +147,7 @@ def time_against_cost(curve: Curve, money: Callable[[float], str], unit: str) ->
 
 
 def _size_text(size: Size, money: Callable[[float], str]) -> str:
-    text = f"<b>{words.plural(size.cores, 'core')}</b>  {words.seconds(size.seconds)}, {money(size.cost)}"
+    text = f"<b>{units.plural(size.cores, 'core')}</b>  {units.seconds(size.seconds)}, {money(size.cost)}"
     if size.measured is None and size.band:
-        text += f"<br>predicted, 95 %: {words.seconds(size.band.low)} to {words.seconds(size.band.high)}"
+        text += f"<br>predicted, 95 %: {units.seconds(size.band.low)} to {units.seconds(size.band.high)}"
     return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.lab.report import words
+from penstock import units
 from penstock.lab.report.plots.base import NO_DIFFERENCE, SERIES, Figure, axis, layout
 
 _ROOM = 1.12
@@ -32,12 +32,12 @@ def ratio_bars(
                 "y": list(rows),
                 "x": list(values),
                 "marker": {"color": SERIES[(index + first_colour) % len(SERIES)]},
-                "text": [f" {words.number(value)}×" if value is not None else "" for value in values],
+                "text": [f" {units.number(value)}×" if value is not None else "" for value in values],
                 "textposition": "outside",
                 "textfont": {"size": 10, "color": "var(--muted)"},
                 "cliponaxis": False,
                 "hovertext": [
-                    f"<b>{row}</b><br>{name}: {words.number(value)}×" if value is not None else ""
+                    f"<b>{row}</b><br>{name}: {units.number(value)}×" if value is not None else ""
                     for row, value in zip(rows, values, strict=True)
                 ],
                 "hoverinfo": "text",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from penstock import units
 from penstock.lab.analysis import Execution, Life
-from penstock.lab.report import words
 from penstock.lab.report.plots.base import QUIET, SERIES, Figure, axis, layout, log_axis
 
 
@@ -22,7 +22,7 @@ def user_boxes(together: Mapping[str, Sequence[Execution]], alone: Mapping[str, 
                 "name": "every user",
                 "x": [dot.query for dot in dots],
                 "y": [dot.seconds for dot in dots],
-                "text": [f"<b>{dot.query}</b>, user {dot.user}: {words.seconds(dot.seconds)}" for dot in dots],
+                "text": [f"<b>{dot.query}</b>, user {dot.user}: {units.seconds(dot.seconds)}" for dot in dots],
                 "hoverinfo": "text",
                 "hoveron": "points",
                 "boxpoints": "all",
@@ -38,7 +38,7 @@ def user_boxes(together: Mapping[str, Sequence[Execution]], alone: Mapping[str, 
                 "name": mark,
                 "x": list(marks),
                 "y": list(marks.values()),
-                "hovertext": [f"<b>{name}</b>, alone: {words.seconds(value)}" for name, value in marks.items()],
+                "hovertext": [f"<b>{name}</b>, alone: {units.seconds(value)}" for name, value in marks.items()],
                 "hoverinfo": "text",
                 "marker": {"size": 8, "symbol": "diamond", "color": SERIES[1]},
             },
@@ -75,7 +75,7 @@ def timeline(lives: Sequence[Life]) -> Figure:
                 "x": [end - start for start, end in whole.values()],
                 "marker": {"color": QUIET, "opacity": 0.35},
                 "hovertext": [
-                    f"<b>{who}</b><br>{words.seconds(start)} to {words.seconds(end)}"
+                    f"<b>{who}</b><br>{units.seconds(start)} to {units.seconds(end)}"
                     for who, (start, end) in whole.items()
                 ],
                 "hoverinfo": "text",
@@ -89,7 +89,7 @@ def timeline(lives: Sequence[Life]) -> Figure:
                 "x": [seconds for *_, seconds in queries],
                 "marker": {"color": SERIES[0], "line": {"color": "var(--paper)", "width": 1}},
                 "hovertext": [
-                    f"<b>{who}, {name}</b><br>{words.seconds(seconds)}, from {words.seconds(start)}"
+                    f"<b>{who}, {name}</b><br>{units.seconds(seconds)}, from {units.seconds(start)}"
                     for who, name, start, seconds in queries
                 ],
                 "hoverinfo": "text",

@@ -13,7 +13,7 @@ import io.penstock.fs.locality.NodeName
 object ExecutorHosts {
 
   /** A driver too busy to answer has worse problems than a task on the wrong host. */
-  private val Patience = new RpcTimeout(2.seconds, "penstock.hosts")
+  private val Patience = new RpcTimeout(2.seconds, "penstock.formats")
 
   /**
    * The names executors of this JVM's application registered their hosts with, which are their nodes' where those are

@@ -1,0 +1,183 @@
+"""Secrets that the services of one external database share, sealed with a key that the database never sees.
+
+A state directory may be new tomorrow: a pod's is. Where `$PENSTOCK_SECRETS_KEY_FILE` names a key, the keys of
+credential-scoped lakes and the secret that signs webhooks are in the engine's records, in the table `secrets`, which
+only the engine's own login can read. Without it they are in the state directory alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.catalog.connection import VARIABLE
+from penstock.errors import CatalogError, InvalidInput, StateError
+from penstock.home import Home
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+
+KEY_VARIABLE = "PENSTOCK_SECRETS_KEY_FILE"
+
+_KEY_BYTES = 32
+_KEY_FIX = "make one: head -c 32 /dev/urandom | base64. Several lines are several keys: the first one seals, each opens"
+
+
+@dataclass(frozen=True)
+class Secret:
+    """`about` is public. `content` is None where the secret was forgotten and only `about` is still of use."""
+
+    about: Mapping[str, Any]
+    content: Mapping[str, Any] | None
+
+
+class SecretStore(Protocol):
+    """Secrets by name. Every method raises `CatalogError` where the database does not answer, and `InvalidInput` where
+    `$PENSTOCK_SECRETS_KEY_FILE` names no key and one is needed."""
+
+    def get(self, name: str) -> Secret | None:
+        """Raises `StateError` where none of the keys opens it."""
+
+    def put(self, name: str, about: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        """Replaces the secret of that name."""
+
+    def put_first(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keep the content unless there is a secret of that name; returns what is there now. Raises what `get` does."""
+
+    def forget(self, name: str) -> None:
+        """Remove the content; `about` stays."""
+
+    def remove(self, *names: str) -> None: ...
+
+    def names(self, prefix: str, *, forgotten: bool = False) -> list[str]:
+        """Returns the names that begin so and have a content; or, with `forgotten`, the ones that have none."""
+
+
+def secret_store(home: Home) -> SecretStore | None:
+    """The store that this home's services share; None where they share none. Nothing is read or connected to yet."""
+    named = os.environ.get(KEY_VARIABLE)
+    return DatabaseSecrets(home, Path(named)) if named and os.environ.get(VARIABLE) else None
+
+
+class Sealer:
+    """Authenticated encryption (Fernet: AES-128-CBC and HMAC-SHA256). A sealed text opens under its own name alone."""
+
+    def __init__(self, *keys: bytes) -> None:
+        """The first of the keys seals, each opens. Each has 32 bytes."""
+        # 50 ms to load, which only services that share secrets spend.
+        from cryptography.fernet import Fernet, InvalidToken, MultiFernet  # noqa: PLC0415
+
+        self._fernet = MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys])
+        self._invalid = InvalidToken
+
+    @staticmethod
+    def of_file(path: Path) -> Sealer:
+        """Raises `InvalidInput`, which never repeats what is in the file."""
+        try:
+            lines = path.read_text(encoding="ascii").split()
+            keys = [base64.b64decode(line.translate({45: "+", 95: "/"}), validate=True) for line in lines]
+        except OSError as error:
+            why = f"{path} cannot be read: {error.strerror}"
+        except (ValueError, binascii.Error):
+            why = f"{path} is not base64"
+        else:
+            if keys and all(len(key) == _KEY_BYTES for key in keys):
+                return Sealer(*keys)
+            why = f"{path} does not hold {_KEY_BYTES} bytes in base64 on each line"
+        raise InvalidInput(f"{KEY_VARIABLE} cannot be used", why=why, fix=_KEY_FIX)
+
+    def seal(self, name: str, content: Mapping[str, Any]) -> str:
+        # With its name, so that whoever can write the table cannot pass one secret off as another.
+        return self._fernet.encrypt(json.dumps([name, content]).encode()).decode("ascii")
+
+    def open(self, name: str, sealed: str) -> Mapping[str, Any]:
+        """Raises `StateError` where it was sealed by another key, under another name, or changed."""
+        try:
+            own, content = json.loads(self._fernet.decrypt(sealed.encode()))
+        except self._invalid:
+            own, content = None, None
+        if own != name or not isinstance(content, dict):
+            raise StateError(
+                f"The secret “{name}” in the database cannot be opened",
+                why=f"it was not sealed with a key in the file that {KEY_VARIABLE} names",
+                fix="add that key to the file, on a line behind the present one: services of one database share it",
+            )
+        return content
+
+
+class DatabaseSecrets:
+    """The table `secrets` of the records, whose migration makes it. One connection for each call: they are rare."""
+
+    def __init__(self, home: Home, key_file: Path) -> None:
+        self._home = home
+        self._key_file = key_file
+
+    @cached_property
+    def _sealer(self) -> Sealer:
+        return Sealer.of_file(self._key_file)
+
+    def get(self, name: str) -> Secret | None:
+        rows = self._query("SELECT about, sealed FROM secrets WHERE name = %s", name)
+        if not rows:
+            return None
+        about, sealed = rows[0]
+        return Secret(about, None if sealed is None else self._sealer.open(name, sealed))
+
+    def put(self, name: str, about: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        self._query(
+            "INSERT INTO secrets (name, about, sealed) VALUES (%s, %s, %s) ON CONFLICT (name) "
+            "DO UPDATE SET about = excluded.about, sealed = excluded.sealed",
+            name,
+            json.dumps(about),
+            self._sealer.seal(name, content),
+        )
+
+    def put_first(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        sealed = self._sealer.seal(name, content)
+        self._query(
+            "INSERT INTO secrets (name, about, sealed) VALUES (%s, '{}', %s) ON CONFLICT DO NOTHING", name, sealed
+        )
+        found = self.get(name)
+        return content if found is None or found.content is None else found.content
+
+    def forget(self, name: str) -> None:
+        self._query("UPDATE secrets SET sealed = NULL WHERE name = %s", name)
+
+    def remove(self, *names: str) -> None:
+        self._query("DELETE FROM secrets WHERE name = ANY(%s)", list(names))
+
+    def names(self, prefix: str, *, forgotten: bool = False) -> list[str]:
+        condition = "sealed IS NULL" if forgotten else "sealed IS NOT NULL"
+        query = f"SELECT name FROM secrets WHERE starts_with(name, %s) AND {condition} ORDER BY name"  # noqa: S608
+        return [name for (name,) in self._query(query, prefix)]
+
+    def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        import psycopg  # noqa: PLC0415
+
+        try:
+            with self._connection() as connection:
+                cursor = connection.execute(statement.encode(), values)
+                return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            if isinstance(error, psycopg.errors.UndefinedTable) and statement.startswith("SELECT"):
+                # No engine has opened these records yet, or none of this release.
+                return []
+            raise CatalogError(
+                "The shared secrets cannot be reached",
+                why=(str(error).strip().splitlines() or [type(error).__name__])[0],
+                fix=f"check {VARIABLE} and that the server runs",
+            ) from error
+
+    def _connection(self) -> AbstractContextManager[Connection]:
+        from penstock.catalog.database import Database  # noqa: PLC0415  Lakes are read by commands that need none
+
+        return Database(self._home).connection()

@@ -1,0 +1,425 @@
+"""The embedded PostgreSQL server: the binaries of the `pgserver` wheel, run on one directory, over loopback TCP only.
+
+Mechanism only; `database.py` decides when to call it and holds the lock that makes the calls of one home take turns.
+The wheel's own Python control is not used: it opens up parent directories and talks through sockets in shared places.
+PostgreSQL refuses to run as root, so for root it runs under another account, with its programs where that account can
+read them.
+
+    <directory>/data      the cluster (PGDATA); made under another name and renamed when complete
+    <directory>/password  the superuser's password, readable by its owner only
+    <directory>/port      where the server listens; kept across restarts while it stays free
+    <directory>/postgres.log
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+from psycopg import Connection
+
+from penstock.catalog.connection import LIVENESS, connect
+from penstock.errors import CatalogError, MissingRequirement, PenstockError
+from penstock.home import write_atomically
+from penstock.processes import (
+    ProcessId,
+    are_free_again,
+    end_process,
+    free_ports,
+    process_in,
+    processes_in,
+    start_daemon,
+)
+
+# An account of its own, not `nobody`: files of `nobody` are open to every other service that fell back on it.
+ACCOUNT = "penstock"
+
+_SHARED = Path("/var/lib/penstock")
+
+
+@dataclass(frozen=True)
+class ServerAccount:
+    """`uid` and `gid` are None where the server runs as the caller. `programs` holds `postgres` and `initdb`."""
+
+    programs: Path
+    uid: int | None = None
+    gid: int | None = None
+
+    @staticmethod
+    def caller() -> ServerAccount:
+        """The caller itself: enough to ask after a server and to stop it."""
+        return ServerAccount(_site_packages() / _PROGRAMS)
+
+    @staticmethod
+    def choose() -> ServerAccount:
+        """Root gets the system account `penstock`, made when missing. Raises `MissingRequirement`."""
+        site = _site_packages()
+        if os.geteuid() != 0:
+            return ServerAccount(site / _PROGRAMS)
+        account = _system_account()
+        if not open_to_all(site / _PROGRAMS / "postgres"):
+            site = _shared_copy(site)
+        return ServerAccount(site / _PROGRAMS, account.pw_uid, account.pw_gid)
+
+    def own(self, path: Path | int) -> None:
+        if self.uid is not None and self.gid is not None:
+            os.chown(path, self.uid, self.gid)
+
+
+def open_to_all(path: Path) -> bool:
+    """Whether any account may read `path` and pass every directory above it."""
+    path = path.resolve()
+    return all(step.stat().st_mode & 0o001 for step in (path, *path.parents))
+
+
+_PROGRAMS = Path("pgserver/pginstall/bin")
+
+
+def _site_packages() -> Path:
+    # Found, not imported: importing pgserver makes directories and takes file locks.
+    spec = find_spec("pgserver")
+    if spec is None or spec.origin is None:
+        raise MissingRequirement(
+            "The embedded PostgreSQL is not installed",
+            why="the Python package pgserver is missing",
+            fix="pip install penstock again, or name a server of your own with PENSTOCK_DATABASE_URL",
+        )
+    return Path(spec.origin).parent.parent
+
+
+def _system_account() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        pass
+    command = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
+    try:
+        made = subprocess.run(
+            [*command, "--shell", "/usr/sbin/nologin", ACCOUNT], capture_output=True, text=True, check=False
+        )
+        detail = made.stderr.strip()
+    except OSError as error:
+        detail = str(error)
+    try:  # asked again whatever useradd said: another process may have been quicker
+        return pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        raise MissingRequirement(
+            "The embedded PostgreSQL cannot run as root",
+            why=f"it needs the account '{ACCOUNT}', which cannot be made: {detail}",
+            fix=f"make it (useradd --system {ACCOUNT}), or run penstock as an ordinary user",
+        ) from None
+
+
+def _shared_copy(site: Path) -> Path:
+    """The programs where every account can reach them, for an installation below a private directory such as /root.
+
+    Owned by root and not writable by the account that runs them.
+    """
+    target = _SHARED / f"postgresql-{version('pgserver')}"
+    if target.exists():
+        return target
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.chmod(0o755)
+        for part in (_PROGRAMS, Path("pgserver/pginstall/lib/postgresql"), Path("pgserver/pginstall/share")):
+            shutil.copytree(site / part, fresh / part)
+        shutil.copytree(site / "pgserver.libs", fresh / "pgserver.libs")
+        for made in (fresh, *(path for path in fresh.rglob("*") if not path.is_symlink())):
+            made.chmod(made.stat().st_mode & 0o755 | (0o055 if made.is_dir() else 0o044))
+        fresh.rename(target)
+    except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if target.exists():  # another process made it meanwhile
+            return target
+        raise MissingRequirement(
+            f"PostgreSQL's programs cannot be copied to {target}",
+            why=f"the account '{ACCOUNT}' cannot reach them where they are ({site}), and copying failed: {error}",
+            fix=f"free space below {_SHARED.parent}, or install penstock outside private directories",
+        ) from error
+    return target
+
+
+HOST = "127.0.0.1"
+SUPERUSER = "penstock"
+
+# The directory is always named through the working directory, which is inherited, so the account that runs the server
+# needs no right on any of the directory's ancestors: a home under /root stays as private as it was.
+_HERE = "/proc/self/cwd"
+
+_UNFINISHED = "data.new-"
+"""What a directory is called in which a cluster is being made."""
+
+_SETTINGS = {
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",
+    "cluster_name": "penstock",
+    # Each Spark driver holds a connection or two for its whole life, an engine process up to five.
+    "max_connections": "300",
+    # The metastore of a thousand tables with ten thousand partitions each is far below this.
+    "shared_buffers": "64MB",
+    "max_wal_size": "256MB",
+    # No replica will ever follow this server: less to write, fewer processes.
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_logical_replication_workers": "0",
+    # Short look-ups by key: starting a parallel worker or a compiler costs more than the query.
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+    # Also for clients that do not ask for it: applications, and engines of earlier releases.
+    **LIVENESS.server(),
+    # A failed statement may carry a password.
+    "log_min_error_statement": "panic",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+}
+
+
+class PostgresServer:
+    """One server on one directory. Calls must take turns across processes (`Home.lock`)."""
+
+    def __init__(self, directory: Path, account: ServerAccount) -> None:
+        self._directory = directory
+        self._account = account
+        self._data = directory / "data"
+        self._password_file = directory / "password"
+        self._port_file = directory / "port"
+        self.log = directory / "postgres.log"
+
+    @property
+    def port(self) -> int | None:
+        """The recorded port; None where none was recorded or the record is unreadable: it can be chosen anew."""
+        try:
+            return int(self._port_file.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    @property
+    def password(self) -> str | None:
+        try:
+            return self._password_file.read_text(encoding="ascii").strip() or None
+        except (OSError, ValueError):
+            return None
+
+    def connect(self, dbname: str = "postgres") -> Connection:
+        """One connection in autocommit mode. Raises `psycopg.OperationalError` where the server does not answer,
+        or is a stranger's: SCRAM lets in only who knows the password, on both sides."""
+        return connect(
+            host=HOST,
+            port=self.port or 1,
+            user=SUPERUSER,
+            password=self.password or "",
+            dbname=dbname,
+            connect_timeout=5,
+        )
+
+    def running(self) -> ProcessId | None:
+        """The server of this directory, wherever it listens and whoever started it."""
+        try:
+            pid = int((self._data / "postmaster.pid").read_text(encoding="ascii", errors="replace").split("\n")[0])
+        except (OSError, ValueError):
+            return None
+        return process_in(self._data, pid)
+
+    def died(self) -> bool:
+        """Whether it ended without being asked to: in order, it takes the record of its process along."""
+        return (self._data / "postmaster.pid").exists() and self.running() is None
+
+    def start(self) -> None:
+        """Make the cluster where there is none, and have the server answer; nothing happens where it does.
+
+        Raises `MissingRequirement` (disk full, no account, no port) or `CatalogError` with the log's last lines.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self._data.exists():
+            self._initialise()
+        if server := self.running():
+            # A start cut short: the server may still be recovering. Otherwise the records of it are lost or wrong.
+            if self._record_actual_port() and self.password and self._answers(server, seconds=30):
+                return
+            self.stop()
+        if not self.password:
+            self._renew_password()
+        for _ in range(3):
+            self._clear_foreign_pid_file()
+            port = self.port
+            if port is None or not are_free_again([port]):
+                port = free_ports(1)[0]
+                write_atomically(self._port_file, str(port))
+            # Crash recovery may replay up to max_wal_size; a slow disk needs its time.
+            server = self._spawn(port)
+            if self._answers(server, seconds=120):
+                return
+            if server.alive():  # it runs, and does not take the password of our record
+                self.stop()
+                self._renew_password()
+        raise self.failure("The catalog's database does not start")
+
+    def stop(self) -> bool:
+        """End the server in order, its clients cut off; False where none ran."""
+        server = self.running()
+        if server is None:
+            return False
+        # INT is PostgreSQL's fast shutdown; TERM would wait for every client to leave.
+        end_process(server, grace_seconds=60, ask=signal.SIGINT)
+        return True
+
+    def log_tail(self, lines: int = 8) -> str:
+        try:
+            text = self.log.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _initialise(self) -> None:
+        self._sweep_unfinished()
+        fresh = self._directory / f"{_UNFINISHED}{secrets.token_hex(4)}"
+        password = secrets.token_urlsafe(24)
+        write_atomically(self._password_file, password)
+        fresh.mkdir(mode=0o700)
+        self._account.own(fresh)
+        result = self._run(
+            "initdb",
+            f"--pgdata={_HERE}",
+            f"--username={SUPERUSER}",
+            "--auth=scram-sha-256",
+            "--pwfile=/dev/stdin",
+            "--encoding=UTF8",
+            "--locale=C",  # the same order of names on every machine
+            "--data-checksums",
+            "--no-instructions",
+            directory=fresh,
+            given=password.encode(),
+        )
+        if result.returncode != 0:
+            self.log.write_bytes(result.stdout)
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise self.failure("The catalog's database cannot be made")
+        # From here on it exists; a kill before this line leaves only what the next start sweeps up.
+        fresh.rename(self._data)
+
+    def _sweep_unfinished(self) -> None:
+        """Remove what starts that were killed left behind, and end the initdb that may still be writing to it.
+
+        initdb outlives its killed parent. Whoever is here holds the turn, so nobody else's work is ended. The next
+        attempt has another name: an orphan that was not seen can do it no harm.
+        """
+        for left in self._directory.glob(f"{_UNFINISHED}*"):
+            while orphans := processes_in(left):
+                for orphan in orphans:
+                    end_process(orphan, grace_seconds=0)
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _spawn(self, port: int) -> ProcessId:
+        with contextlib.suppress(FileNotFoundError):
+            self.log.replace(self.log.with_suffix(".log.1"))
+        options = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        return start_daemon(
+            [str(self._account.programs / "postgres"), "-D", _HERE, "-p", str(port), *options],
+            log=self.log,
+            environment=_ENVIRONMENT,
+            directory=self._data,
+            user=self._account.uid,
+        )
+
+    def _answers(self, server: ProcessId, *, seconds: float) -> bool:
+        """Wait until the server lets us in; False where it ended, refuses the password, or time is over."""
+        deadline = time.monotonic() + seconds
+        while (refusal := self._refusal()) is not None:
+            if not server.alive() or "authentication failed" in refusal or time.monotonic() > deadline:
+                return False
+            time.sleep(0.03)
+        return True
+
+    def _refusal(self) -> str | None:
+        try:
+            self.connect().close()
+        except psycopg.OperationalError as error:
+            return str(error)
+        return None
+
+    def _record_actual_port(self) -> bool:
+        lines = (self._data / "postmaster.pid").read_text(encoding="ascii", errors="replace").split("\n")
+        if len(lines) < 4 or not lines[3].isdigit():
+            return False
+        write_atomically(self._port_file, lines[3])
+        return True
+
+    def _clear_foreign_pid_file(self) -> None:
+        """PostgreSQL itself overcomes the pid file of a dead server, except when the id now belongs to a stranger.
+
+        Only then is the file removed, and only while no process at all works in the directory: the file also guards
+        against children of a killed server that have not ended yet.
+        """
+        if not processes_in(self._data):
+            (self._data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _renew_password(self) -> None:
+        """The password file is lost: set another one, in single-user mode, which asks for none."""
+        password = secrets.token_urlsafe(24)
+        statement = f"ALTER ROLE {SUPERUSER} PASSWORD '{password}'\n".encode()
+        result = self._run("postgres", "--single", "-D", _HERE, "postgres", directory=self._data, given=statement)
+        if result.returncode != 0 or b"ERROR" in result.stdout:
+            self.log.write_bytes(result.stdout)
+            raise self.failure("The lost password of the catalog's database cannot be set anew")
+        write_atomically(self._password_file, password)
+
+    def _run(self, program: str, *arguments: str, directory: Path, given: bytes) -> subprocess.CompletedProcess[bytes]:
+        # Secrets go in through memory, neither argv nor disk; a file, since the other account may not open our pipes.
+        with os.fdopen(os.memfd_create("given"), "w+b") as standard_input:
+            standard_input.write(given)
+            standard_input.seek(0)
+            self._account.own(standard_input.fileno())
+            return subprocess.run(
+                [str(self._account.programs / program), *arguments],
+                stdin=standard_input,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=directory,
+                env=_ENVIRONMENT,
+                user=self._account.uid,
+                group=self._account.gid,
+                extra_groups=None if self._account.uid is None else [],
+                check=False,
+            )
+
+    def failure(self, problem: str) -> PenstockError:
+        """What the log, or the disk, says of it."""
+        tail = self.log_tail()
+        # On a full disk the log itself may have stayed empty.
+        if "No space left on device" in tail or shutil.disk_usage(self._directory).free < _SMALLEST_DISK:
+            return disk_full(problem, self._directory)
+        if "could not bind" in tail:
+            return MissingRequirement(problem, why=f"every port tried was taken:\n{tail}", fix="run the command again")
+        return CatalogError(
+            problem,
+            why=f"the last lines of {self.log}:\n{tail}",
+            fix=f"if the data is damaged, restore {self._data} from a backup, or move it away to begin with an empty "
+            f"catalog: mv '{self._data}' '{self._data}.damaged'; tables in the lake can be registered again",
+        )
+
+
+# A cluster takes 55 MB when made, and the server wants room for a WAL segment of 16 MB at any time.
+_SMALLEST_DISK = 16 * 1024 * 1024
+
+# Nothing of the caller's environment (PGDATA, PGOPTIONS, LD_PRELOAD, a foreign locale) may change the server.
+_ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
+
+
+def disk_full(problem: str, directory: Path) -> MissingRequirement:
+    return MissingRequirement(
+        problem,
+        why=f"the disk of {directory} is full",
+        fix="free 200 MB there, or choose another state directory with PENSTOCK_HOME=/path",
+    )

@@ -1,0 +1,154 @@
+"""The watch of one application's pods: listed once, then updated by every change, for as long as somebody asks.
+
+Each watch costs a thread and a connection, and a service is asked about many applications, for years: a watch ends when
+nobody has asked for a while.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.clusters.kubernetes.client import Api, Refused
+from penstock.errors import PenstockError
+from penstock.recovery import PODS, Failures, Kind, as_problem, kind_of
+
+_GONE = 410
+_FIRST_SECONDS = 30.0
+_STALE_SECONDS = 60.0
+"""For so long what was seen last is shown while the API server cannot be asked: longer than it takes to restart."""
+_POLICY = PODS
+_WATCH = "watch"
+
+_log = logging.getLogger(__name__)
+
+
+class PodWatch:
+    """A thread of its own until `close`, whatever fails. What it knows is never older than the API server's last word
+    to it, or `pods` raises."""
+
+    def __init__(self, api: Api, namespace: str, selector: str) -> None:
+        self._api = api
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._selector = selector
+        self._pods: dict[str, Any] = {}
+        self._problem: PenstockError | None = None
+        self._changing = threading.Condition()
+        self._listed = False
+        self._closed = threading.Event()
+        self._failures = Failures({_WATCH: _POLICY})
+        self._troubled_since: float | None = None
+        threading.Thread(target=self._run, name="pod-watch", daemon=True).start()
+
+    @property
+    def failures(self) -> int:
+        """How often in a row the API server could not be asked."""
+        return self._failures.count(_WATCH)
+
+    def pods(self) -> Mapping[str, Mapping[str, Any]]:
+        """By name. Waits for the first answer. Raises what stands in the way, of the first answer or for a minute."""
+        with self._changing:
+            self._changing.wait_for(lambda: self._listed or self._problem is not None, _FIRST_SECONDS)
+            if not self._listed:
+                raise self._problem or Refused(504, "The Kubernetes API server does not answer in time")
+            since = self._troubled_since
+            if self._problem is not None and since is not None and time.monotonic() - since >= _STALE_SECONDS:
+                raise self._problem
+            return dict(self._pods)
+
+    def wait(self, seconds: float) -> None:
+        """Until something changes, at most so long."""
+        with self._changing:
+            self._changing.wait(seconds)
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                version = self._list()
+                while not self._closed.is_set():
+                    version = self._follow(version)
+                    self._failures.succeeded(_WATCH)
+            except Exception as error:  # noqa: PERF203  followed by a pause
+                pause = self._failures.failed(_WATCH, error) or _POLICY.longest_seconds
+                # History the server has forgotten is what listing again is for; nothing is wrong, once.
+                if isinstance(error, Refused) and error.status == _GONE and self.failures == 1:
+                    continue
+                if kind_of(error) is Kind.DEFECT:
+                    _log.exception("a watch of pods begins again")
+                with self._changing:
+                    self._problem = as_problem(error, "see the pods of the application")
+                    self._troubled_since = self._troubled_since or time.monotonic()
+                    self._changing.notify_all()
+                self._closed.wait(pause)
+
+    def _list(self) -> str:
+        found = self._api.get(self._path, labelSelector=self._selector)
+        with self._changing:
+            self._pods = {pod["metadata"]["name"]: pod for pod in found.get("items") or []}
+            self._listed, self._problem, self._troubled_since = True, None, None
+            self._changing.notify_all()
+        return str(found["metadata"]["resourceVersion"])
+
+    def _follow(self, version: str) -> str:
+        changes = self._api.watch(self._path, version, labelSelector=self._selector, allowWatchBookmarks="true")
+        with contextlib.closing(changes):  # type: ignore[type-var]
+            for change in changes:
+                found = change["object"]
+                version = str(found["metadata"]["resourceVersion"])
+                if change["type"] != "BOOKMARK":
+                    self._apply(change["type"], found)
+                if self._closed.is_set():
+                    break
+        return version
+
+    def _apply(self, kind: str, pod: dict[str, Any]) -> None:
+        with self._changing:
+            if kind == "DELETED":
+                self._pods.pop(pod["metadata"]["name"], None)
+            else:
+                self._pods[pod["metadata"]["name"]] = pod
+            self._changing.notify_all()
+
+
+_UNUSED_SECONDS = 300.0
+
+
+class Closing(Protocol):
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=Closing)
+
+
+class Followed(Generic[T]):
+    """By name. Every method may be called by several threads at once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changing = threading.Lock()
+        self._known: dict[str, tuple[T, float]] = {}
+
+    def get(self, name: str, make: Callable[[], T]) -> T:
+        """The one that is known, or a new one; others that nobody wants any more are closed."""
+        now = self._clock()
+        with self._changing:
+            found = self._known[name][0] if name in self._known else make()
+            self._known[name] = found, now
+            unused = [other for other, (_, at) in self._known.items() if now - at > _UNUSED_SECONDS]
+            closing = [self._known.pop(other)[0] for other in unused]
+        for one in closing:
+            one.close()
+        return found
+
+    def forget(self, name: str) -> None:
+        with self._changing:
+            found = self._known.pop(name, None)
+        if found is not None:
+            found[0].close()

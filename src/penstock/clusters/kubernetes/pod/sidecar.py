@@ -1,0 +1,449 @@
+"""The sidecar: the container beside the driver that outlives it, for as long as somebody needs its files.
+
+It answers the engine, takes in the executors' output, and uploads all of it to the lake: at intervals while the driver
+runs, and whole when it has ended, however it ended. It ends when the engine deletes the pod, or by itself once
+everything is in the lake, so that a pod holds nothing while nobody looks. Over HTTP, with the cluster's token:
+
+`GET /status`, `GET /artefacts/NAME?start=&at_most=`, `GET /published/NAME`, `GET /pages`, `GET /tunnel/PORT` (to be
+upgraded), `POST /stop`, `POST /kill`, `POST /release` for the engine; `POST /nodes/ADDRESS`,
+`POST /executors/N/log?offset=` and `POST /executors/N/end` for executors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hmac
+import ipaddress
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from penstock.clusters import launch
+from penstock.clusters.kubernetes import layout
+from penstock.home import open_below, read_json, sizes_below, write_atomically
+from penstock.lake.credentials import from_ini
+from penstock.lake.hdfs.webhdfs import HdfsObjectStore
+from penstock.lake.model import Lake, ObjectStore, artifact_key
+from penstock.lake.settings import CREDENTIALS_FILE
+from penstock.recovery import SIDECAR, Failures, as_problem
+
+UPGRADE = "penstock-tunnel"
+"""The protocol that a connection to the keeper is upgraded to (RFC 9110, 7.8): the API server's proxy passes any on."""
+
+_PIECE = 1 << 16
+_CONNECT_SECONDS = 5.0
+
+
+def connect(port: int) -> socket.socket | None:
+    """The driver's side; None where nothing listens there."""
+    try:
+        far = socket.create_connection(("127.0.0.1", port), timeout=_CONNECT_SECONDS)
+    except OSError:
+        return None
+    far.settimeout(None)
+    return far
+
+
+def join(near: socket.socket, far: socket.socket) -> None:
+    """Returns when both sides have said all they had to say."""
+    near.settimeout(None)
+    back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
+    back.start()
+    _pass_on(near, far)
+    back.join()
+    far.close()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := source.recv(_PIECE):
+            target.sendall(piece)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+_EXECUTOR = re.compile(r"/executors/(\d{1,9})/(log|end)")
+_NODE = re.compile(r"/nodes/([0-9a-fA-F.:]{2,45})")
+_NODE_NAME = re.compile(rb"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_PUBLISHED = re.compile(r"/published/([a-z][a-z0-9.-]{0,63})")
+_TUNNEL = re.compile(r"/tunnel/(\d{1,5})")
+_MOST_BODY = 2 << 20
+_MOST_PIECE = 8 << 20
+
+
+class Answering(Protocol):
+    def status(self) -> dict[str, object]: ...
+    def pages(self) -> dict[str, object]: ...
+    def release(self) -> None: ...
+
+
+def serve(keeper: Answering, token: str, *, port: int = layout.KEEPER_PORT) -> ThreadingHTTPServer:
+    """A server in a thread of its own."""
+
+    class Handler(_Handler):
+        pass
+
+    Handler.keeper, Handler.token = keeper, token
+    server = _Server(("", port), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+    return server
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    """A thousand executors bring their words twice a second, and a browser asks for a page's parts at once."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    keeper: Answering
+    token: str
+    appending = threading.Lock()
+    timeout = 30
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        if not self._may():
+            return
+        if asked.path == "/status":
+            self._answer(json.dumps(self.keeper.status()).encode())
+        elif asked.path == "/pages":
+            self._answer(json.dumps(self.keeper.pages()).encode())
+        elif asked.path.startswith("/artefacts/"):
+            said = parse_qs(asked.query)
+            self._piece(unquote(asked.path.removeprefix("/artefacts/")), said)
+        elif published := _PUBLISHED.fullmatch(asked.path):
+            self._published(published[1])
+        elif way := _TUNNEL.fullmatch(asked.path):
+            self._tunnel(int(way[1]))
+        else:
+            self._answer(b"", HTTPStatus.NOT_FOUND)
+
+    def do_POST(self) -> None:
+        asked = urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
+        if not self._may():
+            return
+        if length > _MOST_BODY:
+            self._answer(b"", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return
+        body = self.rfile.read(length)
+        if executor := _EXECUTOR.fullmatch(asked.path):
+            self._from_executor(int(executor[1]), executor[2], body, parse_qs(asked.query))
+        elif node := _NODE.fullmatch(asked.path):
+            self._node(node[1], body)
+        elif asked.path in ("/stop", "/kill"):
+            (layout.WORK / asked.path.removeprefix("/")).touch()
+            self._answer(b"")
+        elif asked.path == "/release":
+            self.keeper.release()
+            self._answer(b"")
+        else:
+            self._answer(b"", HTTPStatus.NOT_FOUND)
+
+    def _may(self) -> bool:
+        if hmac.compare_digest(self.headers.get(layout.TOKEN_HEADER, ""), self.token):
+            return True
+        self.close_connection = True
+        self._answer(b"", HTTPStatus.FORBIDDEN)
+        return False
+
+    def _piece(self, name: str, said: dict[str, list[str]]) -> None:
+        try:
+            with open_below(layout.ARTEFACTS, name) as file:
+                file.seek(int(said.get("start", ["0"])[0]))
+                self._answer(file.read(min(int(said.get("at_most", [str(_MOST_PIECE)])[0]), _MOST_PIECE)))
+        except FileNotFoundError:
+            self._answer(b"", HTTPStatus.NOT_FOUND)
+
+    def _published(self, name: str) -> None:
+        try:
+            self._answer((layout.PUBLISHED / name).read_bytes())
+        except FileNotFoundError:
+            self._answer(b"", HTTPStatus.NOT_FOUND)
+
+    def _tunnel(self, port: int) -> None:
+        self.close_connection = True
+        if self.headers.get("Upgrade", "") != UPGRADE:
+            self._answer(b"", HTTPStatus.UPGRADE_REQUIRED)
+        elif (far := connect(port)) is None:
+            self._answer(b"", HTTPStatus.BAD_GATEWAY)
+        else:
+            self.send_response(HTTPStatus.SWITCHING_PROTOCOLS)
+            self.send_header("Connection", "Upgrade")
+            self.send_header("Upgrade", UPGRADE)
+            self.end_headers()
+            join(self.connection, far)
+
+    def _node(self, address: str, name: bytes) -> None:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            self._answer(b"", HTTPStatus.BAD_REQUEST)
+            return
+        if not _NODE_NAME.fullmatch(name):
+            self._answer(b"", HTTPStatus.BAD_REQUEST)
+            return
+        layout.NODES.mkdir(parents=True, exist_ok=True)
+        write_atomically(layout.NODES / address, name, mode=0o644)
+        self._answer(b"")
+
+    def _from_executor(self, number: int, what: str, body: bytes, said: dict[str, list[str]]) -> None:
+        if what == "end":
+            write_atomically(layout.WORK / "ends" / f"executor-{number}.json", body, mode=0o644)
+        else:
+            with self.appending, (layout.ARTEFACTS / f"executor-{number}.log").open("ab") as log:
+                already = log.tell() - int(said.get("offset", ["0"])[0])
+                log.write(body[max(already, 0) :])
+        self._answer(b"")
+
+    def _answer(self, body: bytes, status: HTTPStatus = HTTPStatus.OK) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: a poll each second is no news."""
+
+
+_UPLOAD_EVERY_SECONDS = 15.0
+_GROWTH = 1.5
+_POLICY = SIDECAR
+_BRING = "bring"
+
+
+class Bringer:
+    """`open_store` is None where the launch named no lake: then nothing is brought anywhere."""
+
+    def __init__(
+        self, application_id: str, open_store: Callable[[], ObjectStore] | None, artefacts: Path = layout.ARTEFACTS
+    ) -> None:
+        self._id = application_id
+        self._open_store = open_store
+        self._root = artefacts
+        self._brought: dict[str, int] = {}
+        self._next = time.monotonic() + _UPLOAD_EVERY_SECONDS
+
+    @staticmethod
+    def of(plan: Mapping[str, Any]) -> Bringer:
+        lake = Lake.from_json(plan["lake"]) if plan["lake"] else None
+        return Bringer(plan["application_id"], None if lake is None else lambda: _store(lake))
+
+    def whole(self, sizes: Mapping[str, int]) -> set[str]:
+        """Those that are in the lake as they are here."""
+        return {name for name, size in sizes.items() if self._brought.get(name) == size}
+
+    def now_and_then(self) -> None:
+        """Bring what grew much since it was last brought; a lake out of reach is for later."""
+        if self._open_store is None or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _UPLOAD_EVERY_SECONDS
+        worth = {name: size for name, size in self.sizes().items() if is_worth_it(size, self._brought.get(name, 0))}
+        try:
+            self._bring(worth)
+        except Exception as error:
+            _tell("not in the lake yet", error)
+
+    def all_of_it(self) -> bool:
+        """Bring everything; False where there is no lake, or it stays out of reach."""
+        if self._open_store is None:
+            return False
+        failures = Failures({_BRING: _POLICY})
+        while True:
+            try:
+                sizes = self.sizes()
+                self._bring({name: size for name, size in sizes.items() if self._brought.get(name) != size})
+                self._take_back(set(self._brought) - set(sizes))
+            except Exception as error:  # noqa: PERF203  followed by a pause
+                _tell("not in the lake", error)
+                if (pause := failures.failed(_BRING, error)) is None:
+                    return False
+                time.sleep(pause)
+            else:
+                return True
+
+    def _bring(self, wanted: Mapping[str, int]) -> None:
+        if not wanted or self._open_store is None:
+            return
+        # Opened each time: the credentials are replaced while the cluster lives.
+        store = self._open_store()
+        failure: Exception | None = None
+        for name, size in wanted.items():
+            try:
+                store.put(artifact_key(self._id, name), self._root / name)
+            except OSError as error:  # noqa: PERF203  an upload takes milliseconds
+                failure = error  # of this file: the others go on
+            else:
+                self._brought[name] = size
+        if failure is not None:
+            raise failure
+
+    def _take_back(self, gone: set[str]) -> None:
+        """What has another name now: Spark renames an event log at its end."""
+        if gone and self._open_store is not None:
+            self._open_store().delete(*(artifact_key(self._id, name) for name in gone))
+            for name in gone:
+                del self._brought[name]
+
+    def sizes(self) -> dict[str, int]:
+        """The artefacts as they are here."""
+        return {name: size for name, size in sizes_below(self._root).items() if not name.endswith(".crc")}
+
+
+def _tell(what: str, error: Exception) -> None:
+    problem = as_problem(error, "bring the logs to the lake")
+    print(f"{what}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
+
+
+def is_worth_it(size: int, brought: int) -> bool:
+    """Objects cannot be added to, only replaced: at half as much again, all that is ever sent of a growing file stays
+    within three times its size."""
+    return size > brought * _GROWTH
+
+
+def _store(lake: Lake) -> ObjectStore:
+    if not lake.is_s3:
+        return HdfsObjectStore(lake)
+    from penstock.lake.s3 import S3ObjectStore  # noqa: PLC0415  half a second, and not for every lake
+
+    content = (layout.PRIVATE / CREDENTIALS_FILE).read_text(encoding="utf-8")
+    credentials, _ = next(iter(from_ini(content).values()))
+    return S3ObjectStore(lake, credentials)
+
+
+_EVERY_SECONDS = 1.0
+_LAST_LINES_SECONDS = 2.0
+"""How long executors have for their last lines once the driver is gone."""
+_LINGER_SECONDS = 60.0
+_LINGER_UNKEPT_SECONDS = 3600.0
+_NOTE = Path("/dev/termination-log")
+_LONGEST_NOTE = 4096
+"""Kubernetes keeps no more of it."""
+_BEFORE_KILLED_SECONDS = 40.0
+"""After SIGTERM: Kubernetes kills what is left of the pod a minute after it."""
+
+
+class Keeper:
+    """What it knows, for whoever asks; `run` returns when nobody needs it any more."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._bringer = Bringer.of(plan)
+        self._terminated_at: float | None = None
+        self._done = threading.Event()
+        self._finished = False
+
+    def status(self) -> dict[str, Any]:
+        """`finished`: the driver has ended and no file changes any more. `in_lake`: those that are there whole."""
+        files = self._bringer.sizes()
+        return {
+            "ended": read_json(layout.ENDED),
+            "finished": self._finished,
+            "progress": read_json(layout.CLUSTER / "progress.json"),
+            "summary": read_json(layout.CLUSTER / "summary.json") if self._finished else None,
+            "processes": _ends(),
+            "artefacts": files,
+            "in_lake": sorted(self._bringer.whole(files)) if self._finished else [],
+        }
+
+    def pages(self) -> dict[str, Any]:
+        """The driver's pages, which are opened when they are first asked for: their port, None until then, and key."""
+        told = launch.endpoint(layout.CLUSTER)
+        pages = None if told is None else launch.look(layout.CLUSTER, told)
+        return {"port": pages and pages.port, "key": pages and pages.key}
+
+    def terminate(self, *_: object) -> None:
+        """The pod is being deleted."""
+        self._terminated_at = self._terminated_at or time.monotonic()
+
+    def release(self) -> None:
+        """Everything was collected."""
+        self._done.set()
+
+    def run(self) -> None:
+        while not self._is_late():
+            # Whatever fails here, the logs are still to be brought to the lake when the driver has ended.
+            try:
+                if self._driver_is_gone():
+                    break
+                self._bringer.now_and_then()
+            except Exception as error:
+                _say("goes on", error)
+            self._done.wait(_EVERY_SECONDS)
+        time.sleep(_LAST_LINES_SECONDS)
+        kept = self._bringer.all_of_it()
+        self._finished = True
+        try:
+            self._leave_a_note()
+        except Exception as error:
+            _say("leaves no note", error)
+        deadline = time.monotonic() + (_LINGER_SECONDS if kept else _LINGER_UNKEPT_SECONDS)
+        while not self._done.wait(_EVERY_SECONDS) and time.monotonic() < deadline and self._terminated_at is None:
+            pass
+
+    def _leave_a_note(self) -> None:
+        """In the pod's own status, for an engine that comes back when this process is gone."""
+        note = json.dumps({"summary": read_json(layout.CLUSTER / "summary.json"), "processes": _ends()})
+        if len(note) <= _LONGEST_NOTE:
+            with contextlib.suppress(OSError):
+                _NOTE.write_text(note, encoding="utf-8")
+
+    def _is_late(self) -> bool:
+        return self._terminated_at is not None and time.monotonic() - self._terminated_at > _BEFORE_KILLED_SECONDS
+
+    def _driver_is_gone(self) -> bool:
+        if layout.ENDED.exists():
+            return True
+        try:
+            lock = os.open(layout.LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            # It never came so far; where the pod is ended before it does, there is nothing to wait for.
+            return self._terminated_at is not None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(lock)
+        return True
+
+
+def _say(what: str, error: Exception) -> None:
+    problem = as_problem(error, "look after the driver")
+    print(f"the sidecar {what}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
+
+
+def _ends() -> dict[str, Any]:
+    """How the executors ended that said so."""
+    return {path.stem: read_json(path) for path in sorted(layout.WORK.glob("ends/executor-*.json"))}
+
+
+def main() -> None:
+    for directory in (layout.CLUSTER, layout.ARTEFACTS / "events", layout.WORK / "ends"):
+        directory.mkdir(parents=True, exist_ok=True)
+    layout.PUBLISHED.mkdir(mode=0o700, exist_ok=True)
+    plan = json.loads((layout.LAUNCH / layout.PLAN).read_text(encoding="utf-8"))
+    keeper = Keeper(plan)
+    signal.signal(signal.SIGTERM, keeper.terminate)
+    server = serve(keeper, (layout.KEYS / layout.TOKEN).read_text(encoding="ascii"))
+    print(f"keeper of {plan['application_id']} listens on port {layout.KEEPER_PORT}", flush=True)
+    keeper.run()
+    server.shutdown()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""Resource requests of an application's pods, against quotas, limit ranges and nodes. Policy pure, one request each.
+
+A quota is counted ahead, so that an application without room waits in the queue, whole, and not as a driver whose
+executors are refused. Only what holds for every pod is counted: a quota with scopes, ratios of limits and storage are
+the API server's to apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil, floor
+from typing import Any
+
+from penstock.clusters.kubernetes import layout, manifest
+from penstock.clusters.kubernetes.client import QUOTA_FIX, Api, listed_if_permitted
+from penstock.clusters.kubernetes.target import Target
+from penstock.errors import ClusterError, Forbidden
+from penstock.model import CAPACITY, CORES_PER_CORE, MORE_NODES, Capacity, ClusterSize, Node, Reason, ResourceLimit
+from penstock.units import gibibytes, parse_quantity
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Of a container, or of a pod: of all its `containers` together. Amounts by `cpu`, in cores, and `memory`, in
+    bytes."""
+
+    name: str
+    requests: Mapping[str, float]
+    limits: Mapping[str, float]
+    containers: tuple[Demand, ...] = ()
+
+
+def of_driver(size: ClusterSize, target: Target) -> Demand:
+    driver = _of_container("the driver", manifest.driver_resources(size, target))
+    return _of_pod(layout.DRIVER, driver, of_keeper())
+
+
+def of_keeper() -> Demand:
+    """Of its container, in the driver's pod."""
+    return _of_container("its keeper", manifest.KEEPER_RESOURCES)
+
+
+def of_executor(size: ClusterSize, target: Target) -> Demand:
+    return _of_pod(layout.EXECUTOR, _of_container("the executor", manifest.executor_resources(size, target)))
+
+
+def _of_pod(role: str, *containers: Demand) -> Demand:
+    requests, limits = _sum(it.requests for it in containers), _sum(it.limits for it in containers)
+    return Demand(f"the {role}'s pod", requests, limits, containers)
+
+
+def _of_container(whose: str, resources: Mapping[str, Any]) -> Demand:
+    def amounts(kind: str) -> dict[str, float]:
+        return {name: parse_quantity(str(text)) for name, text in resources[kind].items()}
+
+    return Demand(f"{whose}'s container", amounts("requests"), amounts("limits"))
+
+
+def _sum(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    total = {"cpu": 0.0, "memory": 0.0}
+    for part in parts:
+        total = {name: amount + part[name] for name, amount in total.items()}
+    return total
+
+
+Json = Mapping[str, Any]
+
+_COUNTED = {
+    "cpu": ("requests", "cpu"),
+    "requests.cpu": ("requests", "cpu"),
+    "limits.cpu": ("limits", "cpu"),
+    "memory": ("requests", "memory"),
+    "requests.memory": ("requests", "memory"),
+    "limits.memory": ("limits", "memory"),
+}
+_PODS = ("pods", "count/pods")
+_ROUNDING = 1e-9
+
+
+def quotas_of(api: Api, namespace: str) -> Sequence[Json]:
+    """Empty where they may not be looked at: then the API server alone knows."""
+    return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/resourcequotas")
+
+
+def within(capacity: Capacity, found: Iterable[Json], target: Target) -> Capacity:
+    """The capacity that quotas leave of one that the nodes have: no more of either than their figures allow, and each
+    quota a bound that is counted as the API server does."""
+    for quota in found:
+        for name, hard in _hard(quota):
+            if name in _PODS:
+                capacity = _bounded(capacity, quota, name, hard, lambda size: 1.0 + size.executors)
+            elif name in _COUNTED:
+                kind, resource = _COUNTED[name]
+                capacity = _bounded(capacity, quota, name, hard, _asked(kind, resource, target))
+                left = hard - parse_quantity(manifest.KEEPER_RESOURCES[kind][resource])
+                if resource == "memory":
+                    capacity = replace(capacity, memory_bytes=min(capacity.memory_bytes, max(int(left), 0)))
+                else:
+                    share = target.cpu_request if kind == "requests" else 1.0
+                    cores = ceil(floor(left / share + _ROUNDING) / CORES_PER_CORE)
+                    capacity = replace(capacity, cores=min(capacity.cores, max(cores, 0)))
+    return capacity
+
+
+def _bounded(
+    capacity: Capacity, quota: Json, name: str, hard: float, asked: Callable[[ClusterSize], float]
+) -> Capacity:
+    shown = gibibytes if name.endswith("memory") else "{:g}".format
+    bound = ResourceLimit(f"the namespace's quota {quota['metadata']['name']} ({name})", hard, asked, QUOTA_FIX, shown)
+    return replace(capacity, bounds=(*capacity.bounds, bound))
+
+
+def _asked(kind: str, resource: str, target: Target) -> Callable[[ClusterSize], float]:
+    # Remembered: a queue asks for the same few sizes again and again.
+    @lru_cache(maxsize=256)
+    def asked(size: ClusterSize) -> float:
+        driver, executor = of_driver(size, target), of_executor(size, target)
+        each = [(demand.requests if kind == "requests" else demand.limits)[resource] for demand in (driver, executor)]
+        return each[0] + size.executors * each[1]
+
+    return asked
+
+
+def shortage(found: Iterable[Json], asked: Mapping[str, float]) -> str | None:
+    """Which quota has no room for one more pod that asks for so much (`cpu`, `memory`, requests and limits alike)."""
+    for quota in found:
+        status = quota.get("status", {})
+        for name, hard in (status.get("hard") or {}).items():
+            wanted = 1.0 if name in _PODS else asked.get(name.rpartition(".")[2], 0.0)
+            used = parse_quantity(str((status.get("used") or {}).get(name, "0")))
+            if wanted and used + wanted > parse_quantity(str(hard)):
+                return f"{quota['metadata']['name']}: {name} {(status.get('used') or {}).get(name, '0')} of {hard} used"
+    return None
+
+
+def told(quota: Json) -> str:
+    """In one line: what it bounds, and how much of that is used."""
+    status = quota.get("status", {})
+    used = status.get("used") or {}
+    each = (f"{name} {used.get(name, '0')} of {hard}" for name, hard in sorted((status.get("hard") or {}).items()))
+    return f"{quota['metadata']['name']}: {', '.join(each)}"
+
+
+def _hard(quota: Json) -> Iterator[tuple[str, float]]:
+    """What it bounds of all pods; nothing where it is for some only."""
+    spec = quota.get("spec", {})
+    if not spec.get("scopes") and not spec.get("scopeSelector"):
+        for name, hard in (spec.get("hard") or {}).items():
+            yield name, parse_quantity(str(hard))
+
+
+_FIX = "ask for what it allows: --driver-memory, --executor-memory, --executor-cores; kubectl describe limitrange"
+
+
+def limit_ranges_of(api: Api, namespace: str) -> Sequence[Json]:
+    """Empty where they may not be looked at: then the API server alone knows."""
+    return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/limitranges")
+
+
+def beyond(size: ClusterSize, found: Iterable[Json], target: Target) -> Reason | None:
+    """Why a limit range would refuse one of the pods; None where none would."""
+    pods = (of_driver(size, target), of_executor(size, target))
+    held_to = {"Pod": pods, "Container": tuple(container for pod in pods for container in pod.containers)}
+    for limits in found:
+        for one in limits.get("spec", {}).get("limits") or []:
+            for demand in held_to.get(str(one.get("type")), ()):
+                if problem := _problem(demand, one):
+                    return Reason("too_large", f"the limit range {limits['metadata']['name']}: {problem}", _FIX)
+    return None
+
+
+def _problem(demand: Demand, limits: Json) -> str | None:
+    for name in ("cpu", "memory"):
+        most, least = (limits.get("max") or {}).get(name), (limits.get("min") or {}).get(name)
+        if most is not None and demand.limits[name] > parse_quantity(str(most)):
+            return f"{demand.name} may use {_shown(name, demand.limits[name])} of {name}, {most} is the most"
+        if least is not None and demand.requests[name] < parse_quantity(str(least)):
+            return f"{demand.name} asks for {_shown(name, demand.requests[name])} of {name}, {least} is the least"
+    return None
+
+
+def _shown(name: str, amount: float) -> str:
+    return f"{amount:g}" if name == "cpu" else f"{int(amount) >> 20}Mi"
+
+
+def nodes(api: Api) -> list[Json]:
+    """Raises `ClusterError` where they may not be looked at."""
+    try:
+        found: list[Json] = api.get("/api/v1/nodes").get("items") or []
+    except Forbidden as error:
+        raise ClusterError(
+            "How much the cluster can hold is not known",
+            why=error.why,
+            fix="say it: capacity: {cores: …, memory: …} in the cluster's file; or permit `list nodes`",
+        ) from error
+    return found
+
+
+def capacity_of(found: Iterable[Json], target: Target) -> Capacity:
+    """Of the nodes that take pods. A core is counted as often as the engine promises none: it is Kubernetes that keeps
+    what a pod asks for, and no more of it than the target says."""
+    sizes = [_allocatable(node) for node in found if _takes_pods(node, target)]
+    cores = sum(cores for cores, _ in sizes) / target.cpu_request / CORES_PER_CORE
+    return Capacity(cores=max(int(cores), 1) if sizes else 0, memory_bytes=sum(memory for _, memory in sizes))
+
+
+def today(found: Iterable[Json], target: Target) -> Capacity:
+    """What the nodes that take pods have now, which is not all that there may ever be."""
+    nodes = [node for node in found if _takes_pods(node, target)]
+    sizes = sorted({_allocatable(node) for node in nodes}, reverse=True)
+    return replace(
+        capacity_of(nodes, target),
+        node=Node(*sizes[0]) if sizes else None,
+        obstacle=lambda size: _obstacle(size, sizes, target, declared=False),
+    )
+
+
+def declared(target: Target) -> Capacity | None:
+    """What the cluster's file says that there will be at the most; None where it says nothing."""
+    if target.capacity is None:
+        return None
+    if (node := target.largest_node) is None:
+        return target.capacity
+    largest = [(node.cores, node.memory_bytes)]
+    return replace(target.capacity, node=node, obstacle=lambda size: _obstacle(size, largest, target, declared=True))
+
+
+def _obstacle(
+    size: ClusterSize, sizes: Sequence[tuple[float, int]], target: Target, *, declared: bool
+) -> Reason | None:
+    """Why none of the nodes of these `sizes` (cores, bytes; the largest first) can hold one of the pods, however empty
+    it is. `declared`: they are the largest that there will ever be."""
+    keeper = of_keeper().requests
+    for name, process, overhead, asked, beside in (
+        ("driver", size.driver, size.driver_overhead, of_driver(size, target).requests, keeper),
+        (
+            "executor",
+            size.executor,
+            size.executor_overhead,
+            of_executor(size, target).requests,
+            {"cpu": 0.0, "memory": float(size.scratch_memory_of_executor)},
+        ),
+    ):
+        cores, memory = asked["cpu"], int(asked["memory"])
+        if any(cores <= most and memory <= holds for most, holds in sizes):
+            continue
+        needs = f"{cores:g} cores and {gibibytes(memory)}"
+        if not sizes:
+            return Reason(CAPACITY, f"it waits for a node of {needs} for the {name}; no node takes pods", MORE_NODES)
+        has, holds = sizes[0]
+        fit = max(1, min(process.cores, int((has - beside["cpu"]) / target.cpu_request)))
+        heap = min(process.memory_bytes, overhead.largest_heap(int(holds - beside["memory"])))
+        smaller = f"ask for less: --{name}-cores {fit} --{name}-memory {max(heap >> 20, 512)}m"
+        largest = f"has {has:g} and {gibibytes(holds)}"
+        if declared:
+            problem = f"no node can hold the {name}: it needs {needs} with its overhead, the largest declared {largest}"
+            return Reason("too_large", problem, smaller)
+        problem = f"it waits for a node of {needs} for the {name}; the largest today {largest}"
+        return Reason(CAPACITY, problem, f"{smaller}; or {MORE_NODES}")
+    return None
+
+
+def _allocatable(node: Json) -> tuple[float, int]:
+    has = node.get("status", {}).get("allocatable", {})
+    return parse_quantity(str(has.get("cpu", "0"))), int(parse_quantity(str(has.get("memory", "0"))))
+
+
+def _takes_pods(node: Json, target: Target) -> bool:
+    if node.get("spec", {}).get("unschedulable"):
+        return False
+    labels = node.get("metadata", {}).get("labels", {})
+    return all(labels.get(name) == value for name, value in target.node_selector.items())

@@ -1,0 +1,226 @@
+"""Requests and tunnels to a pod's sidecar: through the API server from outside, to the pod from inside.
+
+A tunnel is a port of this machine's loopback that leads to one of a driver's: the loopback of a pod is nobody's but the
+pod's own, and no port of it needs to be open to the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from penstock.clusters.kubernetes import layout
+from penstock.clusters.kubernetes.client import Api
+from penstock.clusters.kubernetes.pod.sidecar import UPGRADE
+from penstock.errors import ClusterError, PenstockError
+from penstock.formats import in_url
+
+_PIECE = 1 << 16
+_OPEN_SECONDS = 15.0
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """Where a connection to the keeper is made, and what it says first. `tls` is None where it is not encrypted."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    path: str
+    headers: Mapping[str, str]
+
+
+class Relay:
+    """`port` until `close`; a thread of its own. `entrance` is asked for each connection, None where there is no way
+    now: the connection is closed then.
+
+    For protocols in which whoever ends one direction ends both, as in HTTP and gRPC: TLS knows no half-closed
+    connection.
+    """
+
+    def __init__(self, entrance: Callable[[], Entrance | None]) -> None:
+        self._entrance = entrance
+        self._loop = asyncio.new_event_loop()
+        self._port = 0
+        self._joining: dict[asyncio.Task[None], socket.socket] = {}
+        self._stopping = asyncio.Event()
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=[ready], name="relay", daemon=True)
+        self._thread.start()
+        ready.wait()
+        if not self._port:
+            raise ClusterError("No port of this machine's loopback can be opened", fix="ulimit -n; ss -ltn")
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def close(self) -> None:
+        """Connections that are open are closed."""
+        with contextlib.suppress(RuntimeError):  # closed before
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def _run(self, ready: threading.Event) -> None:
+        try:
+            self._loop.run_until_complete(self._serve(ready))
+        finally:
+            ready.set()
+            self._loop.close()
+
+    async def _serve(self, ready: threading.Event) -> None:
+        try:
+            listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        except OSError:
+            return
+        with listener:
+            listener.setblocking(False)
+            self._port = listener.getsockname()[1]
+            ready.set()
+            accepting = asyncio.ensure_future(self._accept(listener))
+            await self._stopping.wait()
+            while left := asyncio.all_tasks() - {asyncio.current_task()}:
+                for task in left & {accepting, *self._joining}:
+                    task.cancel()
+                # A peer that reads nothing would be waited for.
+                await asyncio.wait(left, timeout=_OPEN_SECONDS)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                near, _ = await self._loop.sock_accept(listener)
+            except OSError:  # it hung up again, or this process has too many files open
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            task = asyncio.ensure_future(self._join(near))
+            self._joining[task] = near
+            # Also of one that was ended before it began.
+            task.add_done_callback(lambda it: self._joining.pop(it).close())
+
+    async def _join(self, accepted: socket.socket) -> None:
+        near, back = await asyncio.open_connection(sock=accepted)
+        try:
+            with contextlib.suppress(OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+                far, forth = await asyncio.wait_for(self._open(), _OPEN_SECONDS)
+                both = [asyncio.ensure_future(_pass_on(near, forth)), asyncio.ensure_future(_pass_on(far, back))]
+                try:
+                    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for one in both:
+                        one.cancel()
+                    # Nothing more is to be said, and TLS would wait for the other side to agree.
+                    forth.transport.abort()
+        finally:
+            back.close()
+            with contextlib.suppress(OSError):
+                await back.wait_closed()
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Raises `OSError` where there is no way."""
+        found = await asyncio.to_thread(self._entrance)
+        if found is None:
+            raise ConnectionError
+        reader, writer = await asyncio.open_connection(found.host, found.port, ssl=found.tls)
+        head = [f"GET {found.path} HTTP/1.1", f"Host: {found.host}:{found.port}"]
+        said = {**found.headers, "Connection": "Upgrade", "Upgrade": UPGRADE}
+        writer.write("\r\n".join([*head, *(f"{name}: {value}" for name, value in said.items()), "", ""]).encode())
+        try:
+            accepted = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1:2] == [b"101"]
+        except BaseException:
+            writer.transport.abort()
+            raise
+        if not accepted:
+            writer.close()
+            raise ConnectionError
+        return reader, writer
+
+
+async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while piece := await source.read(_PIECE):
+            target.write(piece)
+            await target.drain()
+
+
+_SECONDS = 10.0
+
+
+class KeeperClient:
+    """`token` is asked for when it is first needed. Every method returns None where the keeper cannot be reached."""
+
+    def __init__(self, api: Api, namespace: str, pod: str, token: Callable[[], str | None]) -> None:
+        self._api = api
+        self._proxy = f"/api/v1/namespaces/{namespace}/pods/{pod}:{layout.KEEPER_PORT}/proxy"
+        self._ask_token = token
+        self._token: str | None = None
+
+    def forget(self) -> None:
+        """Ask for the token anew: it is another keeper now."""
+        self._token = None
+
+    def status(self, address: str | None) -> Mapping[str, Any] | None:
+        answer = self._call("GET", address, "/status")
+        found: Mapping[str, Any] | None = None if answer is None else json.loads(answer)
+        return found
+
+    def piece(self, address: str | None, name: str, start: int, at_most: int) -> bytes | None:
+        return self._call("GET", address, f"/artefacts/{name}", start=str(start), at_most=str(at_most))
+
+    def published(self, address: str | None, name: str) -> bytes | None:
+        return self._call("GET", address, f"/published/{name}")
+
+    def pages(self, address: str | None) -> tuple[int, str | None] | None:
+        """The port of the driver's loopback that Spark's pages are on, and their key; None while they are opened."""
+        answer = self._call("GET", address, "/pages")
+        found = {} if answer is None else json.loads(answer)
+        return (int(found["port"]), found["key"]) if found.get("port") else None
+
+    def entrance(self, address: str | None, port: int) -> Entrance | None:
+        """Of a way to that port of the driver's loopback."""
+        access = self._api.access
+        try:
+            self._token = self._token or self._ask_token()
+            bearer = access.token()
+        except PenstockError:
+            return None
+        if self._token is None:
+            return None
+        headers, path = {layout.TOKEN_HEADER: self._token}, f"/tunnel/{port}"
+        if access.in_cluster:
+            return None if address is None else Entrance(address, layout.KEEPER_PORT, None, path, headers)
+        server = urlsplit(access.server)
+        if bearer:
+            headers["Authorization"] = f"Bearer {bearer}"
+        where = server.port or (443 if server.scheme == "https" else 80)
+        return Entrance(server.hostname or "", where, access.tls, f"{server.path}{self._proxy}{path}", headers)
+
+    def tell(self, address: str | None, what: str) -> bool:
+        """`stop`, `kill` or `release`; whether it was heard."""
+        return self._call("POST", address, f"/{what}") is not None
+
+    def _call(self, method: str, address: str | None, path: str, **params: str) -> bytes | None:
+        try:
+            self._token = self._token or self._ask_token()
+            if self._token is None:
+                return None
+            headers = {layout.TOKEN_HEADER: self._token}
+            if not self._api.access.in_cluster:
+                return self._api.call(method, self._proxy + path, headers=headers, params=params, seconds=_SECONDS)
+            if address is None:
+                return None
+            url = f"http://{in_url(address)}:{layout.KEEPER_PORT}{path}"
+            answer = httpx.request(method, url, headers=headers, params=params, timeout=_SECONDS, trust_env=False)
+        except (PenstockError, httpx.HTTPError):
+            return None
+        return answer.content if answer.is_success else None

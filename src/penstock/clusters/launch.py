@@ -1,0 +1,215 @@
+"""The launch of a local cluster: settings, commands and environment of its processes, and the driver's pages."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.clusters import shim
+from penstock.clusters.backend import Launch, WebInterface
+from penstock.home import write_once
+from penstock.profiles.base import MEMORY
+from penstock.profiles.check import REDACTION
+from penstock.runtime import jvm
+
+BUILT_IN = "spark-internal"
+"""As an application's file: its main class is on every cluster's class path already (Spark's own word for it)."""
+
+
+def processes(
+    directory: Path, launch: Launch, settings: Mapping[str, str], *, archives: Path, memory: Path | None = None
+) -> dict[str, Any]:
+    """The keeper's plan (`private/plan.json`): the commands and environment of driver and executors.
+
+    `memory` is the cluster's directory in memory, where it has one: below it each executor has one of its own.
+    """
+    size = launch.spec.size
+    java = jvm.find_java()
+    authorities = directory / "private" / launch.authorities if launch.authorities else None
+    common = jvm.Jvm(
+        java=java,
+        jars=jvm.class_path(),
+        private=directory / "private",
+        scratch=directory / "scratch",
+        archives=archives,
+        options=tuple(jvm.options(java, authorities, cache=archives)),
+    )
+    driver = jvm.driver_command(
+        common,
+        size=size.driver,
+        log=directory / "artefacts" / "driver.log",
+        properties=directory / "private" / "spark.conf",
+        application=_submit_arguments(launch),
+    )
+    executor = jvm.executor_command(
+        common,
+        size=size.executor,
+        cluster=directory / "cluster",
+        executor_id=0,
+        properties=directory / "private" / "spark.conf",
+    )
+    executor[executor.index("--executor-id") + 1] = shim.EXECUTOR_TOKEN
+    return {
+        "application_id": launch.application_id,
+        "driver": with_user_options(driver, settings, "driver"),
+        "executor": with_user_options(executor, settings, "executor"),
+        "executors": size.executors,
+        # Spark's own rule (spark.executor.maxNumFailures).
+        "lost_executors_limit": int(settings.get("spark.executor.maxNumFailures", max(3, 2 * size.executors))),
+        "environment": _environment(directory, launch, java),
+        "memory": None if memory is None else str(memory),
+    }
+
+
+def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> dict[str, str]:
+    """The launch's own, and over them what makes these processes one cluster, with a new secret of their own.
+
+    `memory`: as for `processes`.
+    """
+    size = launch.spec.size
+    plugins = ["io.penstock.cluster.ObserverPlugin"]
+    scratch = {}
+    if memory is not None:
+        plugins.append("io.penstock.cluster.ScratchPlugin")
+        scratch = {MEMORY: f"{size.scratch_memory_bytes}b", "spark.penstock.scratch.directory": str(memory)}
+    return {
+        **launch.settings,
+        "spark.master": "local-penstock",
+        "spark.submit.deployMode": "client",
+        "spark.app.name": launch.spec.name,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.cores": str(size.driver.cores),
+        "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
+        "spark.executor.cores": str(size.executor.cores),
+        "spark.executor.memory": f"{size.executor.memory_bytes >> 10}k",
+        "spark.executor.instances": str(size.executors),
+        "spark.pyspark.driver.python": str(directory / "private" / "python"),
+        "spark.penstock.directory": str(directory / "cluster"),
+        "spark.penstock.executors": str(size.executors),
+        "spark.plugins": ",".join(filter(None, [*plugins, launch.settings.get("spark.plugins", "")])),
+        **scratch,
+        "spark.local.dir": str(directory / "scratch"),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (directory / "artefacts" / "events").as_uri(),
+        # Also where a program's Java options name another: what is not set here, they decide.
+        "spark.redaction.regex": REDACTION,
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secrets.token_hex(32),
+    }
+
+
+def python_wrapper(directory: Path, settings: Mapping[str, str]) -> str:
+    """The driver's Python with a standard error of its own: Spark would pour it into the driver's standard output."""
+    python = settings.get("spark.pyspark.driver.python") or settings.get("spark.pyspark.python") or sys.executable
+    errors = shlex.quote(str(directory / "artefacts" / "driver.err"))
+    return f'#!/bin/sh\nexec {shlex.quote(python)} "$@" 2>>{errors}\n'
+
+
+def _submit_arguments(launch: Launch) -> list[str]:
+    spec = launch.spec
+    options = ["--class", spec.main_class] if spec.main_class else []
+    for option, paths in (("--jars", spec.jars), ("--py-files", spec.python_files), ("--files", spec.files)):
+        if paths:
+            options += [option, ",".join(_as_uri(path) for path in paths)]
+    return [*options, _as_uri(spec.application), *spec.arguments]
+
+
+def _as_uri(path: str) -> str:
+    """Encoded, so that spaces, commas and letters of any alphabet survive Spark's lists and its idea of a URI."""
+    return Path(path).as_uri() if path.startswith("/") else path
+
+
+def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, str]:
+    """Nothing of the submitter's own environment: an application runs the same from a shell, a service or a rerun."""
+    private = str(directory / "private")
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "HOME": os.environ.get("HOME", "/"),
+        "TMPDIR": str(directory / "scratch"),
+        # Java decodes arguments and file names by the locale; under the C locale every other alphabet would be lost.
+        "LC_ALL": "C.UTF-8",
+        # Spark's web interface listens where this says, and everywhere without it.
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "JAVA_HOME": str(java.home),
+        "SPARK_HOME": str(jvm.spark_jars().parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+        shim.APPLICATION_VARIABLE: launch.application_id,
+    }
+    if zone := os.environ.get("TZ"):
+        environment["TZ"] = zone
+    for name, value in launch.environment.items():
+        # What a driver writes for the engine is here as private as what it was given.
+        environment[name] = value.replace("{private}", private).replace("{published}", private)
+    return environment
+
+
+def with_user_options(command: list[str], settings: Mapping[str, str], role: str) -> list[str]:
+    """Spark's own settings for JVM options and class path, which SparkSubmit would have applied in starting the JVM."""
+    at = command.index("-cp")
+    options = [
+        option
+        for key in (f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions")
+        for option in shlex.split(settings.get(key, ""))
+    ]
+    classes = settings.get(f"spark.{role}.extraClassPath")
+    path = os.pathsep.join(filter(None, [command[at + 1], classes]))
+    return [*command[:at], *options, "-cp", path, *command[at + 2 :]]
+
+
+WANTED = "ui.wanted"
+"""In the cluster's directory: the key that the driver demands of whoever looks at the pages it opened for this file."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """`pages_url` is empty where the driver has not opened any."""
+
+    driver_url: str
+    spark_application_id: str
+    pages_url: str
+
+
+def endpoint(cluster: Path) -> Endpoint | None:
+    """None while the driver has no context."""
+    try:
+        lines = (cluster / "endpoint").read_text(encoding="utf-8").split("\n")
+        return Endpoint(lines[0], lines[1], lines[2])
+    except (FileNotFoundError, IndexError):
+        return None
+
+
+def look(cluster: Path, told: Endpoint) -> WebInterface | None:
+    """Where the driver says that its pages are, on its own machine; None where it has none, and is asked for them now.
+
+    A driver runs users' code, which may tell of any port.
+    """
+    if not told.pages_url:
+        # A cluster that is being removed opens nothing any more.
+        with contextlib.suppress(FileNotFoundError):
+            write_once(cluster / WANTED, secrets.token_urlsafe(32))
+        return None
+    port = _port(told.pages_url)
+    return None if port is None else WebInterface("127.0.0.1", port, key=_key(cluster))
+
+
+def _key(cluster: Path) -> str | None:
+    with contextlib.suppress(FileNotFoundError):
+        return (cluster / WANTED).read_text(encoding="ascii")
+    return None
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
+        return None

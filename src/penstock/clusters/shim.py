@@ -1,0 +1,358 @@
+"""The keeper: parent of one local cluster's driver and executors, and the only one that learns how they end.
+
+Run as `python -I shim.py <directory of the application>`, with the standard library alone, so that it starts in
+milliseconds and stays small. It does what `private/plan.json` says, records what it sees in `cluster/status.json`, and
+decides nothing: lost executors are replaced up to the plan's limit, and whether the application goes on without them
+is for the engine to say.
+
+- It starts at most one driver, whoever calls it and however often: the status file, which exists from before the driver
+  starts, means that it was started.
+- Everything it starts dies with it (`PR_SET_PDEATHSIG`), and it ends itself when the driver has ended and nothing of
+  the cluster is left.
+- Nothing of the cluster outlives its driver, not even a process that left its session and cleared its environment: it
+  becomes a child of the keeper (`PR_SET_CHILD_SUBREAPER`), and where control groups (cgroup v2) can be written, the
+  cluster is one, so that such a process is found after a killed keeper, too.
+- SIGTERM means: ask the driver to end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+APPLICATION_VARIABLE = "PENSTOCK_APPLICATION"
+"""In the environment of every process of a cluster, inherited by whatever they start: how strays are recognised."""
+
+EXECUTOR_TOKEN = "{executor}"  # noqa: S105  a placeholder in the plan's command, not a secret
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_AWAITED = (signal.SIGCHLD, signal.SIGTERM)
+_POLL_SECONDS = 0.25
+_FAREWELL_SECONDS = 1.0
+"""How long executors have for their last lines once the driver is gone."""
+_DEATH_SECONDS = 30.0
+"""How long the kernel may take to end a killed process: it gives back gigabytes of memory and of open files first."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(directory: Path) -> None:
+    lock = os.open(directory / "cluster" / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    if (directory / "cluster" / "status.json").exists():
+        return
+    plan = json.loads((directory / "private" / "plan.json").read_text(encoding="utf-8"))
+    Keeper(directory, plan).run()
+
+
+class Keeper:
+    def __init__(self, directory: Path, plan: dict[str, Any]) -> None:
+        self.plan = plan
+        self.artefacts = directory / "artefacts"
+        self.scratch = directory / "scratch"
+        self.memory = Path(plan["memory"]) if plan.get("memory") else None
+        self.endpoint = directory / "cluster" / "endpoint"
+        self.status_file = directory / "cluster" / "status.json"
+        self.driver: subprocess.Popen[bytes] | None = None
+        self.executors: dict[int, subprocess.Popen[bytes]] = {}
+        self.last_executor = 0
+        self.status: dict[str, Any] = {
+            "keeper": {"pid": os.getpid(), "started": started(os.getpid())},
+            "driver": None,
+            "executors": {},
+            "lost_executors": 0,
+            "executors_failed": False,
+            "ended": False,
+        }
+        self.group: Path | None = None
+
+    def run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+        # A Python worker whose executor died is then ours to reap, and ours to end.
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.group = enter_group(self.plan["application_id"])
+        self.status["group"] = self.group and str(self.group)
+        if not self.record():
+            raise SystemExit("the status file cannot be written: the disk is full, or not writable")
+        try:
+            self.driver = self.start("driver", self.plan["driver"], "driver.out", "driver.err")
+        except OSError as error:
+            (self.artefacts / "driver.err").write_text(f"The driver cannot be started: {error}\n", encoding="utf-8")
+            self.status["driver"] = {"pid": 0, "started": -1, "exit_code": 127}
+        else:
+            self.status["driver"] = self.born(self.driver.pid)
+            for _ in range(self.plan["executors"]):
+                self.start_executor()
+        self.record()
+        while self.status["driver"].get("exit_code") is None:
+            self.wait()
+            self.restore_executors()
+        self.sweep()
+        leave_group(self.group)
+        self.free_memory()
+        self.status["ended"] = True
+        # On a full disk the exit code waits for room: nobody else knows it.
+        while not self.record():
+            time.sleep(1)
+
+    def start(self, role: str, command: list[str], out: str, err: str) -> subprocess.Popen[bytes]:
+        directory = self.scratch / role
+        directory.mkdir(parents=True, exist_ok=True)
+        keeper = os.getpid()
+
+        def in_child() -> None:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
+            tie_to(keeper)
+
+        with (self.artefacts / out).open("ab") as stdout, (self.artefacts / err).open("ab") as stderr:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=directory,
+                env=self.plan["environment"],
+                preexec_fn=in_child,  # noqa: PLW1509  this process has one thread
+            )
+
+    def start_executor(self) -> None:
+        self.last_executor += 1
+        number = self.last_executor
+        command = [part.replace(EXECUTOR_TOKEN, str(number)) for part in self.plan["executor"]]
+        log = f"executor-{number}.log"
+        self.executors[number] = self.start(f"executor-{number}", command, log, log)
+        self.status["executors"][str(number)] = self.born(self.executors[number].pid)
+
+    def born(self, pid: int) -> dict[str, Any]:
+        return {"pid": pid, "started": started(pid), "started_ms": now_ms()}
+
+    def wait(self) -> None:
+        """Until a child ended, a stop was asked for, or there may be a new driver endpoint to serve."""
+        received = signal.sigtimedwait(_AWAITED, _POLL_SECONDS)
+        if received is not None and received.si_signo == signal.SIGTERM and self.driver is not None:
+            self.status["stop_requested"] = True
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.driver.pid, signal.SIGTERM)
+        self.reap()
+
+    def reap(self) -> None:
+        changed = False
+        while True:
+            try:
+                pid, state, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            changed |= self.ended(pid, state, usage)
+        if changed:
+            self.record()
+
+    def ended(self, pid: int, state: int, usage: Any) -> bool:
+        end = {
+            "exit_code": exit_code(state),
+            "ended_ms": now_ms(),
+            "peak_rss_bytes": usage.ru_maxrss * 1024,
+            "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
+        }
+        if self.driver is not None and pid == self.driver.pid:
+            self.status["driver"].update(end)
+            return True
+        for number, process in list(self.executors.items()):
+            if process.pid == pid:
+                del self.executors[number]
+                self.status["executors"][str(number)].update(end)
+                self.free_memory(str(number))
+                # Without an endpoint the driver has no context (any more), and executors go when their context does.
+                if self.endpoint.exists() or end["exit_code"] not in (0, 3):
+                    self.status["lost_executors"] += 1
+                return True
+        return False
+
+    def free_memory(self, executor: str = "") -> None:
+        """Remove what one executor left in memory, or all of them: files of a killed process are memory still."""
+        if self.memory is not None:
+            shutil.rmtree(self.memory / executor, ignore_errors=True)
+
+    def restore_executors(self) -> None:
+        missing = self.plan["executors"] - len(self.executors)
+        if missing <= 0 or self.status["executors_failed"] or self.status.get("stop_requested"):
+            return
+        if self.status["lost_executors"] > self.plan["lost_executors_limit"]:
+            self.status["executors_failed"] = True
+            self.record()
+        # A second context of the same driver publishes a new endpoint; before that nobody wants executors.
+        elif self.status["driver"].get("exit_code") is None and self.endpoint.exists():
+            for _ in range(missing):
+                self.start_executor()
+            self.record()
+
+    def sweep(self) -> None:
+        """Nothing of this cluster outlives its driver."""
+        deadline = time.monotonic() + _FAREWELL_SECONDS
+        while self.executors and time.monotonic() < deadline:
+            signal.sigtimedwait(_AWAITED, 0.05)
+            self.reap()
+        deadline = time.monotonic() + 5
+        while (left := self.left()) and time.monotonic() < deadline:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            signal.sigtimedwait(_AWAITED, 0.02)
+            self.reap()
+        # Out of sight already, but only an executor that has been reaped tells what it cost.
+        deadline = time.monotonic() + _DEATH_SECONDS
+        while self.executors and time.monotonic() < deadline:
+            signal.sigtimedwait(_AWAITED, 0.05)
+            self.reap()
+
+    def left(self) -> set[int]:
+        """Every other process of the cluster: by its mark, as a descendant of this process, or by its control group."""
+        found = {*members(self.plan["application_id"]), *descendants(os.getpid()), *processes_of_group(self.group)}
+        return found - {os.getpid()}
+
+    def record(self) -> bool:
+        """Replace the status file; False where the disk does not take it, which then keeps what it had."""
+        temporary = self.status_file.with_name(".status.json.new")
+        try:
+            temporary.write_text(json.dumps(self.status), encoding="utf-8")
+            temporary.replace(self.status_file)
+        except OSError:
+            return False
+        return True
+
+
+def tie_to(parent: int) -> None:
+    """In a child that was just forked: not to outlive its parent, however that ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
+
+
+def members(application_id: str, *, but: int | None = None) -> list[int]:
+    """Every running process of the application, wherever in the process tree it went."""
+    mark = f"{APPLICATION_VARIABLE}={application_id}".encode()
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != but:
+            with contextlib.suppress(OSError):
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append(int(process.name))
+    return found
+
+
+def descendants(ancestor: int) -> list[int]:
+    """The living children of a process, and theirs. Zombies are nobody's to end."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if fields[0] not in "ZX":
+                children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found, unseen = [], [ancestor]
+    while unseen:
+        new = children.get(unseen.pop(), [])
+        found += new
+        unseen += new
+    return found
+
+
+def groups() -> Path | None:
+    """Returns the directory of this machine's control groups of version 2; None where it has none."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+            fields, _, kind = line.partition(" - ")
+            if kind.startswith("cgroup2 "):
+                return Path(fields.split()[4])
+    return None
+
+
+def own_group() -> Path | None:
+    """The control group that this process is in; None where there are none."""
+    root = groups()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
+            if root is not None and line.startswith("0::/") and ".." not in line:
+                return root / line.removeprefix("0::/")
+    return None
+
+
+def can_make_groups() -> bool:
+    group = own_group()
+    return group is not None and os.access(group, os.W_OK) and os.access(group / "cgroup.procs", os.W_OK)
+
+
+def enter_group(application_id: str) -> Path | None:
+    """Have this process, and all that it starts from now on, in a control group of the application; None where that
+    cannot be."""
+    if not can_make_groups() or (parent := own_group()) is None:
+        return None
+    group = parent / group_name(application_id)
+    try:
+        group.mkdir(exist_ok=True)
+        (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+    except OSError:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return None
+    return group
+
+
+def leave_group(group: Path | None) -> None:
+    """Go back to the group above, and remove the application's where nothing is left in it."""
+    if group is not None:
+        with contextlib.suppress(OSError):
+            (group.parent / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+        remove_group(group)
+
+
+def remove_group(group: Path) -> None:
+    with contextlib.suppress(OSError):
+        group.rmdir()
+
+
+def group_name(application_id: str) -> str:
+    return f"penstock-{application_id}"
+
+
+def processes_of_group(group: Path | None) -> list[int]:
+    if group is not None:
+        with contextlib.suppress(OSError, ValueError):
+            return [int(pid) for pid in (group / "cgroup.procs").read_text(encoding="ascii").split()]
+    return []
+
+
+def started(pid: int) -> int:
+    """When the process started, in clock ticks since boot (proc(5)); -1 where it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return -1
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def exit_code(state: int) -> int:
+    """As a shell shows it: 128 + n for signal n."""
+    return 128 + os.WTERMSIG(state) if os.WIFSIGNALED(state) else os.WEXITSTATUS(state)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

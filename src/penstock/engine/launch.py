@@ -1,0 +1,271 @@
+"""The preparation of a launch: lake up, catalog made, final settings resolved, temporary credentials leased.
+
+Secrets stay apart from settings. The credentials that were issued, and their end, stand in the cluster's private file
+alone: the next supervisor of the application reads them there and goes on renewing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from penstock.catalog.database import Database
+from penstock.catalog.metastore import Metastore
+from penstock.clusters.backend import ClusterBackend, Launch
+from penstock.errors import LakeError, NotFound, PenstockError
+from penstock.home import Home
+from penstock.lake import settings as lake_settings
+from penstock.lake import stores
+from penstock.lake.embedded import EmbeddedLake
+from penstock.lake.model import Credentials, Lake
+from penstock.lake.registry import EMBEDDED, Lakes
+from penstock.lake.settings import CREDENTIALS_FILE, lease_in, private_credentials_file
+from penstock.lake.sts import Lease, is_lost, renewal_at
+from penstock.model import Application, ApplicationSpec
+from penstock.profiles.layers import Layer, Resolved, resolve
+from penstock.profiles.variants import without_s3
+from penstock.profiles.workloads import parted
+from penstock.recovery import Kind, as_problem, kind_of
+from penstock.runtime import jvm
+
+HIVE_SITE = "hive-site.xml"
+
+
+def resolved(spec: ApplicationSpec, lake: Lake) -> Resolved:
+    """Every setting with where it came from: base < store < skipping < workload < lake < catalog < variants < user."""
+    workload, variants = parted(spec.profile)
+    layers = (
+        *(workload if lake.is_s3 else without_s3(workload)),
+        Layer.of("lake", _lake(lake), reason=f"the lake “{lake.name}”", source="penstock lake"),
+        Layer.of(
+            "catalog", _catalog(lake), reason="one catalog of tables for all clusters", source="docs/guide/catalog.md"
+        ),
+        *variants,
+    )
+    return resolve(layers, spec.size, spec.settings)
+
+
+def launch(
+    application_id: str, spec: ApplicationSpec, lake: Lake, *, credentials: Credentials | Lease | None, hive_site: str
+) -> Launch:
+    """All the backend needs. Secrets are in `private_files` only. Raises `InvalidInput` where the lake's `ca_file` is
+    none."""
+    return Launch(
+        application_id=application_id,
+        spec=spec,
+        settings=resolved(spec, lake).values(),
+        environment={**spec.environment, **lake_settings.environment(lake)},
+        private_files={**lake_settings.private_files(lake, credentials), HIVE_SITE: hive_site},
+        authorities=None if lake.ca_file is None else lake_settings.AUTHORITIES_FILE,
+        lake=lake,
+    )
+
+
+def _lake(lake: Lake) -> Mapping[str, str]:
+    history = {"spark.penstock.skipping.history": f"{lake.root}/penstock/history"}
+    return {**lake_settings.spark_settings(lake), **lake_settings.gateway_settings(lake), **history}
+
+
+def _catalog(lake: Lake) -> Mapping[str, str]:
+    return {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": f"{lake.root}/warehouse",
+    }
+
+
+_log = logging.getLogger(__name__)
+
+GiveUp = Callable[[PenstockError], None]
+
+_LONGEST_SLEEP_SECONDS = 30.0
+"""The clock may be set, and a machine may sleep."""
+
+
+def credentials_for(lake: Lake, own: Credentials, application_id: str) -> Credentials | Lease:
+    """What the application is given: credentials of its own where the lake's record says so, else the lake's.
+
+    Raises `LakeError` where the store should issue some and does not: never the lake's own instead.
+    """
+    if lake.sts is None:
+        return own
+    # boto3 takes half a second to load, which only lakes that issue credentials need.
+    from penstock.lake.sts import issue
+
+    return issue(lake, lake.sts, own, application_id)
+
+
+class Leasing:
+    """The renewal of one application's credentials, in a thread of its own until `close`."""
+
+    def __init__(
+        self,
+        application_id: str,
+        held: Lease,
+        *,
+        issue: Callable[[], Credentials | Lease],
+        write: Callable[[str], None],
+        give_up: GiveUp,
+        clock: Callable[[], float] = time.time,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
+    ) -> None:
+        """`clock` and `wait` are replaced by tests: `wait(closed, seconds)` returns after so long, or once `closed`."""
+        self._id = application_id
+        self._held = held
+        self._issue = issue
+        self._write = write
+        self._give_up = give_up
+        self._clock = clock
+        self._wait = wait
+        self._closed = threading.Event()
+        self._writing = threading.Lock()
+        threading.Thread(target=self._run, name=f"leasing-{application_id}", daemon=True).start()
+
+    def close(self) -> None:
+        """Write nothing from now on; a request under way is left to itself."""
+        with self._writing:
+            self._closed.set()
+
+    def _run(self) -> None:
+        held, failures, failed_at = self._held, 0, 0.0
+        while self._sleep_until(renewal_at(held, failures, failed_at=failed_at)):
+            given = self._ask()
+            if isinstance(given, PenstockError):
+                failures, failed_at = failures + 1, self._clock()
+                if is_lost(held, at=failed_at):
+                    self._give_up(_lost(self._id, given))
+                    return
+            elif isinstance(given, Lease):
+                held, failures = given, 0
+            else:
+                return  # The lake's own, which do not end: it was changed meanwhile.
+
+    def _ask(self) -> Credentials | Lease | PenstockError:
+        try:
+            given = self._issue()
+            with self._writing:
+                if not self._closed.is_set():
+                    self._write(private_credentials_file(given))
+        except Exception as error:
+            if kind_of(error) is Kind.DEFECT:
+                _log.exception("%s: its lake credentials are asked for again", self._id)
+            return as_problem(error, "renew the lake's credentials")
+        return given
+
+    def _sleep_until(self, at: float) -> bool:
+        """False where there is nothing more to do then."""
+        while (left := at - self._clock()) > 0 and not self._closed.is_set():
+            self._wait(self._closed, min(left, _LONGEST_SLEEP_SECONDS))
+        return not self._closed.is_set()
+
+
+def leasing(
+    home: Home, backend: ClusterBackend
+) -> Callable[[Application, GiveUp], contextlib.AbstractContextManager[None]]:
+    """For a supervisor: what goes on beside a cluster as long as it lives."""
+
+    @contextlib.contextmanager
+    def beside(application: Application, give_up: GiveUp) -> Iterator[None]:
+        handle = application.cluster or backend.handle(application.id)
+
+        def issue() -> Credentials | Lease:
+            lakes = Lakes(home)
+            lake = lakes.get(application.spec.lake)
+            return credentials_for(lake, lakes.credentials_of(lake), application.id)
+
+        def write(content: str) -> None:
+            backend.replace_private_file(handle, CREDENTIALS_FILE, content)
+
+        held = lease_in(backend.private_file(handle, CREDENTIALS_FILE) or "")
+        with contextlib.ExitStack() as stack:
+            if held is not None:
+                stack.callback(Leasing(application.id, held, issue=issue, write=write, give_up=give_up).close)
+            yield
+
+    return beside
+
+
+def _lost(application_id: str, error: PenstockError) -> LakeError:
+    return LakeError(
+        f"The lake credentials of {application_id} ended and could not be renewed",
+        why=f"{error.problem}: {error.why}" if error.why else error.problem,
+        fix=error.fix,
+    )
+
+
+def lake_of(home: Home, name: str | None) -> Lake:
+    """The named lake, or the default one, started where this machine runs it; the embedded one where there is none."""
+    lakes = Lakes(home)
+    try:
+        lake = lakes.get(name)
+    except NotFound:
+        if name not in (None, EMBEDDED):
+            raise
+        return EmbeddedLake(home).ensure()
+    return stores.ensured(home, lake)
+
+
+def lake_name(home: Home, name: str | None) -> str:
+    """The name of what `lake_of` returns; nothing is started. Raises `NotFound` where there is none of that name."""
+    try:
+        return Lakes(home).get(name).name
+    except NotFound:
+        if name not in (None, EMBEDDED):
+            raise
+        return EMBEDDED
+
+
+def check_reachable(home: Home, name: str | None) -> None:
+    """Raise `LakeError` where no gateway of an external lake answers, or it refuses the credentials, or has no such
+    bucket.
+
+    Those of this machine were just started, or seen running, by `lake_of`.
+    """
+    lakes = Lakes(home)
+    lake = lakes.get(name)
+    if stores.store_of(home, lake) is None:
+        from penstock.lake.check import require_usable
+
+        require_usable(lake, lakes.client_credentials(lake))
+
+
+class Preparation:
+    """Lake and catalog side by side, begun when it is made and waited for when it is needed."""
+
+    def __init__(self, home: Home, database: Database, lake: str | None) -> None:
+        self._home = home
+        with ThreadPoolExecutor(2) as pool:
+            self._lake: Future[tuple[Lake, Credentials | None]] = pool.submit(self._open_lake, lake)
+            self._hive_site: Future[str] = pool.submit(_open_catalog, database)
+            pool.shutdown(wait=False)
+
+    @property
+    def lake(self) -> Lake:
+        return self._lake.result()[0]
+
+    def hive_site(self) -> str:
+        return self._hive_site.result()
+
+    def launch(self, application_id: str, spec: ApplicationSpec) -> Launch:
+        """Raises what stood in the way: `LakeError`, `CatalogError`, `MissingRequirement`, `NotFound`."""
+        lake, own = self._lake.result()
+        return launch(
+            application_id,
+            spec,
+            lake,
+            credentials=None if own is None else credentials_for(lake, own, application_id),
+            hive_site=self.hive_site(),
+        )
+
+    def _open_lake(self, name: str | None) -> tuple[Lake, Credentials | None]:
+        lake = lake_of(self._home, name)
+        return lake, Lakes(self._home).client_credentials(lake)
+
+
+def _open_catalog(database: Database) -> str:
+    metastore = Metastore(database)
+    metastore.ensure_schema(jvm.find_java().executable, jvm.class_path())
+    return metastore.hive_site()

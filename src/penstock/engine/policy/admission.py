@@ -1,0 +1,241 @@
+"""What a cluster is promised, and whether there is room for it: pure policy. Whose turn it is: `fairness.py`.
+
+Memory is a hard limit, for the machine would kill somebody else's process to keep a false promise. Cores are shared
+out by the kernel, so they may be promised `CORES_PER_CORE` times over: a driver is idle while its executors work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from penstock.model import (
+    CAPACITY,
+    CORES_PER_CORE,
+    MORE_NODES,
+    ApplicationSpec,
+    Capacity,
+    ClusterSize,
+    Node,
+    ProcessSize,
+    Reason,
+    ResourceLimit,
+    promised,
+)
+from penstock.profiles import layers
+from penstock.profiles.base import MEMORY as SCRATCH_MEMORY
+from penstock.profiles.base import budget_bytes
+from penstock.units import gibibytes
+
+_FREE_SHARE = 0.9
+"""Of a node: the system's own pods have the rest."""
+_UNKNOWN_NODE = Node(cores=4, memory_bytes=16 << 30)
+"""What is expected of the nodes of a cluster that has none yet, where nobody has declared their size."""
+
+_LEAST_HEAP = 512 << 20
+_STEP = 64 << 20
+_ROUNDING = 1e-6
+"""Of sums of parts of cores."""
+
+
+def room(
+    size: ClusterSize, beside: Iterable[ClusterSize], capacity: Capacity, cores_per_core: float = CORES_PER_CORE
+) -> Reason | None:
+    """Why a cluster of `size` cannot start beside the others now; None when it can.
+
+    `cores_per_core` is how often a core may be promised; more than usual only to measure what a crowd does to itself.
+    """
+    others = list(beside)
+    taken = [promised(other) for other in others]
+    wanted = promised(size)
+    free_memory = capacity.memory_bytes - sum(other.memory_bytes for other in taken)
+    free_cores = int(capacity.cores * cores_per_core) - sum(other.cores for other in taken)
+    if wanted.memory_bytes > free_memory:
+        return Reason("memory", f"it needs {gibibytes(wanted.memory_bytes)}, {gibibytes(max(free_memory, 0))} are free")
+    if wanted.cores > free_cores:
+        return Reason("cores", f"it needs {wanted.cores} cores, {max(free_cores, 0)} are free")
+    for bound in capacity.bounds:
+        free, more = bound.most - sum(bound.asked(other) for other in others), bound.asked(size)
+        if more > free + _ROUNDING:
+            told = f"it needs {bound.shown(more)} of {bound.name}, {bound.shown(max(free, 0))} are free"
+            return Reason("quota_exceeded", told, bound.fix)
+    return None
+
+
+def usual_size(capacity: Capacity) -> ClusterSize:
+    """The cluster of an application that asks for no size: all cores in one executor, a quarter of the memory as its
+    heap (at most 8 GiB), an eighth as the driver's (at most 4 GiB); each at least 512 MiB.
+
+    Where there are several machines, the executor has the cores and the memory of one: a pod that is larger than every
+    node waits for ever.
+    """
+    one = of_one_machine(capacity)
+    return ClusterSize(
+        driver=ProcessSize(1, usual_heap(one.memory_bytes // 8, at_most=4 << 30)),
+        executor=ProcessSize(max(one.cores, 1), usual_heap(one.memory_bytes // 4, at_most=8 << 30)),
+        executors=1,
+    )
+
+
+def of_one_machine(capacity: Capacity) -> Capacity:
+    """The part of it that a single process can have: all of it, or what the largest node leaves."""
+    node = capacity.node or (_UNKNOWN_NODE if capacity.elastic else None)
+    if node is None:
+        return capacity
+    cores, memory = int(node.cores * _FREE_SHARE), int(node.memory_bytes * _FREE_SHARE)
+    return replace(capacity, cores=min(capacity.cores, cores), memory_bytes=min(capacity.memory_bytes, memory))
+
+
+def usual_heap(wanted: int, *, at_most: int) -> int:
+    """That many bytes in whole MiB, at least 512 of them."""
+    return min(max(wanted, _LEAST_HEAP), at_most) >> 20 << 20
+
+
+def refuse(size: ClusterSize, capacity: Capacity) -> Reason | None:
+    """Why a cluster of `size` could not start even alone, with the largest one that could; None when it could."""
+    if _fits(size, capacity):
+        return None
+    if obstacle := _obstacle(size, capacity):
+        return Reason("too_large", obstacle.message, obstacle.fix)
+    wanted = promised(size)
+    cores = int(capacity.cores * CORES_PER_CORE)
+    if wanted.cores > cores:
+        problem = (
+            f"the cluster has {wanted.cores} cores in all; with {capacity.cores} here, "
+            f"each promised {CORES_PER_CORE:g} times, {cores} are the most"
+        )
+    elif wanted.memory_bytes > capacity.memory_bytes:
+        scratch = f" and {gibibytes(size.scratch_memory_bytes)} for scratch" if size.scratch_memory_bytes else ""
+        problem = (
+            f"the cluster needs {gibibytes(wanted.memory_bytes)} with overheads{scratch}; "
+            f"{gibibytes(capacity.memory_bytes)} can be promised here"
+        )
+    else:
+        bound = next(one for one in capacity.bounds if not _keeps(size, one))
+        problem = (
+            f"the cluster needs {bound.shown(bound.asked(size))} of {bound.name}, {bound.shown(bound.most)} are all"
+        )
+    smaller = _largest(size, capacity, cores)
+    if smaller is None:
+        fixes = [*dict.fromkeys(bound.fix for bound in capacity.bounds)] or [
+            f"ask for less {' and '.join(layers.FIXED)}"
+        ]
+        return Reason("too_large", problem, "; ".join(fixes))
+    return Reason("too_large", problem, f"ask for less: {_options(size, smaller)}")
+
+
+def too_large(size: ClusterSize, capacity: Capacity) -> Reason | None:
+    """Why a cluster of `size` can never start there: the machine, or the declared maximum of a cluster of machines,
+    cannot hold it. None where it can, and where nobody has declared a maximum."""
+    return None if capacity.limit is None else refuse(size, capacity.limit)
+
+
+def waits_for(size: ClusterSize, capacity: Capacity) -> Reason | None:
+    """What a cluster of `size`, which is not `too_large`, needs beyond all that there is today; None where it fits
+    once others have ended."""
+    if _fits(size, capacity):
+        return None
+    if obstacle := _obstacle(size, capacity):
+        return obstacle
+    for bound in capacity.bounds:
+        if not _keeps(size, bound):
+            needs = f"it needs {bound.shown(bound.asked(size))} of {bound.name}, which allows {bound.shown(bound.most)}"
+            return Reason("quota_exceeded", needs, bound.fix)
+    wanted, cores = promised(size), int(capacity.cores * CORES_PER_CORE)
+    needs = f"it waits for nodes with {wanted.cores} cores and {gibibytes(wanted.memory_bytes)} in all"
+    return Reason(CAPACITY, f"{needs}; today's have {cores} and {gibibytes(capacity.memory_bytes)}", MORE_NODES)
+
+
+def _obstacle(size: ClusterSize, capacity: Capacity) -> Reason | None:
+    return capacity.obstacle(size) if capacity.obstacle else None
+
+
+def _fits(size: ClusterSize, capacity: Capacity) -> bool:
+    """Alone."""
+    wanted = promised(size)
+    within = wanted.memory_bytes <= capacity.memory_bytes and wanted.cores <= int(capacity.cores * CORES_PER_CORE)
+    return within and all(_keeps(size, bound) for bound in capacity.bounds) and _obstacle(size, capacity) is None
+
+
+def _keeps(size: ClusterSize, bound: ResourceLimit) -> bool:
+    return bound.asked(size) <= bound.most + _ROUNDING
+
+
+def _largest(size: ClusterSize, capacity: Capacity, cores: int) -> ClusterSize | None:
+    """One that would fit, as near to what was asked as there is room; None where no bound leaves any for the least."""
+    on_disk = replace(size, scratch_memory_bytes=0)
+    if _fits(on_disk, capacity):
+        free = (capacity.memory_bytes - promised(on_disk).memory_bytes) >> 20 << 20
+        in_part = replace(size, scratch_memory_bytes=min(free, size.scratch_memory_bytes))
+        return in_part if _fits(in_part, capacity) else on_disk
+    driver_cores = min(size.driver.cores, max(1, cores - 1))
+    executor_cores = min(size.executor.cores, max(1, cores - driver_cores))
+    driver_heap = max(size.driver_overhead.largest_heap(capacity.memory_bytes // 4), _LEAST_HEAP)
+    driver = ProcessSize(driver_cores, min(size.driver.memory_bytes, driver_heap))
+    least = replace(on_disk, driver=driver, executor=ProcessSize(executor_cores, _LEAST_HEAP))
+    left = capacity.memory_bytes - least.driver_bytes
+    executors = max(1, min(size.executors, (cores - driver_cores) // executor_cores, left // least.executor_bytes))
+    executor_heap = max(size.executor_overhead.largest_heap(left // executors), _LEAST_HEAP)
+    executor = ProcessSize(executor_cores, min(size.executor.memory_bytes, executor_heap))
+    smaller = replace(least, executor=executor, executors=executors)
+    if promised(smaller).memory_bytes > capacity.memory_bytes:
+        return None
+    return _within(capacity.bounds, smaller)
+
+
+def _within(bounds: Sequence[ResourceLimit], size: ClusterSize) -> ClusterSize | None:
+    """The first that keeps them all, made smaller step by step in what a broken one counts."""
+    smaller: ClusterSize | None = size
+    while smaller is not None and (broken := next((it for it in bounds if not _keeps(smaller, it)), None)):
+        before = broken.asked(smaller)
+        smaller = next((one for one in _a_step_smaller(smaller) if broken.asked(one) < before), None)
+    return smaller
+
+
+def _a_step_smaller(size: ClusterSize) -> Iterator[ClusterSize]:
+    if size.executors > 1:
+        yield replace(size, executors=size.executors - 1)
+    yield from (replace(size, executor=less) for less in _a_step_less(size.executor))
+    yield from (replace(size, driver=less) for less in _a_step_less(size.driver))
+
+
+def _a_step_less(process: ProcessSize) -> Iterator[ProcessSize]:
+    if process.memory_bytes > _LEAST_HEAP:
+        yield replace(process, memory_bytes=max(process.memory_bytes - _STEP, _LEAST_HEAP))
+    if process.cores > 1:
+        yield replace(process, cores=process.cores - 1)
+
+
+def _options(size: ClusterSize, smaller: ClusterSize) -> str:
+    """What to say instead of `size`."""
+    memory = smaller.scratch_memory_bytes >> 20
+    scratch = [f"--conf {SCRATCH_MEMORY}={f'{memory}m' if memory else 0}"] if size.scratch_memory_bytes else []
+    driver, executor = smaller.driver, smaller.executor
+    if replace(smaller, scratch_memory_bytes=size.scratch_memory_bytes) == size:
+        return " ".join(scratch)
+    cluster = (
+        f"--driver-cores {driver.cores} --driver-memory {driver.memory_bytes >> 20}m --executors {smaller.executors} "
+        f"--executor-cores {executor.cores} --executor-memory {executor.memory_bytes >> 20}m"
+    )
+    return " ".join([cluster, *scratch])
+
+
+def with_all_memory(spec: ApplicationSpec, overhead_factor: float) -> ApplicationSpec:
+    """The size with the memory that profile and user give to scratch and to processes beside their heaps: it is
+    promised as the heaps are. `overhead_factor`: `ClusterBackend.overhead_factor`."""
+    settings = tuple(spec.settings.items())
+    return replace(spec, size=_all_memory(spec.profile, spec.size, settings, overhead_factor, spec.is_python))
+
+
+@lru_cache(maxsize=64)
+def _all_memory(
+    profile: str, size: ClusterSize, settings: tuple[tuple[str, str], ...], overhead_factor: float, python: bool
+) -> ClusterSize:
+    # Remembered: whoever submits a thousand submits the same a thousand times.
+    from penstock.profiles.layers import resolve
+    from penstock.profiles.workloads import layers_of
+
+    final = resolve(layers_of(profile), size, dict(settings)).values()
+    with_overheads = layers.with_overheads(size, final, factor=overhead_factor, python=python)
+    return replace(with_overheads, scratch_memory_bytes=budget_bytes(final))

@@ -1,0 +1,169 @@
+"""Observations of a cluster as events of the lifecycle, and a driver's failure in the user's words. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from penstock.clusters.backend import Observation, Phase
+from penstock.engine.policy.lifecycle import (
+    DRIVER_FAILED,
+    DRIVER_LOST,
+    TIME_LIMIT,
+    ContextStarted,
+    DriverEnded,
+    EndRequested,
+    Event,
+    Hindered,
+)
+from penstock.model import Application, Reason, State
+
+
+@dataclass(frozen=True)
+class _Sign:
+    pattern: re.Pattern[str]
+    code: str
+    message: Callable[[re.Match[str]], str]
+    fix: str
+
+
+def _sign(pattern: str, code: str, message: str, fix: str) -> _Sign:
+    # Spark quotes each part of a name: `sales`.`orders`.
+    return _Sign(re.compile(pattern), code, lambda found: message.format(*found.groups()).replace("`", ""), fix)
+
+
+# The most particular first; the first that is found anywhere in the text decides.
+_SIGNS = (
+    _sign(
+        r"ModuleNotFoundError: No module named '([^']+)'",
+        "module_missing",
+        "the Python module “{0}” is not there",
+        "bring it along with --py-files (a .py, .zip, .egg or .whl file), or install it beside Penstock",
+    ),
+    _sign(
+        r"Failed to load class ([\w.$]*\w)",
+        "class_missing",
+        "the class {0} is in none of the jars",
+        "check --class against the jar (unzip -l APP.jar), and add what it needs with --jars",
+    ),
+    _sign(
+        r"(?:ClassNotFoundException|NoClassDefFoundError): ([\w.$/]+)",
+        "class_missing",
+        "the class {0} is in none of the jars",
+        "add the jar that holds it with --jars",
+    ),
+    _sign(
+        r"No space left on device",
+        "disk_full",
+        "a disk is full",
+        "free some space where the state directory is (df -h), or choose another with PENSTOCK_HOME=/path",
+    ),
+    _sign(
+        r"java\.lang\.OutOfMemoryError: ([^\n]+)",
+        "out_of_memory",
+        "a JVM's memory was too small ({0})",
+        "give more with --driver-memory or --executor-memory",
+    ),
+    _sign(
+        r"\[PATH_NOT_FOUND\][^\n]*?: ([^\n]+?)\.? SQLSTATE",
+        "path_missing",
+        "there is nothing at {0}",
+        "penstock lake ls shows what the lake holds",
+    ),
+    _sign(
+        r"\[TABLE_OR_VIEW_NOT_FOUND\][^\n]*?`([^\n]+?)` cannot be found",
+        "table_missing",
+        "there is no table or view {0}",
+        "penstock tables lists the tables",
+    ),
+    _sign(
+        r"(?:UnknownHostException|Connection refused|ConnectException|connect timed out)[^\n]*",
+        "unreachable",
+        "a server it needs does not answer",
+        "penstock lake check tells whether it is the lake; penstock up starts the embedded one",
+    ),
+    _sign(
+        r"(?:InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Status Code: 403)",
+        "lake_refused",
+        "the lake refused the credentials, or the access",
+        "penstock lake check; then penstock lake add NAME … again with the right keys",
+    ),
+    _sign(
+        r"(?:NoSuchBucket|UnknownStoreException)[^\n]*",
+        "bucket_missing",
+        "the lake's bucket does not exist",
+        "create it, or name another: penstock lake add NAME --endpoint URL --bucket BUCKET",
+    ),
+)
+
+_KILLED = 128 + 9
+_FRAME = re.compile(r"^\s+(at |\.\.\. \d+ more|File \")|^Traceback \(most recent")
+_NOISE = re.compile(r"^(WARNING|WARN|INFO|\d\d/\d\d/\d\d )")
+
+
+def of_failure(exit_code: int | None, errors: str) -> Reason:
+    """`errors` is the end of the driver's standard error."""
+    # What its children say after it was killed (a Python that lost its JVM) is about them, not about the cause.
+    if exit_code == _KILLED:
+        return Reason(
+            "killed",
+            "the driver was killed from outside, most likely because the machine ran out of memory",
+            "give it less to do on the driver, or ask for less of this machine: --driver-memory, --executor-memory",
+        )
+    for sign in _SIGNS:
+        if found := sign.pattern.search(errors):
+            return Reason(sign.code, sign.message(found), sign.fix)
+    last = _last_words(errors)
+    message = f"the driver ended with exit code {exit_code}" + (f": {last}" if last else "")
+    return Reason(DRIVER_FAILED, message, "penstock logs ID --stream err shows all that it said")
+
+
+def _last_words(errors: str) -> str:
+    lines = [line.strip() for line in errors.splitlines() if line.strip() and not _FRAME.match(line)]
+    said = [line for line in lines if not _NOISE.match(line)]
+    return (said or [""])[-1][:300]
+
+
+def event_of(
+    application: Application,
+    seen: Observation,
+    *,
+    at: datetime,
+    launched_at: datetime,
+    end_request: Reason | None = None,
+    errors: str = "",
+) -> Event | None:
+    """The one event to apply next, or None where nothing new was seen.
+
+    That the driver has ended comes before all else: a stop, or a limit, that comes after it changes nothing any more.
+    `errors` is the end of the driver's standard error, looked at when it failed.
+    """
+    if seen.phase is Phase.ENDED:
+        reason = seen.reason or of_failure(seen.exit_code, errors) if seen.exit_code else None
+        return DriverEnded(at, seen.exit_code, reason)
+    if seen.phase is Phase.LOST:
+        lost = Reason(DRIVER_LOST, f"the cluster was lost: {seen.detail}", "run it again")
+        return DriverEnded(at, None, seen.reason or lost)
+    given_up = seen.reason if seen.hopeless else None
+    if reason := end_request or given_up or _limit_reached(application, seen, at - launched_at):
+        return EndRequested(at, reason)
+    if seen.phase is Phase.RUNNING and application.state is State.STARTING:
+        return ContextStarted(at, seen.spark_application_id)
+    if seen.reason != application.reason:
+        return Hindered(at, seen.reason)
+    return None
+
+
+def _limit_reached(application: Application, seen: Observation, age: timedelta) -> Reason | None:
+    limit = application.spec.time_limit_seconds
+    if limit is not None and age >= timedelta(seconds=limit):
+        return Reason(TIME_LIMIT, f"its time limit of {limit:g} s is over", "--time-limit sets it")
+    if seen.executors_failed:
+        return Reason(
+            "executors_failed",
+            f"executors kept dying ({seen.lost_executors} of them)",
+            f"see why: penstock logs {application.id} --process executor-1; often they need more --executor-memory",
+        )
+    return None

@@ -1,0 +1,185 @@
+"""The audit and the outbox of webhooks: rows that are only added, in the transaction of the change they report.
+
+The database itself refuses to change or remove an audit record. No change is reported that did not happen, and none
+that happened is forgotten by a killed engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from penstock.engine.repository import schema
+from penstock.model import Application, State
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Who did what. `outcome` is `done` or `refused`; `detail` holds no secret."""
+
+    at: datetime
+    actor: str
+    action: str
+    subject: str = ""
+    instance: str | None = None
+    outcome: str = "done"
+    address: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "at": self.at.isoformat()}
+
+
+@dataclass(frozen=True)
+class AuditPage:
+    """The newest first. `next` is given to `audit_page` as `before`."""
+
+    items: list[Audit]
+    next: int | None = None
+
+
+_table = schema.audit
+
+_MOST_CHARACTERS = 500
+
+
+class AuditLog:
+    def __init__(self, engine: sa.Engine, owner: str) -> None:
+        self._engine = engine
+        self._owner = owner
+
+    def add(self, entries: Iterable[Audit]) -> None:
+        """All of them or none. Texts are cut to 500 characters: nobody fills the disk through the audit."""
+        rows = [{"engine": self._owner, **_bounded(asdict(entry))} for entry in entries]
+        with self._engine.begin() as connection:
+            connection.execute(_table.insert(), rows)
+
+    def page(self, *, limit: int, before: int | None) -> AuditPage:
+        query = _table.select().where(_table.c.engine == self._owner).order_by(_table.c.id.desc()).limit(limit + 1)
+        if before is not None:
+            query = query.where(_table.c.id < before)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query).all()
+        shown = rows[:limit]
+        items = [
+            Audit(row.at, row.actor, row.action, row.subject, row.instance, row.outcome, row.address, row.detail)
+            for row in shown
+        ]
+        return AuditPage(items, next=shown[-1].id if len(rows) > limit else None)
+
+
+def _bounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value[:_MOST_CHARACTERS] if isinstance(value, str) else value for name, value in values.items()}
+
+
+_deliveries = schema.deliveries
+
+_LEASE = timedelta(minutes=1)
+"""For so long nobody else tries what somebody took; longer than any try takes."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """`tries` counts those begun, this one included."""
+
+    id: int
+    application_id: str
+    url: str
+    body: dict[str, Any]
+    tries: int
+
+    @property
+    def instance(self) -> str:
+        """Whose application it tells of."""
+        return str(self.body["data"]["instance"])
+
+
+def put(connection: sa.Connection, owner: str, application: Application, *, before: State | None, at: datetime) -> None:
+    body = _body(application, before, at)
+    for url in application.spec.webhooks:
+        connection.execute(
+            _deliveries.insert().values(
+                engine=owner, application_id=application.id, url=url, body=body, tries=0, due_at=at
+            )
+        )
+
+
+def _body(application: Application, before: State | None, at: datetime) -> dict[str, Any]:
+    return {
+        "type": "application.state",
+        "timestamp": at.isoformat(),
+        "data": {
+            "id": application.id,
+            "name": application.spec.name,
+            "instance": application.spec.instance,
+            "tags": list(application.spec.tags),
+            "state": application.state.value,
+            "previous_state": before.value if before else None,
+            "attempt": application.attempt,
+            "reason": asdict(application.reason) if application.reason else None,
+            "exit_code": application.exit_code,
+        },
+    }
+
+
+class Outbox:
+    def __init__(self, engine: sa.Engine, owner: str) -> None:
+        self._engine = engine
+        self._mine = _deliveries.c.engine == owner
+
+    def take(self, at: datetime, *, limit: int, without: Collection[str] = ()) -> Sequence[Delivery]:
+        """Returns due deliveries, oldest first, each to one taker only; a taker that does not come back loses it.
+
+        Nothing of the instances `without` is taken.
+        """
+        due = (
+            sa.select(_deliveries.c.id)
+            .where(self._mine, _deliveries.c.due_at <= at)
+            .where(_deliveries.c.body["data"]["instance"].astext.not_in(list(without)))
+            .order_by(_deliveries.c.due_at, _deliveries.c.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        with self._engine.begin() as connection:
+            rows = connection.execute(
+                _deliveries.update()
+                .where(_deliveries.c.id.in_(due.scalar_subquery()))
+                .values(due_at=at + _LEASE, tries=_deliveries.c.tries + 1)
+                .returning(_deliveries)
+            ).all()
+        return [
+            Delivery(row.id, row.application_id, row.url, row.body, row.tries)
+            for row in sorted(rows, key=lambda row: row.id)
+        ]
+
+    def delivered(self, delivery: Delivery, at: datetime) -> None:
+        self._set(delivery, delivered_at=at, due_at=None, problem=None)
+
+    def failed(self, delivery: Delivery, problem: str, *, again_at: datetime | None) -> None:
+        """`again_at` is None where nobody shall try any more."""
+        self._set(delivery, due_at=again_at, problem=problem)
+
+    def of(self, application_id: str) -> list[dict[str, Any]]:
+        """What was told of an application to whom, oldest first, and what is still to be told."""
+        query = _deliveries.select().where(_deliveries.c.application_id == application_id).order_by(_deliveries.c.id)
+        with self._engine.connect() as connection:
+            return [
+                {
+                    "id": row.id,
+                    "url": row.url,
+                    "state": row.body["data"]["state"],
+                    "tries": row.tries,
+                    "due_at": row.due_at,
+                    "delivered_at": row.delivered_at,
+                    "problem": row.problem,
+                }
+                for row in connection.execute(query)
+            ]
+
+    def _set(self, delivery: Delivery, **values: Any) -> None:
+        with self._engine.begin() as connection:
+            connection.execute(_deliveries.update().where(_deliveries.c.id == delivery.id).values(**values))

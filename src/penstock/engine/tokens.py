@@ -1,0 +1,315 @@
+"""Tokens, scopes and page grants: issued, checked and stored beside the applications, for every service of a database.
+
+A secret is shown once; only its hash is kept. Commands of the same home find the service's first token in a file.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from penstock.catalog.connection import reading
+from penstock.engine.repository import schema
+from penstock.engine.repository.applications import now
+from penstock.errors import Forbidden, InvalidInput, NotFound, Unauthenticated
+from penstock.home import Home
+
+PREFIX = "penstock"
+"""So that people, and scanners for leaked secrets, recognise one."""
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Token:
+    """`secret_hash` is a plain SHA-256: the secret has 256 random bits, so there is nothing to guess or to salt."""
+
+    id: str
+    name: str
+    grants: Mapping[str, Scope]
+    secret_hash: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Without the hash. `scopes` and `instances` say the same as `grants`, for people."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "grants": {instance: scope.value for instance, scope in self.grants.items()},
+            "scopes": sorted({scope.value for scope in self.grants.values()}),
+            "instances": None if EVERY_INSTANCE in self.grants else sorted(self.grants),
+            "created_at": self.created_at.isoformat(),
+            "expires_at": self.expires_at.isoformat() if self.expires_at else None,
+            "last_used_at": self.last_used_at.isoformat() if self.last_used_at else None,
+        }
+
+
+def new_id() -> str:
+    return secrets.token_hex(6)
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def written(token_id: str, secret: str) -> str:
+    """The token as a client holds it."""
+    return f"{PREFIX}_{token_id}_{secret}"
+
+
+def parsed(text: str) -> tuple[str, str] | None:
+    """Id and secret; None where it is none of ours."""
+    if len(text) > _LONGEST:
+        return None
+    prefix, _, rest = text.partition("_")
+    token_id, _, secret = rest.partition("_")
+    return (token_id, secret) if prefix == PREFIX and token_id.isalnum() and secret else None
+
+
+def hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def verified(token: Token | None, secret: str, *, at: datetime) -> Caller:
+    """The caller, where the secret is the token's and it has not expired. Raises `Unauthenticated`.
+
+    That a token has expired is told only to who has its secret.
+    """
+    known = token.secret_hash if token is not None else hashed("")
+    if not hmac.compare_digest(known, hashed(secret)) or token is None:
+        raise not_valid()
+    if token.expires_at is not None and token.expires_at <= at:
+        raise Unauthenticated(
+            f"The token “{token.name}” has expired",
+            why=f"it was valid until {token.expires_at.isoformat()}",
+            fix="penstock token create NAME makes a new one",
+        )
+    return Caller(token.id, token.name, token.grants)
+
+
+def holds(token: Token, secret_hash: str, *, at: datetime) -> bool:
+    """Whether what was opened with this secret may stay open: the token was neither rotated nor has it expired."""
+    return token.secret_hash == secret_hash and (token.expires_at is None or at < token.expires_at)
+
+
+def not_valid() -> Unauthenticated:
+    return Unauthenticated(
+        "The token is not valid",
+        why="it was never made here, or was revoked or replaced",
+        fix="penstock token create NAME makes a new one",
+    )
+
+
+EVERY_INSTANCE = "*"
+
+
+class Scope(str, enum.Enum):
+    """Each includes those before it."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMINISTER = "administer"
+
+    def includes(self, other: Scope) -> bool:
+        return _ORDER.index(self) >= _ORDER.index(other)
+
+
+_ORDER = tuple(Scope)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """One authenticated client. `grants` maps an instance's name, or `*` for all there will ever be, to a scope."""
+
+    token_id: str
+    name: str
+    grants: Mapping[str, Scope]
+
+    def may(self, scope: Scope, instance: str = EVERY_INSTANCE) -> bool:
+        """On that instance; on all of them where none is named."""
+        given = (self.grants.get(instance), self.grants.get(EVERY_INSTANCE))
+        return any(grant is not None and grant.includes(scope) for grant in given)
+
+    def may_anywhere(self, scope: Scope) -> bool:
+        return any(grant.includes(scope) for grant in self.grants.values())
+
+    def sees(self, instance: str) -> bool:
+        return self.may(Scope.READ, instance)
+
+    @property
+    def instances(self) -> frozenset[str] | None:
+        """Those it may read; None for all."""
+        return None if EVERY_INSTANCE in self.grants else frozenset(self.grants)
+
+    def require(self, scope: Scope, instance: str = EVERY_INSTANCE) -> None:
+        """Raise `Forbidden` unless it may."""
+        if not self.may(scope, instance):
+            where = "all instances" if instance == EVERY_INSTANCE else f"instance “{instance}”"
+            raise forbidden(self.name, scope, f" on {where}")
+
+
+def widest(scopes: Iterable[Scope]) -> Scope:
+    return max(scopes, key=_ORDER.index)
+
+
+def grants(scope: Scope, instances: Iterable[str] | None) -> dict[str, Scope]:
+    """That scope on those instances; on all there will ever be for None."""
+    return dict.fromkeys([EVERY_INSTANCE] if instances is None else instances, scope)
+
+
+def forbidden(name: str, scope: Scope, where: str) -> Forbidden:
+    return Forbidden(
+        "Your token does not permit this",
+        why=f"it takes the scope “{scope.value}”{where}, which “{name}” does not have",
+        fix="ask an administrator of this service for it",
+    )
+
+
+@dataclass(frozen=True)
+class PageGrant:
+    """Leave to open a page, or all pages below one, with the rights of the token while it has that secret."""
+
+    root: str
+    token_id: str
+    token_hash: str
+    ends_at: datetime
+
+
+def grant_digest(kind: str, secret: str) -> str:
+    """Key of a pass in the store. The kind is part of it: a pass for a page is no ticket, and a ticket is no cookie."""
+    return hashlib.sha256(f"{kind} {secret}".encode()).hexdigest()
+
+
+_USE_TOLD_EVERY = timedelta(minutes=1)
+_LONGEST_NAME = 100
+_MOST_PASSES = 1000
+"""Of one token."""
+_table = schema.tokens
+_BY_ID = _table.select().where(_table.c.id == sa.bindparam("id"))
+_passes = schema.passes
+
+
+class TokenStore:
+    """Every method may be called by several threads at once. A revoked token is refused from the next request on."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._reading = reading(engine)
+        schema.ensure(engine)
+
+    def authenticate(self, text: str) -> Caller:
+        """Whose token it is. Raises `Unauthenticated`."""
+        found = parsed(text)
+        if found is None:
+            raise not_valid()
+        token_id, secret = found
+        token = self._find(token_id)
+        at = now()
+        caller = verified(token, secret, at=at)
+        if token is not None and (token.last_used_at is None or at - token.last_used_at > _USE_TOLD_EVERY):
+            self._change(token_id, last_used_at=at)
+        return caller
+
+    def create(
+        self, name: str, grants: Mapping[str, Scope], *, expires_at: datetime | None = None
+    ) -> tuple[Token, str]:
+        """The token, and what its holder needs: the only time that is known. Raises `InvalidInput`."""
+        if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise InvalidInput(
+                "The token needs a name",
+                why=f"lists and the audit log tell whose it is by it; at most {_LONGEST_NAME} characters in one line",
+                fix="name it after its user",
+            )
+        secret = new_secret()
+        token = Token(new_id(), name, dict(grants), hashed(secret), now(), expires_at)
+        with self._engine.begin() as connection:
+            connection.execute(
+                _table.insert().values(
+                    id=token.id,
+                    name=token.name,
+                    grants={instance: scope.value for instance, scope in grants.items()},
+                    secret_hash=token.secret_hash,
+                    created_at=token.created_at,
+                    expires_at=expires_at,
+                )
+            )
+        return token, written(token.id, secret)
+
+    def list(self) -> list[Token]:
+        """The newest first, expired ones too."""
+        with self._reading.connect() as connection:
+            return [_token(row) for row in connection.execute(_table.select().order_by(_table.c.created_at.desc()))]
+
+    def get(self, token_id: str) -> Token:
+        if (token := self._find(token_id)) is None:
+            raise _unknown(token_id)
+        return token
+
+    def rotate(self, token_id: str) -> tuple[Token, str]:
+        """A new secret for the same token; the old one is refused from now on."""
+        secret = new_secret()
+        self._change(token_id, secret_hash=hashed(secret))
+        return self.get(token_id), written(token_id, secret)
+
+    def revoke(self, token_id: str) -> Token:
+        token = self.get(token_id)
+        with self._engine.begin() as connection:
+            connection.execute(_table.delete().where(_table.c.id == token_id))
+        return token
+
+    def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
+        """Also forgets those that had ended by `at`, and those of the token that would end first where it has many."""
+        of_token = sa.select(_passes.c.digest).where(_passes.c.token_id == added.token_id)
+        too_many = of_token.order_by(_passes.c.ends_at.desc()).offset(_MOST_PASSES - 1)
+        with self._engine.begin() as connection:
+            connection.execute(_passes.delete().where(sa.or_(_passes.c.ends_at <= at, _passes.c.digest.in_(too_many))))
+            connection.execute(_passes.insert().values(digest=digest, **asdict(added)))
+
+    def take_pass(self, digest: str) -> PageGrant | None:
+        with self._engine.begin() as connection:
+            row = connection.execute(
+                _passes.delete().where(_passes.c.digest == digest).returning(*_passes.c)
+            ).one_or_none()
+        return _pass(row) if row is not None else None
+
+    def find_pass(self, digest: str) -> PageGrant | None:
+        with self._reading.connect() as connection:
+            row = connection.execute(_passes.select().where(_passes.c.digest == digest)).one_or_none()
+        return _pass(row) if row is not None else None
+
+    def _find(self, token_id: str) -> Token | None:
+        with self._reading.connect() as connection:
+            row = connection.execute(_BY_ID, {"id": token_id}).one_or_none()
+        return _token(row) if row is not None else None
+
+    def _change(self, token_id: str, **values: Any) -> None:
+        with self._engine.begin() as connection:
+            if connection.execute(_table.update().where(_table.c.id == token_id).values(**values)).rowcount != 1:
+                raise _unknown(token_id)
+
+
+def _token(row: sa.Row[Any]) -> Token:
+    grants = {instance: Scope(scope) for instance, scope in row.grants.items()}
+    return Token(row.id, row.name, grants, row.secret_hash, row.created_at, row.expires_at, row.last_used_at)
+
+
+def _pass(row: sa.Row[Any]) -> PageGrant:
+    return PageGrant(row.root, row.token_id, row.token_hash, row.ends_at)
+
+
+def _unknown(token_id: str) -> NotFound:
+    return NotFound(f"There is no token “{token_id}”", fix="penstock token list shows them")
+
+
+def first_token_file(home: Home) -> Path:
+    return home.root / "service" / "admin.token"

@@ -1,0 +1,414 @@
+"""The engine's vocabulary: specifications, sizes, capacities, states, reasons and ids. Plain data: no I/O, no clock."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+
+class State(str, enum.Enum):
+    ACCEPTED = "accepted"
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    AUTO_TERMINATED = "auto_terminated"
+
+    @property
+    def final(self) -> bool:
+        return self in _FINAL
+
+
+_FINAL = frozenset({State.FINISHED, State.FAILED, State.STOPPED, State.AUTO_TERMINATED})
+
+
+DEFAULT_INSTANCE = "default"
+"""The instance of whoever names none. It always exists."""
+
+
+@dataclass(frozen=True)
+class ProcessSize:
+    """One JVM's share of the machine. `memory_bytes` is its heap (`spark.*.memory`), without the overhead."""
+
+    cores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The memory that a process needs beside its heap, by Spark's rule (`ResourceProfile.calculateOverHeadMemory`)."""
+
+    factor: float = 0.10
+    """Of the heap."""
+    least_bytes: int = 384 << 20
+    fixed_bytes: int | None = None
+    """In place of factor and least, where somebody has said it."""
+    more_bytes: int = 0
+    """On top in any case: off-heap memory, Python's own."""
+
+    def of(self, heap_bytes: int) -> int:
+        """In bytes. The share of the heap is in whole MiB, as Spark counts it."""
+        share = max(int(self.factor * (heap_bytes >> 20)) << 20, self.least_bytes)
+        return (share if self.fixed_bytes is None else self.fixed_bytes) + self.more_bytes
+
+    def largest_heap(self, room_bytes: int) -> int:
+        """The largest heap, in bytes of whole MiB, that fits with its overhead into `room_bytes`; at least 1 MiB."""
+        room = room_bytes - self.more_bytes
+        if self.fixed_bytes is not None:
+            heap = room - self.fixed_bytes
+        else:
+            heap = min(room - self.least_bytes, int(room / (1 + self.factor)))
+        return max(heap >> 20, 1) << 20
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Overhead:
+        """The inverse of `dataclasses.asdict`; unknown fields of a newer release are ignored."""
+        known = {f.name for f in fields(Overhead)}
+        return Overhead(**{name: item for name, item in value.items() if name in known})
+
+
+_USUAL_OVERHEAD = Overhead()
+
+
+@dataclass(frozen=True)
+class ClusterSize:
+    """`scratch_memory_bytes` and the overheads follow from profile and settings: a submission's check fills them in."""
+
+    driver: ProcessSize
+    executor: ProcessSize
+    executors: int
+    scratch_memory_bytes: int = 0
+    """What shuffle and spill of all executors together may take in memory (`profiles/scratch.py`)."""
+    driver_overhead: Overhead = _USUAL_OVERHEAD
+    executor_overhead: Overhead = _USUAL_OVERHEAD
+
+    @property
+    def executor_cores(self) -> int:
+        """Task slots of the whole cluster."""
+        return self.executor.cores * self.executors
+
+    @property
+    def scratch_memory_of_executor(self) -> int:
+        """Its share, in bytes."""
+        return self.scratch_memory_bytes // self.executors
+
+    @property
+    def driver_bytes(self) -> int:
+        """Of memory, heap and overhead."""
+        return self.driver.memory_bytes + self.driver_overhead.of(self.driver.memory_bytes)
+
+    @property
+    def executor_bytes(self) -> int:
+        """Of memory, heap and overhead of each, without its share of scratch."""
+        return self.executor.memory_bytes + self.executor_overhead.of(self.executor.memory_bytes)
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> ClusterSize:
+        """The inverse of `dataclasses.asdict`; also of one of an earlier release."""
+        return ClusterSize(
+            ProcessSize(**value["driver"]),
+            ProcessSize(**value["executor"]),
+            value["executors"],
+            value.get("scratch_memory_bytes", 0),
+            Overhead.from_json(value.get("driver_overhead") or {}),
+            Overhead.from_json(value.get("executor_overhead") or {}),
+        )
+
+
+@dataclass(frozen=True)
+class ApplicationSpec:
+    """What a user asked for. Paths are local absolute paths or lake addresses (`s3a://…`).
+
+    `main_class` is required for a jar and refused for a Python file. `profile` names the workload profile
+    (`penstock profile list`); `settings` are the user's own and win over it. `environment` reaches driver and
+    executors. `time_limit_seconds` counts from the start of the cluster, for each attempt anew.
+
+    `priority` (−100 to 100, the highest first) orders the applications of one `instance`; between instances weights and
+    quotas decide. `retries` are of infrastructure failures only (`retrying.py`). `webhooks` are told of every change of
+    state (`webhooks.py`).
+    """
+
+    application: str
+    size: ClusterSize
+    name: str
+    arguments: tuple[str, ...] = ()
+    main_class: str | None = None
+    profile: str = "default"
+    lake: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    jars: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    python_files: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    time_limit_seconds: float | None = None
+    idempotency_key: str | None = None
+    instance: str = DEFAULT_INSTANCE
+    priority: int = 0
+    retries: int = 0
+    webhooks: tuple[str, ...] = ()
+
+    @property
+    def is_python(self) -> bool:
+        return self.application.lower().endswith(".py")
+
+    def with_paths(self, changed: Callable[[str], str]) -> ApplicationSpec:
+        """The same with each of its paths and addresses as `changed` has it."""
+        return replace(
+            self,
+            application=changed(self.application),
+            jars=tuple(map(changed, self.jars)),
+            files=tuple(map(changed, self.files)),
+            python_files=tuple(map(changed, self.python_files)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        # `asdict` would copy every word of it, and a submission needs it three times.
+        shown = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            **shown,
+            "size": asdict(self.size),
+            "settings": dict(self.settings),
+            "environment": dict(self.environment),
+        }
+
+    def asked_json(self) -> dict[str, Any]:
+        """As `to_json`, without the overheads, which a submission's check computes; as earlier releases write it."""
+        size = asdict(self.size)
+        del size["driver_overhead"], size["executor_overhead"]
+        return {**self.to_json(), "size": size}
+
+    def fingerprint(self) -> str:
+        """The same for two submissions that ask for the same."""
+        return hashlib.sha256(json.dumps(self.asked_json(), sort_keys=True).encode()).hexdigest()
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> ApplicationSpec:
+        """The inverse of `to_json`; unknown fields of a newer release are ignored."""
+        known = {f.name for f in fields(ApplicationSpec)}
+        given = {name: item for name, item in value.items() if name in known}
+        given["size"] = ClusterSize.from_json(given["size"])
+        for name in ("arguments", "jars", "files", "python_files", "tags", "webhooks"):
+            given[name] = tuple(given.get(name, ()))
+        return ApplicationSpec(**given)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an application is in its state: a stable code, a sentence, and what to do about it."""
+
+    code: str
+    message: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What its clusters cost, at the prices of the day they ended."""
+
+    amount: float
+    currency: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One that failed and was followed by another. Its artefacts are kept below `attempts/<number>/`."""
+
+    number: int
+    admitted_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime
+    exit_code: int | None
+    reason: Reason
+    spark_application_id: str | None = None
+    cost: Cost | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "admitted_at": _iso(self.admitted_at),
+            "started_at": _iso(self.started_at),
+            "ended_at": self.ended_at.isoformat(),
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Attempt:
+        """The inverse of `to_json`."""
+        given = dict(value)
+        for name in ("admitted_at", "started_at", "ended_at"):
+            given[name] = datetime.fromisoformat(given[name]) if given[name] else None
+        given["reason"] = Reason(**given["reason"])
+        given["cost"] = Cost(**given["cost"]) if given["cost"] else None
+        return Attempt(**given)
+
+
+@dataclass(frozen=True)
+class Application:
+    """One submission and what is known of it. Times are UTC."""
+
+    id: str
+    spec: ApplicationSpec
+    state: State
+    submitted_at: datetime
+    reason: Reason | None = None
+    started_at: datetime | None = None
+    """When its Spark context came up; None before."""
+    ended_at: datetime | None = None
+    spark_application_id: str | None = None
+    exit_code: int | None = None
+    cluster: Mapping[str, Any] | None = None
+    """The backend's handle; opaque to everybody else."""
+    summary: Mapping[str, Any] | None = None
+    dispatched: bool = False
+    """While it waits it has no process: a dispatcher starts it."""
+    attempt: int = 1
+    attempts: tuple[Attempt, ...] = ()
+    """Those before this one."""
+    admitted_at: datetime | None = None
+    """When this attempt, or the one before it while it waits for the next, was promised its cluster."""
+    not_before: datetime | None = None
+    """The earliest admission of the next attempt."""
+    cost: Cost | None = None
+    """Of all attempts that are over; None where none was priced."""
+
+    @property
+    def can_be_watched(self) -> bool:
+        """Whether Spark's own pages of it are to be had now. Who sets `spark.ui.enabled` to false wants none."""
+        return self.state is State.RUNNING and self.spec.settings.get("spark.ui.enabled") != "false"
+
+    def to_json(self) -> dict[str, Any]:
+        """For people's programs: times as ISO 8601; what is unknown is null."""
+        return {
+            "id": self.id,
+            "name": self.spec.name,
+            "state": self.state.value,
+            "instance": self.spec.instance,
+            "reason": asdict(self.reason) if self.reason else None,
+            "submitted_at": self.submitted_at.isoformat(),
+            "admitted_at": _iso(self.admitted_at),
+            "started_at": _iso(self.started_at),
+            "ended_at": _iso(self.ended_at),
+            "not_before": _iso(self.not_before),
+            "attempt": self.attempt,
+            "attempts": [attempt.to_json() for attempt in self.attempts],
+            "cost": asdict(self.cost) if self.cost else None,
+            "spark_application_id": self.spark_application_id,
+            "exit_code": self.exit_code,
+            "summary": dict(self.summary) if self.summary is not None else None,
+            "spec": self.spec.to_json(),
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Application:
+        """The inverse of `to_json`, as far as that tells; fields of a newer release are ignored."""
+        return Application(
+            id=value["id"],
+            spec=ApplicationSpec.from_json(value["spec"]),
+            state=State(value["state"]),
+            submitted_at=datetime.fromisoformat(value["submitted_at"]),
+            reason=Reason(**value["reason"]) if value["reason"] else None,
+            started_at=_moment(value["started_at"]),
+            ended_at=_moment(value["ended_at"]),
+            spark_application_id=value["spark_application_id"],
+            exit_code=value["exit_code"],
+            summary=value["summary"],
+            attempt=value["attempt"],
+            attempts=tuple(map(Attempt.from_json, value["attempts"])),
+            admitted_at=_moment(value["admitted_at"]),
+            not_before=_moment(value["not_before"]),
+            cost=Cost(**value["cost"]) if value["cost"] else None,
+        )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _iso(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None
+
+
+@dataclass(frozen=True)
+class ResourceLimit:
+    """One more limit that all clusters of a backend keep together, in a unit of its own: `asked` says how much of
+    `most` a cluster of that size takes."""
+
+    name: str
+    most: float
+    asked: Callable[[ClusterSize], float]
+    fix: str
+    """What somebody can do for whom it is too small."""
+    shown: Callable[[float], str] = "{:g}".format
+    """An amount of it in words."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """The part of a machine that processes of clusters may have."""
+
+    cores: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What one backend can give in all. `memory_bytes` is what may be promised to JVMs, overhead included."""
+
+    cores: int
+    memory_bytes: int
+    bounds: tuple[ResourceLimit, ...] = ()
+    node: Node | None = None
+    """The largest machine, where the capacity is the sum of several and each process has to fit on one of them."""
+    obstacle: Callable[[ClusterSize], Reason | None] | None = None
+    """Why no machine could hold one of the processes of such a cluster, even without any other; None where one could,
+    or the backend has only one machine."""
+    elastic: bool = False
+    """Whether machines and quotas may be added. Then a cluster that is larger waits, unless `most` rules it out."""
+    most: Capacity | None = None
+    """The declared maximum of an elastic backend; None where nobody has declared one."""
+
+    @property
+    def limit(self) -> Capacity | None:
+        """What a cluster must never exceed: one that does is too large. None where everything may fit one day."""
+        return self.most if self.elastic else self
+
+
+CORES_PER_CORE = 2.0
+
+
+def promised(size: ClusterSize) -> Capacity:
+    return Capacity(
+        cores=size.driver.cores + size.executor_cores,
+        # Files in memory are as much memory as heaps are.
+        memory_bytes=size.driver_bytes + size.executors * size.executor_bytes + size.scratch_memory_bytes,
+    )
+
+
+_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32, lower case: in order of their codes, none mistaken for another."""
+
+_RANDOM_LETTERS = 5
+
+
+def new_id(at: datetime) -> str:
+    """`app-20261121-` and nine letters: four for the tenth of a second of the day, five at random (25 bits)."""
+    tenths = (at.hour * 3600 + at.minute * 60 + at.second) * 10 + at.microsecond // 100_000
+    time = "".join(_LETTERS[tenths >> shift & 31] for shift in (15, 10, 5, 0))
+    random = "".join(secrets.choice(_LETTERS) for _ in range(_RANDOM_LETTERS))
+    return f"app-{at:%Y%m%d}-{time}{random}"
+
+
+CAPACITY = "capacity"
+"""The code of a reason to wait that no other application's end removes."""
+
+
+MORE_NODES = "add nodes, or ask for less; for an autoscaler that adds them, declare capacity: in the cluster's file"

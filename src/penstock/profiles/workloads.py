@@ -1,0 +1,259 @@
+"""The layers of workloads (SQL, TPC-DS, ETL, sorting, machine learning), and the profiles by name."""
+
+from __future__ import annotations
+
+from penstock.errors import NotFound
+from penstock.model import ClusterSize
+from penstock.profiles import base, s3a, variants
+from penstock.profiles.base import (
+    CEPH_LAKE_REQUESTS,
+    CEPH_LAKE_S3A,
+    COMMITTED_SORTS,
+    MEMORY_ACCELERATOR,
+    PLATFORM_LAYOUT,
+    PLATFORM_TERASORT,
+    SMALL_CLUSTERS,
+    SPARK_CONFIGURATION,
+    SPARK_SQL_TUNING,
+    SPARK_TUNING,
+)
+from penstock.profiles.layers import Layer, Setting, mebibytes
+from penstock.profiles.s3a import S3A
+from penstock.units import GIB, MIB
+
+SQL = Layer(
+    "sql",
+    "queries over columnar tables with statistics in the catalog",
+    (
+        Setting(
+            "spark.sql.cbo.enabled",
+            "true",
+            "Column statistics collected up front are read by nothing else; without them joins are sized by file bytes",
+            f"{SPARK_SQL_TUNING}; {PLATFORM_LAYOUT}",
+        ),
+        Setting(
+            "spark.sql.cbo.joinReorder.enabled",
+            "true",
+            "Joins run in the order that keeps intermediate results small, not in the order they are written in",
+            f"{SPARK_SQL_TUNING}; {PLATFORM_LAYOUT}",
+        ),
+        Setting(
+            "spark.driver.extraJavaOptions",
+            "-XX:TieredStopAtLevel=1",
+            "Planning is much code run a few times: the optimising compiler took 62 of 359 core-seconds from the 103 "
+            "TPC-DS queries and gave the planner nothing back. Executors keep it: their loops are hot",
+            SMALL_CLUSTERS,
+        ),
+        Setting(
+            S3A + "experimental.input.fadvise",
+            "random",
+            "Columnar files are read by ranges only, also by readers that do not say so when they open a file (ORC)",
+            CEPH_LAKE_REQUESTS,
+        ),
+    ),
+)
+
+
+def _shuffle_partitions(size: ClusterSize) -> str:
+    return str(size.executor_cores) if size.executor_cores <= 16 else base.shuffle_partitions(size)
+
+
+TPCDS = Layer(
+    "tpcds",
+    "TPC-DS: many short queries in one session",
+    (
+        Setting(
+            "spark.sql.shuffle.partitions",
+            _shuffle_partitions,
+            "On a small cluster the scales that fit it shuffle little: one task a core has the least to schedule",
+            SMALL_CLUSTERS,
+        ),
+    ),
+)
+
+
+def _memory_to_spare(size: ClusterSize) -> bool:
+    """What the document's executors had: 22 GB for 5 cores."""
+    return size.executor.memory_bytes >= 4 * GIB * size.executor.cores
+
+
+UPLOADS = (
+    Setting(
+        S3A + "fast.upload.buffer",
+        "array",
+        "With 4 GiB of heap a core, a task's blocks fit into memory and need not pass through the scratch disk",
+        CEPH_LAKE_S3A,
+        when=_memory_to_spare,
+    ),
+    Setting(
+        S3A + "multipart.size",
+        "32M",
+        "A part goes up while the next one is written: sorting 1 GB into objects of 128 MB on Ceph took 6 % less time "
+        "than with the document's 100M",
+        f"{CEPH_LAKE_S3A}; {COMMITTED_SORTS}",
+    ),
+)
+
+ETL = Layer(
+    "etl",
+    "transforming, loading and enriching: much is written",
+    (
+        *UPLOADS,
+        base.DRIVER_THAT_SCHEDULES,
+        Setting(
+            "spark.sql.adaptive.coalescePartitions.parallelismFirst",
+            "false",
+            "The last shuffle's partitions become files: better as many as their size asks for than as many as there "
+            "are cores",
+            SPARK_SQL_TUNING,
+        ),
+        Setting(
+            "spark.sql.adaptive.advisoryPartitionSizeInBytes",
+            "128m",
+            "A partition of this size is an object of a few tens of megabytes once it is compressed Parquet",
+            SPARK_SQL_TUNING,
+        ),
+    ),
+)
+
+
+def _split(size: ClusterSize) -> str:
+    """As large as a core's share of the heap sorts without spilling, within what the document tried."""
+    share = size.executor.memory_bytes // size.executor.cores // 4
+    return mebibytes(min(max(share, 128 * MIB), GIB))
+
+
+TERASORT = Layer(
+    "terasort",
+    "sorting everything: each byte read, shuffled and written once",
+    (
+        *UPLOADS,
+        base.DRIVER_THAT_SCHEDULES,
+        Setting(
+            S3A + "block.size",
+            _split,
+            "Sorting 10 TB took half the time with partitions of 1024 MB instead of 128 MB: fewer tasks and fewer "
+            "requests at once; here a quarter of a core's heap at most, so that a partition is sorted in memory",
+            PLATFORM_TERASORT,
+        ),
+        Setting(
+            "spark.shuffle.compress",
+            "false",
+            "The benchmark's keys are random, and its rules forbid to gain by what is not: each byte is to be moved",
+            "docs/design/lab.md",
+        ),
+        Setting(
+            "spark.serializer",
+            "org.apache.spark.serializer.KryoSerializer",
+            "RDD records are shuffled as objects, which Kryo writes faster and smaller than Java does",
+            f"{SPARK_TUNING}, data serialization",
+        ),
+    ),
+)
+
+
+ML = Layer(
+    "ml",
+    "iterative learning over cached data (K-means)",
+    (
+        Setting(
+            "spark.memory.storageFraction",
+            "0.5",
+            "Every iteration reads the cached input: what is evicted is fetched from the lake again",
+            f"{MEMORY_ACCELERATOR}, K-means; {SPARK_TUNING}, memory management",
+        ),
+        Setting(
+            "spark.serializer",
+            "org.apache.spark.serializer.KryoSerializer",
+            "Cached and broadcast objects are smaller and faster to read than with Java's serialisation",
+            f"{SPARK_TUNING}, data serialization",
+        ),
+        Setting(
+            "spark.rdd.compress",
+            "false",
+            "Cached partitions are read in every iteration; PySpark, which turns this on, would unpack them each time",
+            f"{SPARK_CONFIGURATION}, compression and serialization",
+        ),
+        Setting(
+            "spark.sql.execution.arrow.pyspark.enabled",
+            "true",
+            "Python gets columns instead of pickled rows; Spark falls back by itself where pyarrow is not installed",
+            f"{SPARK_CONFIGURATION}, runtime SQL configuration",
+        ),
+        *(
+            Setting(
+                f"spark.{role}.extraJavaOptions",
+                "--add-modules=jdk.incubator.vector",
+                "MLlib's linear algebra uses the processor's vector instructions through this module",
+                "Spark 4.1.2, org.apache.spark.launcher.JavaModuleOptions: spark-submit always passes it",
+            )
+            for role in ("driver", "executor")
+        ),
+    ),
+)
+
+
+DEFAULT = Layer("default", "any application: what all have, and nothing more", ())
+
+_EVERY = (base.BASE, s3a.STORE, s3a.SKIPPING)
+
+_WORKLOADS: dict[str, tuple[Layer, ...]] = {
+    "default": (DEFAULT,),
+    "sql": (SQL,),
+    "tpcds": (SQL, TPCDS),
+    "etl": (ETL,),
+    "etl-memory": (base.SCRATCH, ETL),
+    "terasort": (TERASORT,),
+    "terasort-memory": (base.SCRATCH, TERASORT),
+    "ml": (ML,),
+}
+
+
+_VARIANTS: dict[str, tuple[Layer, ...]] = {**variants.LAYERS, s3a.OFF.name: (s3a.OFF,)}
+
+
+def names() -> tuple[str, ...]:
+    return tuple(_WORKLOADS)
+
+
+def client_names() -> tuple[str, ...]:
+    """The variants that are another way to the lake."""
+    return tuple(variants.LAYERS)
+
+
+def variant_names() -> tuple[str, ...]:
+    """What may follow a profile's name, each after a plus, for comparisons: another way to the lake, or no skipping."""
+    return tuple(_VARIANTS)
+
+
+def layers_of(name: str) -> tuple[Layer, ...]:
+    """The layers of a workload profile, weakest first: those of every application, the workload's own, and those of the
+    variants that are named (`tpcds+s3a-default+no-skipping`). Raises `NotFound`.
+    """
+    workload, variants = parted(name)
+    return (*workload, *variants)
+
+
+def parted(name: str) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
+    """Those of the workload, and those of the variants, which hold also against what a lake says of Penstock's own."""
+    workload, *variants = name.split("+")
+    if workload not in _WORKLOADS:
+        raise NotFound(
+            f"There is no profile {workload!r}",
+            why=f"the profiles are {', '.join(_WORKLOADS)}",
+            fix="penstock profile list",
+        )
+    for variant in variants:
+        if variant not in _VARIANTS:
+            raise NotFound(
+                f"There is no variant {variant!r} of a profile",
+                why=f"those are {', '.join(_VARIANTS)}; without one, all of Penstock is at work",
+                fix=f"{workload}+{next(iter(_VARIANTS))}, or {workload} alone",
+            )
+    return (*_EVERY, *_WORKLOADS[workload]), tuple(layer for variant in variants for layer in _VARIANTS[variant])
+
+
+def summary_of(name: str) -> str:
+    """What the profile is for: of its own layer, and of how its scratch differs where it does."""
+    own = layers_of(name)[len(_EVERY) :]
+    return "; ".join(layer.summary for layer in reversed(own)) if base.SCRATCH in own else own[-1].summary
