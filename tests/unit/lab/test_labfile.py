@@ -197,7 +197,7 @@ def test_arms_are_the_product_of_what_varies_and_no_two_have_one_name(names: lis
         ("workload: noted\nexecutors: 1.5", "line 2: executors is not a whole number", ""),
         ("workload: noted\ngateways: 0", "line 2: gateways is not a whole number of at least 1 but 0", ""),
         ("workload: noted\nlake: [a]", "line 2: lake is not a name", ""),
-        ("workload: noted\nsettings:\n  sql.x: 1", "line 3: settings.sql.x is no setting of Spark", "spark."),
+        ("workload: noted\nsettings:\n  sql.x: 1", "line 3: settings.sql.x is not a setting of Spark", "spark."),
         ("workload: noted\nsettings: {spark.x: [1]}", "line 2: settings.spark.x is not one value", ""),
         ("experiments:\n- workload: noted\n- workloads: noted", "line 3: experiments[1].workloads", "workload?"),
         ("experiments: []", "line 1: experiments is not a list", ""),

@@ -97,11 +97,11 @@ def test_what_is_on_no_device_has_no_utilisation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"), [(0.0, None), (0.3, None), (1.0, "Other programs took 0.5 of 4 cores meanwhile")]
+    ("other", "warning"), [(0.0, None), (0.3, None), (1.0, "Other programs used 0.5 of 4 cores meanwhile")]
 )
-def test_a_time_is_called_doubtful_where_others_took_the_cores(other: float, told: str | None) -> None:
+def test_a_time_is_called_doubtful_where_others_took_the_cores(other: float, warning: str | None) -> None:
     found = metering.disturbance({"elapsed_ms": 2000, "other_core_seconds": other}, cores=4)
-    assert (told is None and found is None) or (told and found and told in found)
+    assert (warning is None and found is None) or (warning and found and warning in found)
 
 
 def test_a_repetition_too_short_for_the_kernels_clock_is_not_judged() -> None:
@@ -163,7 +163,7 @@ def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
 
     this = ProcessId.of(os.getpid())
     monkeypatch.setattr(metering, "_daemons", lambda *_: {("store", "this"): this})
-    monkeypatch.setattr(metering, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(metering, "_SAMPLE_PEAKS_EVERY_SECONDS", 0.02)
     monkeypatch.setattr(metering, "Peaks", Noted)
     with metering.metering(Home(tmp_path), FOREIGN) as usage:
         before = processes.memory_bytes(processes.process_tree(os.getpid(), processes.processes()))

@@ -53,7 +53,7 @@ def submit(spark: PlainSpark, number: int, **settings: str) -> Ended:
         main_class="X",
         arguments=[str(number)],
         settings={"spark.only": f"only-{number}", **settings},
-        seen=lambda _: None,
+        on_progress=lambda _: None,
     )
 
 

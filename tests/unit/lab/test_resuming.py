@@ -161,4 +161,4 @@ def test_that_it_goes_on_with_another_version_is_said_and_recorded(lab: Lab, mon
     monkeypatch.setattr(environment, "commit", lambda: "after")
     ((run,),) = lab.resume()
     assert [sample["commit"] for sample in run.of_kind("resumed")] == ["after"]
-    assert "begun with commit before, and goes on with after" in " ".join(lab.listener.notes)
+    assert "begun with commit before and is resumed with after" in " ".join(lab.listener.notes)

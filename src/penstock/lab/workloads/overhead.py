@@ -222,7 +222,7 @@ def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, 
                 main_class=_STARTUP_MAIN,
                 arguments=_arguments(statements, output),
                 settings=settings,
-                seen=lambda _: None,
+                on_progress=lambda _: None,
             )
             return ended.submitted_ms, _first_task_ms(ended)
 
