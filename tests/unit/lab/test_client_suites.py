@@ -146,16 +146,16 @@ def test_more_clients_than_threads_get_threads_and_connections_but_not_over_the_
 @pytest.mark.parametrize(
     ("suite", "told"),
     [
-        (Dfsio(clients=()), "no curve"),
-        (Dfsio(clients=(0, 1)), "no curve"),
-        (Dfsio(clients=(2, 2)), "no curve"),
-        (Dfsio(clients=(1, 8), files=4), "8 clients are more than 4 files"),
+        (Dfsio(clients=()), "each given once"),
+        (Dfsio(clients=(0, 1)), "each given once"),
+        (Dfsio(clients=(2, 2)), "each given once"),
+        (Dfsio(clients=(1, 8), files=4), "8 clients need more than 4 files"),
         (Dfsio(file_size_bytes=0), "negative"),
         (Dfsio(write=False, read=False), "Nothing is left"),
         (Ingest(seconds=0), "needs time"),
         (Ingest(writers=0), "needs time"),
         (Ingest(bytes_per_second=-1), "negative"),
-        (Ingest(seconds=10, writers=8, bytes_per_second=MIB), "not every writer"),
+        (Ingest(seconds=10, writers=8, bytes_per_second=MIB), "some writers write no object"),
     ],
 )
 def test_what_could_never_be_measured_is_refused(suite: Suite, told: str) -> None:

@@ -62,7 +62,7 @@ def test_another_seed_gives_other_orders() -> None:
 
 
 def test_more_users_than_orders_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="cannot each have an order"):
+    with pytest.raises(InvalidInput, match="3 users need different orders"):
         Streams(users=3, queries=("q1", "q2")).check_options()
 
 
