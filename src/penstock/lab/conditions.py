@@ -5,7 +5,7 @@ a wait in the client's SDK before each request, so it is the same for every clie
 Each throttled gateway is a process; one may be killed.
 
 Memory is divided among concurrent clusters, never promised twice. Cores are shared through the kernel: concurrent
-clusters are measured to see the effect of that on each of them, so cores are oversubscribed as far as necessary. No
+clusters are measured to see the effect of that on each of them, so cores are oversubscribed as much as necessary. No
 other application may do that.
 """
 

@@ -1,4 +1,4 @@
-"""What fio says becomes samples, and what it could never do is refused before it starts."""
+"""fio's report becomes samples, and impossible options are refused before it starts."""
 
 from __future__ import annotations
 

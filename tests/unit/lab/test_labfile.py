@@ -1,4 +1,4 @@
-"""A lab file says what is measured; a wrong one is answered with the line, the key and what was meant."""
+"""A lab file defines experiments; an invalid one is refused with the line, the key and a suggestion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.lab.lab_world import SIZE, Noted
 
 
 class Letters:
-    """One workload, with the options of `Noted` and a rule that takes two of them."""
+    """One workload, with the options of `Noted` and a rule over two of them."""
 
     def names(self) -> Sequence[str]:
         return ("noted", "terasort")

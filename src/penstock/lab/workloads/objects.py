@@ -84,9 +84,7 @@ class Objects(Suite):
             )
         workers = self.plan().workload.workers
         if not 1 <= workers <= _MOST_WORKERS:
-            raise InvalidInput(
-                f"The number of workers cannot be {workers}", fix=f"choose between 1 and {_MOST_WORKERS}"
-            )
+            raise InvalidInput(f"{workers} workers are not possible", fix=f"choose between 1 and {_MOST_WORKERS}")
 
     def needs_bytes(self) -> int:
         return self.plan().workload.written_bytes

@@ -187,7 +187,7 @@ _STATEMENT = "SELECT sum(id) FROM range(0, 1000, 1, 2)"
 
 
 def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, listener: Listener) -> list[Run]:
-    """Measure one run per arm, all of one experiment. The first start of each arm is warm-up: it fills the OS cache.
+    """Measure one run per arm, all of one experiment. The first start of each arm is warm-up: it fills OS caches.
 
     A failed start is recorded as failed and excluded from the times.
     """

@@ -1,4 +1,4 @@
-"""Whether what a store has acknowledged is there."""
+"""Acknowledged objects are read back and compared."""
 
 from __future__ import annotations
 
