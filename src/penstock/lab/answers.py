@@ -273,6 +273,8 @@ def _text(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Adaptation:
+    """A substitution in the text of `queries` for DuckDB; `pattern` is a case-insensitive regular expression."""
+
     queries: tuple[str, ...]
     pattern: str
     replacement: str
@@ -309,13 +311,13 @@ ADAPTATIONS = (
         queries=("q54",),
         pattern=r"cast\(\(revenue / 50\) AS INT\)",
         replacement="cast(trunc(revenue / 50) AS INT)",
-        why="a cast to integer cuts the fraction off in Spark and rounds in DuckDB",
+        why="a cast to integer truncates in Spark and rounds in DuckDB",
     ),
     Adaptation(
         queries=("q84",),
         pattern=r"concat\(c_last_name, ', ', c_first_name\)",
         replacement="(c_last_name || ', ' || c_first_name)",
-        why="concat of a null is null in Spark and leaves the null out in DuckDB",
+        why="concat of a null is null in Spark and ignores the null in DuckDB",
     ),
 )
 

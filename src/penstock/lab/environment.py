@@ -36,6 +36,8 @@ from penstock.runtime.jvm import find_java, penstock_jar
 
 @dataclass(frozen=True)
 class Bench:
+    """The home, lake, store and engine with which workloads are measured."""
+
     home: Home
     lake: Lake
     store: ObjectStore

@@ -279,7 +279,7 @@ class Job:
     profile: str
     settings: Mapping[str, str]
     cores_per_core: float = CORES_PER_CORE
-    """How often the engine may promise a core to start it; plain Spark ignores it."""
+    """The number of times that the engine may promise a core; plain Spark ignores it."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Session:
     part: str = ""
     """Distinguishes the keys, roles and measures of the same work done more than once in a repetition."""
     cores_per_core: float = CORES_PER_CORE
-    """How often a core may be promised to its applications; above the default for concurrent clusters."""
+    """The number of times that a core may be promised; above the default for concurrent clusters."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when concurrent work has failed: the session's applications end, and `application` raises `Stopped`."""
 

@@ -1,4 +1,4 @@
-"""Concurrent users: each has an own order, all finish or none, and all answers are checked."""
+"""Concurrent users: each has a different order, all finish or none, and all answers are checked."""
 
 from __future__ import annotations
 

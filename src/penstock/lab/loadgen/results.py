@@ -123,11 +123,11 @@ def _check(one: Measured) -> dict[str, Any]:
     tally = one.tally
     if tally.wrong:
         note = "; ".join(tally.first_error[kind] for kind in sorted(tally.first_error) if kind.startswith("wrong"))
-        note = f"{tally.wrong} answers were wrong, the first: {note}"
+        note = f"{tally.wrong} responses were wrong, the first: {note}"
     elif one.operation.kind in (Kind.GET, Kind.RANGE):
         note = f"{tally.verified_bytes} bytes compared"
     else:
-        note = f"{tally.operations + tally.late} listings complete to their end"
+        note = f"{tally.operations + tally.late} complete listings"
     return {"kind": "check", "name": f"contents, {one.name}", "right": not tally.wrong, "note": note}
 
 
@@ -174,7 +174,7 @@ def check(written: Result, read: Result) -> dict[str, Any]:
             fix="penstock lake check shows what the store can do",
         )
     read_back = len(read.stage.works[0].operations[0].names)
-    note = f"{read_back} of {len(written.written)} objects written read back, {tally.verified_bytes} bytes compared"
+    note = f"{read_back} of {len(written.written)} written objects read back, {tally.verified_bytes} bytes compared"
     if lost or tally.wrong:
         first = next(iter(tally.first_error.values()))
         note = f"of {read_back} acknowledged objects {lost} are missing and {tally.wrong} wrong, the first: {first}"

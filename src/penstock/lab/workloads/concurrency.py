@@ -1,4 +1,4 @@
-"""Concurrent users of TPC-DS: streams, and the mixed workload; each user has an own cluster and order of queries."""
+"""Concurrent users of TPC-DS: streams, and the mixed workload; each user has a separate cluster and order."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Reads(Suite):
             )
             found = self._manifest(session)
         if found is None:
-            raise NotFound(f"The data was written but {self._location(session)} has no manifest")
+            raise NotFound(f"The data was written, but {self._location(session)} has no manifest")
         session.record("dataset", manifest=found)
 
     def repetition(self, session: Session) -> None:
@@ -209,7 +209,7 @@ def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, 
         for arm in ARMS
     }
     jar = _jar_of(_STARTUP_MAIN)
-    listener.step(f"Start {repetitions} times in each of {len(ARMS)} ways, in turns")
+    listener.step(f"Start {repetitions} times in each of {len(ARMS)} arms, in turns")
     with PlainSpark.prepared(bench.home, bench.lake) as plain, tempfile.TemporaryDirectory() as scratch:
         statements = Path(scratch) / "statement.sql"
         statements.write_text(_STATEMENT, encoding="utf-8")

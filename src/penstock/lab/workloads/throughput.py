@@ -27,7 +27,7 @@ _DFSIO_MAIN = "io.penstock.workloads.dfsio.Dfsio"
 
 @dataclass(frozen=True)
 class Dfsio(Suite):
-    """For each number of clients, writes the same amount of data and reads it by other clients than its writers."""
+    """For each number of clients, writes the same amount of data and reads it from other clients than wrote it."""
 
     workload: ClassVar[str] = "dfsio"
     title: ClassVar[str] = "DFSIO"
