@@ -1,4 +1,6 @@
-"""The lab: `labfile` and `experiment` say what is measured, `runner` measures it (`session`, `environment`,
-`launchers`, `conditions`, `metering`, `progress`), `records` keeps every sample, `answers` and `validation` check
-results. `workloads` are what is measured, `loadgen` loads a store, `analysis` computes, `report` shows.
+"""The lab: benchmarks of Penstock, plain Spark and object stores, recorded sample by sample.
+
+`labfile` and `experiment` define what is measured, `runner` measures it (`session`, `environment`, `launchers`,
+`conditions`, `metering`, `progress`), `records` stores every sample, `answers` and `validation` check results.
+`workloads` holds the workloads, `loadgen` generates load on a store, `analysis` computes, `report` renders.
 """

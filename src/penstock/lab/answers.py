@@ -1,14 +1,13 @@
-"""Is this answer the right one? Pure comparison of two engines' answers to one query; no I/O.
+"""Pure comparison of two engines' answers to one query; no I/O.
 
-Two answers are the same when their rows can be paired off one to one, whatever their order: integers, texts, dates and
-nulls equal, other numbers within 1e-6 relative or 0.0051 absolute (engines round decimal division and averages
-differently; the seed queries round to cents). Where a query cuts an ordered result with LIMIT and several rows are tied
-at the cut, each engine may keep other ones of them; `judge_top` accepts exactly those choices and no others.
+Two answers are the same when their rows can be paired one to one, in any order: integers, texts, dates and nulls
+equal, other numbers within 1e-6 relative or 0.0051 absolute (engines round decimal division and averages differently;
+the seed queries round to cents). Where a query cuts an ordered result with LIMIT and several rows are tied at the cut,
+each engine may return different ones of them; `judge_top` accepts exactly those choices and no others.
 
-Where the independent engine reads SQL differently from Spark: each adaptation as data, with its reason.
-
-Only words are changed, never what is asked. A pattern that no longer occurs in its query is out of date
-and is caught by `tests/unit/lab/test_query_texts.py`.
+`ADAPTATIONS` lists where the independent engine reads SQL differently from Spark, each with its reason. They change a
+query's wording, never its meaning. `tests/unit/lab/test_query_texts.py` catches a pattern that no longer occurs in its
+query.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Row = tuple[Value, ...]
 RELATIVE_TOLERANCE = 1e-6
 ABSOLUTE_TOLERANCE = 0.0051
 KEY_TOLERANCE = 1e-6
-"""For sort keys, relative and absolute: only what rounding inside an engine can swap counts as tied."""
+"""For sort keys, relative and absolute: only rows that rounding inside an engine can swap count as tied."""
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint", "long", "short", "byte", "hugeint", "ubigint", "uinteger")
 _INEXACT = ("decimal", "double", "float", "real", "numeric")
@@ -35,7 +34,7 @@ _INEXACT = ("decimal", "double", "float", "real", "numeric")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one engine answered. `types` are the engine's own names, e.g. `decimal(17,2)`."""
+    """One engine's result of a query. `types` are the engine's own names, e.g. `decimal(17,2)`."""
 
     query: str
     columns: tuple[str, ...]
@@ -44,7 +43,7 @@ class Answer:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Answer:
-        """A line of `answers.jsonl`."""
+        """Parse a line of `answers.jsonl`."""
         types = tuple(value["types"])
         rows = tuple(tuple(_value(item, kind) for item, kind in zip(row, types, strict=True)) for row in value["rows"])
         return Answer(value["query"], tuple(value["columns"]), types, rows)
@@ -72,7 +71,7 @@ class OrderedAnswer:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`missing` rows are the reference's that the answer lacks; `unexpected` ones the answer should not have."""
+    """The result of a comparison: `missing` rows are in the reference alone, `unexpected` ones in the answer alone."""
 
     query: str
     same: bool
@@ -82,7 +81,7 @@ class Verdict:
 
 
 def judge(answer: Answer, reference: Answer) -> Verdict:
-    """Whether both hold the same rows, in any order."""
+    """Compare the rows of both, in any order."""
     if len(answer.columns) != len(reference.columns):
         note = f"{len(answer.columns)} columns instead of {len(reference.columns)}"
         return Verdict(answer.query, False, note, reference.rows, answer.rows)
@@ -97,10 +96,10 @@ def judge(answer: Answer, reference: Answer) -> Verdict:
 
 
 def judge_top(answer: Answer, whole: OrderedAnswer) -> Verdict:
-    """Whether `answer` is one of the right answers to "the first `limit` rows of `whole`".
+    """Check that `answer` is one of the right answers to "the first `limit` rows of `whole`".
 
-    Rows clearly before the cut must all be there; the others must come from those tied with the row at the cut.
-    By the theorem of Mendelsohn and Dulmage it is enough to check the two conditions one at a time.
+    All rows clearly before the cut must be present; the others must be among those tied with the row at the cut.
+    By the theorem of Mendelsohn and Dulmage it suffices to check the two conditions one at a time.
     """
     rows = whole.answer.rows
     size = min(whole.limit, len(rows))
@@ -119,7 +118,7 @@ def judge_top(answer: Answer, whole: OrderedAnswer) -> Verdict:
 
 
 def pair(left: Sequence[Row], right: Sequence[Row], inexact: frozenset[int]) -> list[int | None]:
-    """A largest one-to-one pairing of equal rows: for each row of `left` its partner's index in `right`, or None."""
+    """Return a maximum matching of equal rows: for each row of `left` its partner's index in `right`, or None."""
     groups: dict[Hashable, tuple[list[int], list[int]]] = {}
     for side, rows in enumerate((left, right)):
         for index, row in enumerate(rows):
@@ -186,7 +185,7 @@ def _unpaired(rows: Sequence[Row], others: Sequence[Row], inexact: frozenset[int
 
 
 def _exact_part(row: Row, inexact: frozenset[int]) -> Hashable:
-    """Everything of a row that must be equal; a finite number in an inexact column is left open."""
+    """Return the part of a row that must be equal: all but the finite numbers in inexact columns."""
     return tuple(
         ("number",) if index in inexact and _is_number(value) else _exact(value) for index, value in enumerate(row)
     )
@@ -203,9 +202,9 @@ def _is_number(value: Value) -> bool:
 
 
 def _tied(keys: Row, edge: Row) -> bool:
-    """Whether rounding or a true tie may put these keys on either side of the edge's.
+    """Return whether rounding or a true tie may put these keys on either side of the edge's.
 
-    Keys are compared from the first on; one that differs clearly decides, one that is only nearly equal leaves it open.
+    The first key that is not equal decides: rounding may swap it only if it is nearly equal.
     """
     for key, at_edge in zip(keys, edge, strict=True):
         if _exact(key) == _exact(at_edge):
@@ -239,7 +238,7 @@ def _value(item: Any, kind: str) -> Value:
 
 
 def normalised(row: Sequence[Any], types: Sequence[str]) -> Row:
-    """A row of another engine's Python values as `Answer` holds them."""
+    """Convert a row of another engine's Python values to those of `Answer`."""
     return tuple(_value(item, kind) for item, kind in zip(row, types, strict=True))
 
 
@@ -252,7 +251,7 @@ def _rows(count: int) -> str:
 
 
 def side_by_side(verdict: Verdict, columns: Sequence[str], *, most: int = 5) -> list[str]:
-    """The rows that differ as lines of text: each expected one (-) with the found one (+) nearest to it."""
+    """Return the rows that differ as lines of text: each expected row (-) and the found row (+) nearest to it."""
     lines = [f"{verdict.query}: {verdict.note}", "    " + " | ".join(columns)]
     found = list(verdict.unexpected)
     for expected in verdict.missing[:most]:
@@ -274,6 +273,8 @@ def _text(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Adaptation:
+    """A substitution in the text of `queries` for DuckDB; `pattern` is a case-insensitive regular expression."""
+
     queries: tuple[str, ...]
     pattern: str
     replacement: str
@@ -281,7 +282,7 @@ class Adaptation:
 
 
 SESSION = {
-    "default_null_order": "nulls_first_on_asc_last_on_desc",  # Spark's order; it decides which rows a LIMIT keeps
+    "default_null_order": "nulls_first_on_asc_last_on_desc",  # Spark's order; it decides which rows a LIMIT returns
     "ieee_floating_point_ops": "false",  # a division by zero is null, as in Spark outside its ANSI mode
 }
 
@@ -310,19 +311,19 @@ ADAPTATIONS = (
         queries=("q54",),
         pattern=r"cast\(\(revenue / 50\) AS INT\)",
         replacement="cast(trunc(revenue / 50) AS INT)",
-        why="a cast to integer cuts the fraction off in Spark and rounds in DuckDB",
+        why="a cast to integer truncates in Spark and rounds in DuckDB",
     ),
     Adaptation(
         queries=("q84",),
         pattern=r"concat\(c_last_name, ', ', c_first_name\)",
         replacement="(c_last_name || ', ' || c_first_name)",
-        why="concat of a null is null in Spark and leaves the null out in DuckDB",
+        why="concat of a null is null in Spark and ignores the null in DuckDB",
     ),
 )
 
 
 def in_duckdb(query: str, text: str) -> str:
-    """The query in the independent engine's words."""
+    """Translate a query into the independent engine's dialect."""
     for adaptation in ADAPTATIONS:
         if query in adaptation.queries or EVERY_QUERY in adaptation.queries:
             text = re.sub(adaptation.pattern, adaptation.replacement, text, flags=re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The lab's runs of a home, for a service to list and show."""
+"""The lab's runs in a home, for the service to list and show."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class LabReports:
         self._home = home
 
     def listed(self) -> list[dict[str, Any]]:
-        """A row for each run, the newest first."""
+        """Return a row for each run, newest first."""
         return [{**run, "id": run["run"]} for run in reversed(records.all_of(self._home))]
 
     def page(self, run_id: str) -> str:
-        """The run's report as HTML that loads nothing. Raises `NotFound`."""
+        """Return the run's report as self-contained HTML. Raises `NotFound`."""
         # Plotting takes a second to load.
         from penstock.lab.report.report import as_html
 

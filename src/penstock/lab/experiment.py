@@ -1,4 +1,4 @@
-"""Experiments: arms, the order in which they are measured, the caches a repetition finds, and preflight.
+"""Experiments: arms, their order, the state of the caches before a repetition, and preflight checks.
 
 An experiment that cannot be measured is refused before anything is recorded.
 """
@@ -28,9 +28,9 @@ Item = TypeVar("Item")
 
 
 def interleaved(arms: Sequence[Item], repetitions: int) -> Iterator[tuple[int, Item]]:
-    """(repetition, arm): every arm once in each repetition, and each first equally often.
+    """Yield (repetition, arm): every arm once in each repetition, and each equally often first.
 
-    What drifts over time (a filling disk, a warming machine) then falls on all arms alike.
+    Drift over time (a filling disk, a warming machine) then affects all arms alike.
     """
     for repetition in range(1, repetitions + 1):
         shift = (repetition - 1) % len(arms)
@@ -47,26 +47,26 @@ _PAGES_AND_NAMES = "3\n"
 
 
 def require_caches(policy: str) -> None:
-    """Raise where this process could not do as the policy says: `InvalidInput` or `MissingRequirement`."""
+    """Raise `InvalidInput` for an unknown policy, `MissingRequirement` where this process cannot drop caches."""
     if policy not in CACHE_POLICIES:
-        raise InvalidInput(f"“{policy}” is nothing to do with caches", fix=f"choose one of {', '.join(CACHE_POLICIES)}")
+        raise InvalidInput(f"“{policy}” is not a cache policy", fix=f"choose one of {', '.join(CACHE_POLICIES)}")
     if policy == DROP:
         try:
             os.close(os.open(_SWITCH, os.O_WRONLY))
         except OSError as error:
             raise MissingRequirement(
                 "The operating system's caches cannot be dropped here",
-                why=f"{_SWITCH}: {error.strerror}; it takes root, and in a container the host's consent",
+                why=f"{_SWITCH}: {error.strerror}; this needs root, and in a container the host's permission",
                 fix="run the command as root, or measure with the caches as they are (caches: keep)",
             ) from error
 
 
 def prepare_caches(policy: str, home: Home) -> None:
-    """Before a repetition: drop every cache of this machine, or none.
+    """Drop every cache of this machine, or none, before a repetition.
 
-    This is the one place where caches are dropped. Penstock's page cache goes first, both tiers. The operating system's
-    holds the embedded store's data, tables and jars alike; what is not written yet is written first, since only clean
-    pages are dropped. What a store on other machines keeps in memory is out of reach.
+    Caches are dropped nowhere else. Penstock's page cache is dropped first, both tiers. The operating system's cache
+    holds the embedded store's data, tables and jars alike; dirty pages are written first, since only clean ones are
+    dropped. Caches of a store on other machines are out of reach.
 
     Raises `StateError` where pages cannot be removed.
     """
@@ -88,14 +88,14 @@ class Arm:
     settings: Mapping[str, str] = field(default_factory=dict)
     launcher: str = launchers.PENSTOCK
     gateways: int | None = None
-    """How many of its lake's gateways it uses; None for all."""
+    """The number of the lake's gateways that it uses; None for all."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How often each arm is measured, and what a repetition finds in the caches (`caches.POLICIES`).
+    """The number of repetitions of each arm, and the policy for caches before each (`CACHE_POLICIES`).
 
-    Warm-up repetitions are recorded and counted in nothing.
+    Warm-up repetitions are recorded and excluded from every result.
     """
 
     repetitions: int = 1
@@ -105,13 +105,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Arms that are measured in turns, to be set against each other."""
+    """Arms that are measured in turns and compared."""
 
     arms: Sequence[Arm]
     plan: Plan
 
     def order(self) -> list[tuple[int, Arm]]:
-        """(repetition, arm) as they will be measured; 0 and below are warm-up."""
+        """Return (repetition, arm) in the order of measurement; repetitions of 0 and below are warm-up."""
         turns = interleaved(self.arms, self.plan.warmup + self.plan.repetitions)
         return [(repetition - self.plan.warmup, arm) for repetition, arm in turns]
 
@@ -120,16 +120,16 @@ def require_sense(arms: Sequence[Arm], plan: Plan) -> None:
     if not arms or plan.repetitions < 1:
         raise InvalidInput("There is nothing to measure", fix="give at least one arm and one repetition")
     if len({arm.name for arm in arms}) < len(arms):
-        raise InvalidInput("Two arms have one name", fix="give each arm a name of its own")
+        raise InvalidInput("Two arms have the same name", fix="give each arm a name of its own")
     require_caches(plan.caches)
     for arm in arms:
         arm.suite.check_options()
 
 
 def require_lakes_apart(lakes: Sequence[Lake]) -> None:
-    """Refuse stores whose buckets have one name: what was read of one would be in the page cache for the other.
+    """Refuse stores whose buckets have the same name, since the page cache would mix up their pages.
 
-    A page is known by bucket, key, length and entity tag, and the lab's data sets are the same in every lake.
+    A page is identified by bucket, key, length and entity tag, and the lab's data sets are the same in every lake.
     """
     first: dict[str, Lake] = {}
     for lake in (lake for lake in lakes if lake.is_s3):
@@ -137,15 +137,15 @@ def require_lakes_apart(lakes: Sequence[Lake]) -> None:
         if set(lake.endpoints).isdisjoint(other.endpoints):
             raise InvalidInput(
                 f"The lakes “{other.name}” and “{lake.name}” both have a bucket called {lake.bucket}",
-                why="the page cache would answer for the one with what it read from the other",
-                fix="give one of them a bucket of another name: penstock lake add NAME --bucket BUCKET",
+                why="the page cache would serve pages of one for the other",
+                fix="use another bucket for one of them: penstock lake add NAME --bucket BUCKET",
             )
 
 
 def require_room(bench: Bench, arm: Arm) -> None:
-    """Refuse settings and a size that no cluster could be started with here, and data that the disk has no room for.
+    """Refuse settings and sizes that no cluster can start with here, and data for which the disk has no room.
 
-    What is free is known of stores on this machine alone; data is on its disk as often as the store keeps it.
+    Free space is known only for stores on this machine; the data needs it once per copy that the store keeps.
     """
     settings = {**arm.suite.meaning, **arm.settings}
     profile = arm.profile or arm.suite.profile
@@ -161,6 +161,6 @@ def require_room(bench: Bench, arm: Arm) -> None:
     if needed > free:
         raise MissingRequirement(
             f"{arm.suite.title} of this size needs about {units.size(needed)} of disk",
-            why=f"{units.size(free)} are free where {root} is",
-            fix="choose a smaller size, free space, or use another state directory with PENSTOCK_HOME=/path",
+            why=f"the disk of {root} has {units.size(free)} free",
+            fix="choose a smaller size, free some space, or use another state directory with PENSTOCK_HOME=/path",
         )

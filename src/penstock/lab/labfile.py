@@ -1,9 +1,9 @@
-"""Lab files: experiments as YAML that people write. Pure: text in, experiments out.
+"""Lab files: experiments written as YAML. Pure: text in, experiments out.
 
-A file is one experiment, or a list of them under `experiments` with what they share beside it, their arms too. An
-experiment names its `workload` with its `options`; `vary` gives several values to some of these or of the arms' own
-choices, and every combination is an arm; or `arms` lists them. `each` multiplies the experiments themselves, for what
-is not to be compared (two scales, say). `InvalidInput` names the line and the key of what cannot be read.
+A file is one experiment, or a list of them under `experiments` beside the keys that they share, `arms` included. An
+experiment names its `workload` and its `options`; `vary` gives several values to some of these or of the arms' own
+keys, and every combination is an arm; or `arms` lists them. `each` multiplies the experiments themselves, for values
+that are not compared (two scales, say). `InvalidInput` names the line and the key of an error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def name_of(entry: Entry) -> str:
 
 
 def profile(entry: Entry, usual: str) -> str:
-    """A profile, and variants of it: `tpcds+s3a-default`; `+s3a-default` is a variant of the workload's `usual` one."""
+    """Parse a profile with variants: `tpcds+s3a-default`; `+s3a-default` is a variant of the workload's `usual` one."""
     chosen, *variants = name_of(entry).split("+")
     if chosen or not variants:
         replace(entry, value=chosen).one_of(profiles.names())
@@ -73,7 +73,7 @@ def size(own: Mapping[str, Entry], usual: ClusterSize) -> ClusterSize:
 def settings(
     given: Mapping[str, Entry], round_trip: Entry | None = None, scratch: Entry | None = None
 ) -> dict[str, str]:
-    """Spark's, with those that make the store as far away as the file asks for, and shuffle where it says."""
+    """Return Spark's settings, with those of the file's round trip and scratch directory."""
     own = {key: _spark_value(entry) for key, entry in given.items()}
     if scratch is not None:
         own[DISK] = name_of(scratch)
@@ -82,7 +82,7 @@ def settings(
     try:
         return conditions.added(own, name_of(round_trip))
     except InvalidInput:
-        round_trip.wrong(f"cannot be {round_trip.value!r}", fix="write it as 5ms")
+        round_trip.wrong(f"is not a time but {round_trip.value!r}", fix="write it as 5ms")
 
 
 def _memory(entry: Entry) -> int:
@@ -110,7 +110,7 @@ _CHOICES = (
     "round_trip",
     "scratch",
 )
-"""What an arm can choose beside its workload's options and Spark's settings."""
+"""The keys of an arm besides its workload's options and Spark's settings."""
 _PLAN = ("repetitions", "warmup", "caches")
 _SHARED = (*_PLAN, *_CHOICES, "settings")
 _EXPERIMENT = ("workload", "options", "each", "vary", "arms", *_SHARED)
@@ -122,25 +122,25 @@ _NAMES = {PENSTOCK: "Penstock", PLAIN: "plain Spark"}
 
 
 class Workloads(Protocol):
-    """The workloads there are, and their options by the names they have on the command line."""
+    """The available workloads, and their options by their names on the command line."""
 
     def names(self) -> Sequence[str]: ...
 
     def options(self, workload: str) -> Sequence[str]: ...
 
     def suite(self, workload: str, options: Mapping[str, Any]) -> Suite:
-        """Raises `InvalidInput` for a value that cannot be."""
+        """Raises `InvalidInput` for an invalid value."""
         ...
 
 
 Usual = Callable[[Suite], ClusterSize]
-"""The size of a workload's clusters where the file says nothing."""
+"""Returns the default size of a workload's clusters."""
 
 
 def experiments(file: Entry, workloads: Workloads, usual: Usual) -> list[Experiment]:
-    """What a file asks for, in its order.
+    """Return the experiments of a file, in its order.
 
-    Raises `InvalidInput` with the line and the key of the first thing that is wrong.
+    Raises `InvalidInput` with the line and the key of the first error.
     """
     given = file.mapping()
     shared: dict[str, Entry] = {}
@@ -163,7 +163,7 @@ def experiments(file: Entry, workloads: Workloads, usual: Usual) -> list[Experim
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What was chosen for an arm so far; `with_` puts another choice on top."""
+    """An arm's keys so far; `with_` overrides them."""
 
     own: Mapping[str, Entry] = field(default_factory=dict)
     options: Mapping[str, Entry] = field(default_factory=dict)
@@ -175,7 +175,7 @@ class _Chosen:
         )
 
     def title(self) -> str:
-        """What tells this choice from others: `plain Spark, executor cores 2, object size 128m`."""
+        """Return the arm's name by its keys: `plain Spark, executor cores 2, object size 128m`."""
         parts = []
         for name, entry in {**self.own, **self.options, **self.settings}.items():
             shown = ", ".join(map(str, entry.plain())) if isinstance(entry.value, list) else str(entry.value)
@@ -194,10 +194,10 @@ class _Reader:
         self._usual = usual
 
     def experiments(self, entry: Entry, shared: Mapping[str, Entry]) -> Iterator[Experiment]:
-        """Those of one entry: one, or one for each combination of `each`."""
+        """Yield the experiments of one entry: one, or one for each combination of `each`."""
         _require_known(entry, _EXPERIMENT)
         own = entry.mapping()
-        # An experiment with arms of its own, or that varies something, has none of the others'.
+        # An experiment that lists its own arms, or varies something, does not use the shared arms.
         given = {name: value for name, value in shared.items() if name != "arms" or "vary" not in own} | {**own}
         workload = self._workload(entry, given)
         known = self._workloads.options(workload)
@@ -273,7 +273,7 @@ class _Reader:
 def _culprit(
     made: Callable[[Mapping[str, Entry]], Suite], options: Mapping[str, Entry], error: InvalidInput
 ) -> Entry | None:
-    """The option that is wrong by itself, in the same way; None where it takes several of them."""
+    """Return the option that causes the same error by itself; None where only a combination does."""
 
     def problem(alone: Mapping[str, Entry]) -> str | None:
         try:
@@ -305,14 +305,14 @@ def _chosen(given: Mapping[str, Entry], known: Sequence[str]) -> _Chosen:
     settings = given["settings"].mapping() if "settings" in given else {}
     for name, entry in settings.items():
         if not name.startswith(_SPARK):
-            entry.wrong("is no setting of Spark", fix=f"those begin with {_SPARK}")
+            entry.wrong("is not a setting of Spark", fix=f"they begin with {_SPARK}")
     return _Chosen({name: given[name] for name in _CHOICES if name in given}, options, settings)
 
 
 def _combinations(entry: Entry | None, known: Sequence[str]) -> Iterator[tuple[str, _Chosen]]:
-    """Every combination of the values that each name of `vary` or `each` has, with what to call it.
+    """Yield every combination of the values of `vary` or `each`, with its title.
 
-    The first varies slowest. Where nothing varies, there is one, without a name.
+    The first name varies slowest. Without an entry there is one combination, without a title.
     """
     if entry is None:
         yield "", _Chosen()

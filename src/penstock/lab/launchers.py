@@ -1,8 +1,8 @@
-"""Launchers of the lab's applications: through Penstock's engine, or by plain spark-submit on equal terms.
+"""Launchers of the lab's applications: Penstock's engine, or plain spark-submit on equal terms.
 
-Plain Spark is pyspark's own `spark-submit`, with S3A and the same catalog, without Penstock; but for one interceptor of
-S3A's requests: over http S3A signs empty objects by chunks, which Ceph 16 refuses, so that without it no plain Spark
-writes there at all.
+Plain Spark is pyspark's own `spark-submit`, with S3A and the same catalog, without Penstock except for one interceptor
+of S3A's requests: over http S3A signs empty objects by chunks, which Ceph 16 refuses, so without the interceptor plain
+Spark cannot write there at all.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ITS_JAR = "penstock-filesystem.jar"
 
 @dataclass(frozen=True)
 class Ended:
-    """How one plain application went. Times are UTC, epoch milliseconds."""
+    """The result of one plain application. Times are UTC, epoch milliseconds."""
 
     submitted_ms: int
     ended_ms: int
@@ -56,18 +56,18 @@ class Ended:
     core_seconds: float
     peak_memory_bytes: int
     first_task_ms: int | None
-    """When its first task was launched, by its event log; None where none was."""
+    """The launch of its first task, from its event log; None where no task was launched."""
     output: str
 
 
 class PlainSpark:
-    """One place to submit from: a private directory with the secrets and Spark's own files, removed at the end.
+    """A private directory to submit from, with the secrets and Spark's own files, removed at the end.
 
     Secrets are in files of mode 0600 there, never in an argument or a setting.
     """
 
     def __init__(self, directory: Path, lake: Lake, options: Sequence[str] = ()) -> None:
-        """`options` go to every JVM."""
+        """Pass `options` to every JVM."""
         self.directory = directory
         self._options = " ".join(f'"{option}"' for option in options)
         self._lake = lake
@@ -94,13 +94,14 @@ class PlainSpark:
         main_class: str,
         arguments: Sequence[str],
         settings: Mapping[str, str],
-        seen: Callable[[float], None],
+        on_progress: Callable[[float], None],
     ) -> Ended:
-        """Run to the end. `seen` is told the seconds since submission now and then; if it raises, all is ended.
+        """Run an application to its end.
 
-        May be called by several threads at once.
+        `on_progress` gets the seconds since submission twice a second; its exceptions end the application. May be
+        called by several threads at once.
         """
-        # Its own Spark home too: local clusters name their workers' directories there by the second they started in.
+        # With its own Spark home: local clusters name their workers' directories there by the second of their start.
         with tempfile.TemporaryDirectory(prefix="submission-", dir=self.directory) as name:
             submission = Path(name)
             _spark_home(submission / "spark")
@@ -128,14 +129,14 @@ class PlainSpark:
                     start_new_session=True,
                 )
             with watching(process.pid) as usage:
-                _wait(process, submitted, seen)
+                _wait(process, submitted, on_progress)
             return _ended(submitted, process.returncode, usage, submission)
 
     def _environment(self, submission: Path) -> dict[str, str]:
         own = {name: value.replace("{private}", str(self.directory)) for name, value in environment(self._lake).items()}
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
         return {
-            **kept,
+            **inherited,
             **own,
             "JAVA_HOME": str(find_java().home),
             "SPARK_HOME": str(submission / "spark"),
@@ -159,7 +160,7 @@ class PlainSpark:
             "spark.executor.defaultJavaOptions": self._options,
             "spark.driver.host": "127.0.0.1",
             "spark.sql.catalogImplementation": "hive",
-            # Both arms write one, uncompressed and whole: it tells when the first task was launched.
+            # Both arms write one, uncompressed and in one file, since it records the launch of the first task.
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": (submission / "events").as_uri(),
             "spark.eventLog.compress": "false",
@@ -169,13 +170,13 @@ class PlainSpark:
 
 
 def one_process(size: ClusterSize) -> str:
-    """The master of an application that is all in one JVM."""
+    """Return the master of an application in a single JVM."""
     return f"local[{size.executor_cores}]"
 
 
 def separate_executors(size: ClusterSize) -> str:
-    """The master of Spark's own cluster on one machine, with executors in processes of their own."""
-    # Spark asks a worker for the overhead on top of an executor's heap.
+    """Return the master of Spark's own cluster on one machine, whose executors are separate processes."""
+    # Spark requests the overhead from a worker on top of an executor's heap.
     return f"local-cluster[{size.executors},{size.executor.cores},{size.executor_bytes // MIB}]"
 
 
@@ -184,7 +185,7 @@ def _ours(jar: Path) -> bool:
 
 
 def _spark_home(directory: Path) -> None:
-    """pyspark's Spark seen from a directory of our own: a local cluster's workers write below their Spark home."""
+    """Link pyspark's Spark into a directory of our own: a local cluster's workers write below their Spark home."""
     directory.mkdir()
     installed = spark_jars().parent
     for part in ("bin", "jars", "sbin"):
@@ -192,27 +193,27 @@ def _spark_home(directory: Path) -> None:
             (directory / part).symlink_to(installed / part)
 
 
-def _wait(process: subprocess.Popen[bytes], submitted: float, seen: Callable[[float], None]) -> None:
+def _wait(process: subprocess.Popen[bytes], submitted: float, on_progress: Callable[[float], None]) -> None:
     try:
         while True:
             try:
                 process.wait(timeout=_LOOK_EVERY_SECONDS)
             except subprocess.TimeoutExpired:
-                seen(time.time() - submitted)
+                on_progress(time.time() - submitted)
                 continue
             return
     finally:
-        # Also after a good end: an executor that outlives its driver for a moment must not cost the next arm anything.
+        # Also after success: an executor that outlives its driver for a moment must not slow the next arm down.
         _end_session(process)
 
 
 def _end_session(process: subprocess.Popen[bytes]) -> None:
-    for sign, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
+    for sent, timeout in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
         try:
-            os.killpg(process.pid, sign)
+            os.killpg(process.pid, sent)
         except ProcessLookupError:
             return
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             process.poll()
             try:
@@ -250,7 +251,7 @@ def _prefix_of_this_process() -> str:
 
 
 def _sweep(root: Path) -> None:
-    """Remove the directories of processes that were killed, and end what those had submitted."""
+    """Remove the directories of killed processes, and end the applications that those had submitted."""
     for directory in root.glob(f"{_PREFIX}*"):
         _, pid, started, *_ = (*directory.name.split("-"), "", "")
         if not (pid.isdigit() and started.isdigit()) or ProcessId(int(pid), int(started)).alive():
@@ -267,7 +268,7 @@ LAUNCHERS = (PENSTOCK, PLAIN)
 
 @dataclass(frozen=True)
 class Job:
-    """One of the lab's Spark applications, for one run. `profile` and what it holds is nothing to plain Spark."""
+    """One of the lab's Spark applications, for one run. Plain Spark ignores `profile` and its settings."""
 
     run: str
     role: str
@@ -278,12 +279,12 @@ class Job:
     profile: str
     settings: Mapping[str, str]
     cores_per_core: float = CORES_PER_CORE
-    """How often the engine may have promised a core to start it; plain Spark asks nobody."""
+    """The number of times that the engine may promise a core; plain Spark ignores it."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How it went. `sample` is what the records keep of it."""
+    """The result of a job. `sample` holds its recorded values."""
 
     sample: Mapping[str, Any]
     succeeded: bool
@@ -293,15 +294,16 @@ class Ran:
 
 class Launcher(Protocol):
     def run(self, job: Job, doing: Callable[[str], None]) -> Ran:
-        """Run it to its end; `doing` is told now and then what it is at, and what it raises ends the application.
+        """Run a job to its end.
 
-        May be called by several threads at once.
+        `doing` gets a description of its progress now and then; its exceptions end the application. May be called by
+        several threads at once.
         """
         ...
 
 
 class EngineLauncher:
-    """A dedicated cluster for each application, as any user of Penstock gets it."""
+    """Starts a dedicated cluster for each application, as for any user of Penstock."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -316,12 +318,12 @@ class EngineLauncher:
             lake=self._bench.lake.name,
             settings=job.settings,
             arguments=tuple(job.arguments),
-            # By its run, what a killed lab left running is found again.
+            # The run identifies applications that a killed lab left running.
             tags=("lab", job.run),
         )
         application = self._bench.run(
             spec,
-            lambda application, seen: doing(_doing(application, seen)),
+            lambda application, observation: doing(_activity(application, observation)),
             cores_per_core=job.cores_per_core,
         )
         return Ran(
@@ -332,7 +334,7 @@ class EngineLauncher:
 
 
 class PlainLauncher:
-    """pyspark's own spark-submit with S3A's defaults, executors in processes of their own."""
+    """Runs pyspark's own spark-submit with S3A's defaults, executors in separate processes."""
 
     def __init__(self, plain: PlainSpark) -> None:
         self._plain = plain
@@ -345,7 +347,7 @@ class PlainLauncher:
             main_class=job.main_class,
             arguments=job.arguments,
             settings=job.settings,
-            seen=lambda seconds: doing(f"{units.seconds(seconds)} so far"),
+            on_progress=lambda seconds: doing(f"{units.seconds(seconds)} so far"),
         )
         sample = {
             "role": job.role,
@@ -360,7 +362,7 @@ class PlainLauncher:
 
 @contextmanager
 def opened(kind: str, bench: Bench) -> Iterator[Launcher]:
-    """The launcher of that name, with what it needs on disk, which is gone afterwards."""
+    """Yield the launcher of that name; its files are removed at the end."""
     if kind == PENSTOCK:
         yield EngineLauncher(bench)
         return
@@ -373,7 +375,7 @@ def _explain(job: Job, ended: Ended) -> None:
         raise ClusterError(f"{job.name}: spark-submit ended with exit code {ended.exit_code}", why=ended.output)
 
 
-def _doing(application: Application, observation: Observation | None) -> str:
-    """What the observer last saw: the job description, else the state of the application."""
+def _activity(application: Application, observation: Observation | None) -> str:
+    """Return the last observed job description, else the state of the application."""
     progress = observation.progress if observation else None
     return str((progress or {}).get("description") or application.state.value)

@@ -1,7 +1,7 @@
-"""The cost of a repetition beside its applications: the local store, the catalog, the shuffle disk, the machine.
+"""The cost of a repetition besides its applications: the local store, the catalog, the shuffle disk, the machine.
 
-Everything is a difference of counters that the kernel keeps anyway, but for the peaks of memory, which are sampled once
-a second. Where several runs are measured at once on one machine, each is charged with all of it.
+All values are differences of kernel counters, except for the memory peaks, which are sampled once a second. Where
+several runs are measured at once on one machine, each is charged with the whole.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from penstock.processes import Disk, ProcessId
 
 _MOST_POINTS = 1024
 _DIGITS = 2
-"""Of a second, in records."""
+"""Decimal places of a second in records."""
 
 
 class Track:
-    """A device's counters over time, at most so many of them: of a long block the looks become rarer.
+    """A device's counters over time, in at most 1,024 samples: a long block is sampled more coarsely.
 
-    Counters only grow, so leaving one out loses nothing but where within the longer interval things happened.
+    Counters only grow, so a skipped sample loses nothing but the position of its traffic within the longer interval.
     """
 
     def __init__(self) -> None:
-        self._looks: list[tuple[float, Disk]] = []
+        self._samples: list[tuple[float, Disk]] = []
         self._stride = 1
         self._skipped = 0
 
     def add(self, seconds: float, disk: Disk | None, *, last: bool = False) -> None:
-        """`seconds` by a clock that only goes forwards. Where a device cannot be read there is no look."""
+        """Add a sample; `seconds` are of a monotonic clock. A device that cannot be read (None) adds none."""
         self._skipped += 1
-        if disk is None or (self._skipped < self._stride and self._looks and not last):
+        if disk is None or (self._skipped < self._stride and self._samples and not last):
             return
         self._skipped = 0
-        if len(self._looks) > 1 and self._recorded(seconds) <= self._recorded(self._looks[-1][0]):
-            # The last look can follow another at once: an interval that a record shows without width has no rates.
-            self._looks.pop()
-        self._looks.append((seconds, disk))
-        if len(self._looks) > _MOST_POINTS:
-            self._looks = self._looks[::2]
+        if len(self._samples) > 1 and self._recorded(seconds) <= self._recorded(self._samples[-1][0]):
+            # The last sample may follow another at once, and an interval that is recorded without a width has no rates.
+            self._samples.pop()
+        self._samples.append((seconds, disk))
+        if len(self._samples) > _MOST_POINTS:
+            self._samples = self._samples[::2]
             self._stride *= 2
 
     def over_time(self) -> dict[str, list[float]]:
-        """What `between` says of each interval, which ends at `second` since the first look. Empty without any."""
+        """Return `disk_use` of each interval, by its end in `second` since the first sample. Empty without any."""
         found: dict[str, list[float]] = {}
-        for (start, before), (end, after) in zip(self._looks, self._looks[1:], strict=False):
+        for (start, before), (end, after) in zip(self._samples, self._samples[1:], strict=False):
             if before.name == after.name and self._recorded(end) > self._recorded(start):
                 found.setdefault("second", []).append(self._recorded(end))
                 for key, value in disk_use(before, after, (end - start) * 1000).items():
@@ -63,20 +63,19 @@ class Track:
         return found
 
     def _recorded(self, seconds: float) -> float:
-        return round(seconds - self._looks[0][0], _DIGITS)
+        return round(seconds - self._samples[0][0], _DIGITS)
 
 
 def disk_use(start: Disk, end: Disk, elapsed_ms: float) -> dict[str, float]:
-    """What one device did from one reading to the other. Pure.
+    """Return the use of one device between two readings. Pure.
 
-    `busy_share` is the share of the time in which it had a request (iostat's %util): 1 is the limit of a device that
-    serves one at a time, and of no other. `queue` is how many requests it had on average, waiting or being served
-    (iostat's aqu-sz).
+    `busy_share` is the share of the time with a request in flight (iostat's %util): 1 is the limit only of a device
+    that serves one request at a time. `queue` is the average number of requests, waiting or being served (aqu-sz).
     """
     if elapsed_ms <= 0:
         return {"busy_share": 0.0, "queue": 0.0, "read_bytes": 0, "written_bytes": 0}
     return {
-        # The kernel's clock is coarser than ours.
+        # The kernel's clock is coarser than the interval's.
         "busy_share": round(min(1.0, (end.busy_ms - start.busy_ms) / elapsed_ms), 4),
         "queue": round((end.queued_ms - start.queued_ms) / elapsed_ms, 3),
         "read_bytes": end.read_bytes - start.read_bytes,
@@ -85,7 +84,7 @@ def disk_use(start: Disk, end: Disk, elapsed_ms: float) -> dict[str, float]:
 
 
 def all_between(start: Mapping[str, Disk], end: Mapping[str, Disk], elapsed_ms: float) -> dict[str, Any]:
-    """The devices that had anything to do, by name."""
+    """Return the use of the devices with any traffic, by name."""
     found = {name: disk_use(start[name], end[name], elapsed_ms) for name in sorted(start.keys() & end.keys())}
     return {name: used for name, used in found.items() if any(used.values())}
 
@@ -94,9 +93,9 @@ _EVERY_SECONDS = 0.2
 
 
 class SessionUsage:
-    """Processor time and peak memory of all processes of a session, also of those that are gone.
+    """CPU time and peak memory of all processes of a session, including those that have ended.
 
-    A process is last seen up to 0.2 s before its end, so what it did after that is missing.
+    A process is last sampled up to 0.2 s before its end; its use after that is missing.
     """
 
     def __init__(self, session: int) -> None:
@@ -124,7 +123,7 @@ def watching(session: int) -> Iterator[SessionUsage]:
 
 @contextmanager
 def repeatedly(look: Callable[[], None], *, every_seconds: float) -> Iterator[None]:
-    """Have it called from another thread now and then, until the block ends."""
+    """Call `look` periodically from another thread, until the block ends."""
     done = threading.Event()
 
     def watch() -> None:
@@ -140,15 +139,15 @@ def repeatedly(look: Callable[[], None], *, every_seconds: float) -> Iterator[No
         thread.join()
 
 
-_LOOK_FOR_PEAKS_EVERY_SECONDS = 1.0
-_SHORTEST_JUDGED_SECONDS = 1.0  # the kernel counts in hundredths
+_SAMPLE_PEAKS_EVERY_SECONDS = 1.0
+_SHORTEST_JUDGED_SECONDS = 1.0  # the kernel counts in hundredths of a second
 _DISTURBING_SHARE = 0.1
-"""Of all cores. An idle machine's own work, the kernel's included, is below it."""
+"""The share of all cores. An idle machine's own work, the kernel's included, is below it."""
 
 STORE, CATALOG = "store", "catalog"
 
 Daemon = tuple[str, str]
-"""A server of this machine and which of its processes: (`store`, `osd.0`)."""
+"""A server of this machine and one of its processes: (`store`, `osd.0`)."""
 
 
 @dataclass(frozen=True)
@@ -162,13 +161,15 @@ class Effort:
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters at one moment. `daemons` are those of the servers that run on this machine, `disk` is the
-    shuffle's."""
+    """The counters at one moment.
+
+    `daemons` are those of the servers on this machine, `disk` is the shuffle's.
+    """
 
     seconds: float
     machine_core_seconds: float
     lab_core_seconds: float
-    """Of this process and all that it started: applications, with either launcher, and load generators."""
+    """CPU time of this process and its descendants: applications, by either launcher, and load generators."""
     daemons: Mapping[Daemon, Effort]
     disk: processes.Disk | None
     loopback_bytes: int | None
@@ -177,16 +178,16 @@ class Reading:
 
 @dataclass
 class Usage:
-    """Filled when the block that is metered ends; the values of a `usage` sample."""
+    """The values of a `usage` sample, filled at the end of the metered block."""
 
     values: dict[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
 def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Usage]:
-    """Meter a block. A server of somebody else's machine is not known here, and what is not known is left out.
+    """Meter a block. Servers on other machines are unknown here, and unknown values are left out.
 
-    `scratch` is a directory on the device that executors shuffle on, where that is not the home's.
+    `scratch` is a directory on the device that executors shuffle on, if that is not the home's.
     """
     shuffle = scratch or home.root
     watched = _daemons(home, lake)
@@ -195,10 +196,10 @@ def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Us
 
     def look() -> None:
         track.add(time.monotonic(), processes.disk_under(shuffle))
-        everybody = list(processes.processes())
+        running = list(processes.processes())
         peaks.add(
             {
-                name: processes.memory_bytes(processes.process_tree(daemon.pid, everybody))
+                name: processes.memory_bytes(processes.process_tree(daemon.pid, running))
                 for name, daemon in watched.items()
             }
         )
@@ -207,7 +208,7 @@ def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Us
     start = _read(shuffle, watched)
     look()
     try:
-        with repeatedly(look, every_seconds=_LOOK_FOR_PEAKS_EVERY_SECONDS):
+        with repeatedly(look, every_seconds=_SAMPLE_PEAKS_EVERY_SECONDS):
             yield usage
     finally:
         end = _read(shuffle, watched)
@@ -222,7 +223,7 @@ def metering(home: Home, lake: Lake, scratch: Path | None = None) -> Iterator[Us
 
 @dataclass
 class Peaks:
-    """The most memory seen: of each daemon, and of each server's daemons together, which need not peak at once."""
+    """The peak memory of each daemon, and of each server's daemons together, which need not peak at once."""
 
     daemons: dict[Daemon, int] = field(default_factory=dict)
     servers: dict[str, int] = field(default_factory=dict)
@@ -237,9 +238,9 @@ class Peaks:
 
 
 def between(start: Reading, end: Reading) -> dict[str, Any]:
-    """What was used from one reading to the other. Pure.
+    """Return the use between two readings. Pure.
 
-    A daemon that ended in between is left out, and so are the sums of its server: what it took is lost.
+    A daemon that ended in between is left out, and so are the sums of its server, since its counters are lost.
     """
     elapsed_ms = (end.seconds - start.seconds) * 1000
     used: dict[str, Any] = {
@@ -255,7 +256,7 @@ def between(start: Reading, end: Reading) -> dict[str, Any]:
     if start.daemons.keys() == end.daemons.keys():
         servers = sum(effort.core_seconds for effort in efforts.values())
         ours = end.lab_core_seconds - start.lab_core_seconds + servers
-        # The kernel's counters are not read at one instant.
+        # The kernel's counters are not read at the same instant.
         used["other_core_seconds"] = round(max(0.0, used["machine_core_seconds"] - ours), 2)
     if start.disk is not None and end.disk is not None and start.disk.name == end.disk.name:
         used["disk"] = end.disk.name
@@ -287,22 +288,22 @@ def _summed(server: str, efforts: list[Effort]) -> dict[str, Any]:
 
 
 def _values(effort: Effort) -> dict[str, Any]:
-    told = {"read_bytes": effort.read_bytes, "written_bytes": effort.written_bytes}
+    amounts = {"read_bytes": effort.read_bytes, "written_bytes": effort.written_bytes}
     return {
         "core_seconds": round(effort.core_seconds, 2),
-        **{key: value for key, value in told.items() if value is not None},
+        **{key: value for key, value in amounts.items() if value is not None},
     }
 
 
 def disturbance(usage: Mapping[str, Any], cores: int) -> str | None:
-    """What to tell of other programs that took enough of the machine's cores to make a time doubtful. Pure."""
+    """Return a warning where other programs used enough of the machine's cores to make a time doubtful. Pure."""
     seconds = usage["elapsed_ms"] / 1000
     if seconds < _SHORTEST_JUDGED_SECONDS:
         return None
     taken = usage.get("other_core_seconds", 0) / seconds
     if taken < _DISTURBING_SHARE * cores:
         return None
-    return f"Other programs took {taken:.1f} of {cores} cores meanwhile: this time is doubtful."
+    return f"Other programs used {taken:.1f} of {cores} cores meanwhile: this time is doubtful."
 
 
 def _daemons(home: Home, lake: Lake) -> dict[Daemon, ProcessId]:
@@ -312,13 +313,11 @@ def _daemons(home: Home, lake: Lake) -> dict[Daemon, ProcessId]:
 
 
 def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> Reading:
-    everybody = list(processes.processes())
-    families = {
-        name: processes.process_tree(daemon.pid, everybody) for name, daemon in watched.items() if daemon.alive()
-    }
-    # A server may have been started by this very process.
+    running = list(processes.processes())
+    families = {name: processes.process_tree(daemon.pid, running) for name, daemon in watched.items() if daemon.alive()}
+    # This process may have started a server itself.
     theirs = {process.pid for family in families.values() for process in family}
-    ours = [process for process in processes.process_tree(os.getpid(), everybody) if process.pid not in theirs]
+    ours = [process for process in processes.process_tree(os.getpid(), running) if process.pid not in theirs]
     return Reading(
         seconds=time.monotonic(),
         machine_core_seconds=processes.machine_core_seconds(),
@@ -331,6 +330,6 @@ def _read(shuffle: Path, watched: Mapping[Daemon, ProcessId]) -> Reading:
 
 
 def _counted(name: Daemon, process: ProcessId, family: list[processes.Process]) -> Effort:
-    """A store's traffic is its daemon's own; the catalog's is that of connections that come and go: not known."""
+    """Read a daemon's counters. A store's traffic is its daemon's; the catalog's is unknown, since its backends end."""
     moved = (processes.io(process.pid) if name[0] == STORE else None) or {}
     return Effort(processes.core_seconds(family), moved.get("read_bytes"), moved.get("write_bytes"))

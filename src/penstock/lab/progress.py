@@ -1,4 +1,4 @@
-"""How far a measurement is and how long it will take: the arithmetic (pure) and its display."""
+"""Progress of a measurement and the time left: the arithmetic (pure) and its display."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from penstock import units
 _POSITION = re.compile(r"^(?P<name>\S+) \((?P<index>\d+) of (?P<total>\d+)\)")
 
 
-_ENOUGH_TO_JUDGE = 8  # the first queries pay for a cold cluster
+_ENOUGH_TO_ESTIMATE = 8  # the first queries pay for a cold cluster
 
 
 class Listener(Protocol):
-    """Told by a suite what it is doing; decides nothing."""
+    """Receives a suite's progress; decides nothing."""
 
     def step(self, title: str) -> None: ...
 
@@ -36,33 +36,33 @@ class Listener(Protocol):
 
 
 def position(description: str | None) -> tuple[str, int, int] | None:
-    """`q3 (5 of 104)` → (`q3`, 5, 104); None where the description is of another form."""
+    """Parse `q3 (5 of 104)` as (`q3`, 5, 104); None for a description of another form."""
     found = _POSITION.match(description or "")
     return (found["name"], int(found["index"]), int(found["total"])) if found else None
 
 
 def seconds_left(order: Sequence[str], done: int, elapsed: float, past: Mapping[str, float]) -> float | None:
-    """An estimate for the queries after the first `done` of `order`, or None before anything is known.
+    """Estimate the seconds for the queries after the first `done` of `order`; None before there is a basis.
 
-    Where an earlier run timed them, its times are scaled by how this run compares so far; else each of the remaining
-    ones is taken for an average one.
+    An earlier run's times are scaled by the pace of this run so far; without one, each remaining query is assumed to
+    take the average.
     """
     if not order or done >= len(order):
         return 0.0
     if past and all(name in past for name in order):
         before = sum(past[name] for name in order[:done])
-        pace = elapsed / before if done >= _ENOUGH_TO_JUDGE and before > 0 else 1.0
+        pace = elapsed / before if done >= _ENOUGH_TO_ESTIMATE and before > 0 else 1.0
         return pace * sum(past[name] for name in order[done:])
-    if done < _ENOUGH_TO_JUDGE:
+    if done < _ENOUGH_TO_ESTIMATE:
         return None
     return elapsed / done * (len(order) - done)
 
 
 def repetitions_left(left: Sequence[str], done: Mapping[str, Mapping[int, float]]) -> float | None:
-    """An estimate in seconds for the repetitions that are left, given by their arms' names; None before one is done.
+    """Estimate the seconds for the repetitions in `left`, given by their arms' names; None before one is done.
 
-    `done` has the seconds of each arm's repetitions. An arm takes the median of its own; one that was not measured yet,
-    the median of all.
+    `done` has the seconds of each arm's repetitions. An arm is estimated at the median of its own; one that was not
+    measured yet, at the median of all.
     """
     everything = [seconds for timed in done.values() for seconds in timed.values()]
     if not everything:
@@ -71,9 +71,9 @@ def repetitions_left(left: Sequence[str], done: Mapping[str, Mapping[int, float]
 
 
 class Terminal:
-    """Numbered steps with their times; on a terminal the current one is live, elsewhere there are plain lines.
+    """Prints numbered steps with their times; live on a terminal, as plain lines elsewhere.
 
-    May be told by several threads at once.
+    May be called by several threads at once.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Terminal:
             if self._status is not None:
                 taken = units.seconds(self.elapsed())
                 self._status.update(f"{self._label()}  [dim]{taken}  {text}[/dim]")
-            elif text != self._shown and self._clock() - self._last_line >= 15:  # a log, not a film
+            elif text != self._shown and self._clock() - self._last_line >= 15:  # a log needs no animation
                 self._last_line, self._shown = self._clock(), text
                 self._console.print(f"    {text}", highlight=False, markup=False, soft_wrap=True)
 
@@ -117,16 +117,16 @@ class Terminal:
         return self._clock() - self._since
 
     def done(self) -> None:
-        """The current step came to its end; the next one may fail without it."""
+        """End the current step, so that a later failure is not attributed to it."""
         self._finish("✓")
 
     def failed(self) -> None:
-        """The current step did not come to its end."""
+        """Mark the current step as failed."""
         self._finish("✗")
 
     @contextmanager
     def showing(self) -> Iterator[Terminal]:
-        """Ends the last step truthfully: done, or not."""
+        """End the last step as done, or as failed where the block raises."""
         try:
             yield self
         except BaseException:

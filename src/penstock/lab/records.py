@@ -1,11 +1,11 @@
-"""Raw samples, recorded once: a run is a directory of two files, and everything shown later is made from them.
+"""Raw samples, recorded once: a run is a directory of two files, from which every report is made.
 
-`run.json` says what was measured, on what, with what; it is written once, before the first sample, and never changed.
-`samples.jsonl` is appended to, one JSON object a line, each with its `kind` and `at_ms` (UTC, epoch milliseconds). It
-can be read while the run goes on: a last line that a killed process left half-written is not there for a reader, and is
-cut off before the next append. A run that has no `end` sample was interrupted, or is
-still going on: then a process holds its `measuring.lock`. A repetition that
-was interrupted is done again as another `attempt`; what earlier attempts left in the file no reader sees.
+`run.json` describes the workload, its environment and its settings; it is written once, before the first sample, and
+never changed. `samples.jsonl` grows by appends, one JSON object a line, each with its `kind` and `at_ms` (UTC, epoch
+milliseconds). It can be read during the run: readers ignore a last line that a killed process left half-written, and
+the next append truncates it. A run without an `end` sample was interrupted, or is still running: then a process holds
+its `measuring.lock`. An interrupted repetition is done again as another `attempt`; readers skip the samples of earlier
+attempts.
 
 The local directory is the original; `publish` copies it to the lake, where it outlives the machine.
 """
@@ -35,7 +35,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Description:
-    """What was measured. Times are UTC; nothing in it is secret.
+    """The description of a run. Times are UTC; it contains no secrets.
 
     `arm` names one side of a comparison (`penstock`, `plain`); runs measured together share an `experiment`.
     """
@@ -50,7 +50,7 @@ class Description:
     batch: str | None = None
     """Shared by the runs of all experiments that one command began."""
     place: int = 0
-    """Among the runs begun together, from 0: the order in which they take turns."""
+    """The position among the runs begun together, from 0, in which they take turns."""
     lake: Mapping[str, Any] = field(default_factory=dict)
     profile: str | None = None
     size: Mapping[str, Any] = field(default_factory=dict)
@@ -59,10 +59,10 @@ class Description:
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The suite's own choices, enough to make it again: queries, iterations, object size."""
+    """The suite's options, enough to restore it: queries, iterations, object size."""
     launcher: str = "penstock"
     plan: Mapping[str, Any] = field(default_factory=dict)
-    """How often it was to be measured, and with what left in the caches: what an interrupted run needs to go on."""
+    """The planned repetitions and cache policy, which resuming an interrupted run needs."""
     commit: str | None = None
     format: int = FORMAT
 
@@ -75,7 +75,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Run:
-    """A run as read back: all that analysis and reports may look at."""
+    """A run as read back; analysis and reports use nothing else."""
 
     description: Description
     samples: tuple[Sample, ...]
@@ -85,7 +85,7 @@ class Run:
 
     @property
     def outcome(self) -> str:
-        """`ok`, `failed`, `wrong` (a result was not right), or `unfinished`."""
+        """`ok`, `failed`, `wrong` (a result was incorrect), or `unfinished`."""
         ends = self.of_kind("end")
         return str(ends[-1]["outcome"]) if ends else "unfinished"
 
@@ -100,7 +100,7 @@ class Recorder:
 
     @staticmethod
     def begin(home: Home, description: Description) -> Recorder:
-        """Start a new run; `StateError` if one of that id is there already."""
+        """Start a new run. Raises `StateError` if one of that id exists."""
         home.create()
         directory = home.root / "lab" / description.id
         directory.parent.mkdir(exist_ok=True, mode=0o700)
@@ -110,21 +110,21 @@ class Recorder:
             raise StateError(
                 f"A run named {description.id} is recorded already",
                 why="raw samples are never overwritten",
-                fix=f"choose another name, or look at it: penstock lab report {description.id}",
+                fix=f"choose another name, or see its report: penstock lab report {description.id}",
             ) from None
         write_json(directory / "run.json", asdict(description))
         return Recorder(directory, description)
 
     @staticmethod
     def resume(home: Home, run_id: str) -> Recorder:
-        """Go on with a run that was interrupted."""
+        """Resume a run that was interrupted."""
         return Recorder(_local_directory(home, run_id), describe(home, run_id))
 
     @contextmanager
     def claimed(self, home: Home) -> Iterator[None]:
-        """Nobody else may measure this run inside; `StateError` where somebody does. A killed process has no claim."""
+        """Claim the run for this process. Raises `StateError` where another has it; killed processes lose theirs."""
         busy = f"{self.description.id} is being measured by another process"
-        # Waited for: `in_progress` holds it for a moment.
+        # With a wait, since `in_progress` holds the lock for a moment.
         with home.lock(_claim(self.description.id), busy=busy, wait_seconds=1.0, fix="wait for it to end"):
             yield
 
@@ -140,7 +140,7 @@ class Recorder:
         return load(self.directory)
 
     def publish(self, store: ObjectStore) -> str:
-        """Copy the run to the lake as far as it is recorded; returns the key prefix there. May be called again."""
+        """Copy the samples recorded so far to the lake; returns the key prefix there. May be called again."""
         prefix = f"{LAKE_PREFIX}/{self.description.id}"
         for name in ("run.json", "samples.jsonl"):
             if (self.directory / name).exists():
@@ -149,7 +149,7 @@ class Recorder:
 
 
 def in_progress(home: Home, run_id: str) -> bool:
-    """Whether a process of this machine is measuring it. An unfinished run that none does was interrupted."""
+    """Return whether a process of this machine is measuring the run. If none is, an unfinished run was interrupted."""
     return home.locked(_claim(run_id))
 
 
@@ -158,18 +158,18 @@ def _claim(run_id: str) -> str:
 
 
 def new_run_id(workload: str, arm: str, *, now: datetime | None = None) -> str:
-    """Readable, sorted by time, unique on this machine: `20261121-101500-tpcds-penstock-4f2a`."""
+    """Return a readable id that sorts by time and is unique on this machine: `20261121-101500-tpcds-penstock-4f2a`."""
     moment = now or datetime.now(timezone.utc)
     return f"{moment:%Y%m%d-%H%M%S}-{workload}-{arm}-{os.urandom(2).hex()}"
 
 
 def load(directory: Path) -> Run:
-    """Read a run; `NotFound` where there is none, `StateError` where a line of it is damaged."""
+    """Read a run. Raises `NotFound` where there is none, `StateError` where a line of it is damaged."""
     return Run(_described(directory), _latest(_samples(directory / "samples.jsonl")))
 
 
 def describe(home: Home, run_id: str) -> Description:
-    """What was measured, without the samples; errors as `load`."""
+    """Read a run's description without its samples. Raises the same errors as `load`."""
     return _described(_local_directory(home, run_id))
 
 
@@ -183,13 +183,13 @@ def _described(directory: Path) -> Description:
 
 
 def runs(home: Home) -> list[str]:
-    """The ids of all runs recorded on this machine, oldest first."""
+    """Return the ids of all runs recorded on this machine, oldest first."""
     directory = home.root / "lab"
     return sorted(path.parent.name for path in directory.glob("*/run.json"))
 
 
 def find(home: Home, name: str, store: ObjectStore | None = None) -> Run:
-    """A run by its id, a unique part of it, `last`, or a path to its directory; from the lake where it is not here."""
+    """Find a run by its id, a unique part of it, `last`, or the path of its directory; if not here, in the lake."""
     if Path(name).is_dir() and (Path(name) / "run.json").exists():
         return load(Path(name))
     known = runs(home)
@@ -199,7 +199,9 @@ def find(home: Home, name: str, store: ObjectStore | None = None) -> Run:
     if len(matching) == 1:
         return load(_local_directory(home, matching[0]))
     if len(matching) > 1:
-        raise NotFound(f"{name} fits {len(matching)} runs", why=", ".join(matching[-5:]), fix="give more of the name")
+        raise NotFound(
+            f"{name} fits {len(matching)} runs", why=", ".join(matching[-5:]), fix="give a longer part of the id"
+        )
     if store is not None:
         return _from_lake(store, name)
     raise NotFound(f"There is no run {name}", fix="list the runs: penstock lab runs")
@@ -220,7 +222,7 @@ def _from_lake(store: ObjectStore, run_id: str) -> Run:
 
 
 def _latest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    """Without the samples of attempts at a repetition that a later attempt superseded."""
+    """Remove the samples of attempts that a later attempt at the same repetition superseded."""
     found = list(samples)
     latest: dict[int, int] = {}
     for sample in found:
@@ -243,7 +245,7 @@ def _samples(path: Path) -> Iterator[Sample]:
 
 def _parse(content: bytes, source: str) -> Iterator[Sample]:
     lines = content.split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline is not written yet
+    for number, line in enumerate(lines[:-1], start=1):  # text after the last newline is incomplete
         try:
             sample = json.loads(line)
             sample["kind"]
@@ -255,7 +257,7 @@ def _parse(content: bytes, source: str) -> Iterator[Sample]:
 
 
 def _cut_torn_line(descriptor: int) -> None:
-    """Remove a half-written last line: the sample of a process that was killed while writing it."""
+    """Truncate a half-written last line, the sample of a process that was killed while writing it."""
     size = os.fstat(descriptor).st_size
     end = size
     while end > 0:
@@ -270,12 +272,12 @@ def _cut_torn_line(descriptor: int) -> None:
 
 
 def all_of(home: Home) -> list[dict[str, Any]]:
-    """Oldest first."""
-    return [_told(home, load(home.root / "lab" / run_id)) for run_id in runs(home)]
+    """Return a row for each run, oldest first."""
+    return [_row(home, load(home.root / "lab" / run_id)) for run_id in runs(home)]
 
 
-def _told(home: Home, run: Run) -> dict[str, Any]:
-    """A run in the list. One without an end is `running` while a process measures it, else `interrupted`."""
+def _row(home: Home, run: Run) -> dict[str, Any]:
+    """Return a run's row. A run without an end is `running` while a process measures it, else `interrupted`."""
     described, plan = run.description, run.description.plan
     ended = run.outcome != "unfinished"
     unfinished = "running" if in_progress(home, described.id) else "interrupted"

@@ -1,8 +1,8 @@
-"""The runner: measures arms in turns, records everything, and resumes what was interrupted.
+"""The runner: measures arms in turns, records everything, and resumes interrupted runs.
 
-Everything needed to resume is in the runs' own descriptions: an experiment is the runs that share its id, and a batch
+The runs' own descriptions hold everything needed to resume: an experiment is the runs that share its id, and a batch
 the runs of all experiments that one command began. Finished repetitions are not repeated. Signals unwind a measurement,
-so that everything it started is ended.
+which ends everything it started.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from penstock.processes import handling_signals, not_ignored
 from penstock.profiles.base import DISK
 
 OpenBench = Callable[[str | None], Bench]
-"""The bench of a lake by its name, or of the default one."""
+"""Opens the environment of a lake by its name, or of the default one."""
 
 
 def measure(open_bench: OpenBench, arms: Sequence[Arm], plan: Plan, listener: Listener) -> list[Run]:
-    """A run for each arm, in their order; recorded as it goes, and concluded as `ok`, `failed` or `wrong`.
+    """Measure a run for each arm; return them in the same order, concluded as `ok`, `failed` or `wrong`.
 
-    Raises `PenstockError` before anything is recorded where an option is impossible or the space does not suffice. What
-    fails later is recorded as failed, with the reason, and ends nothing else.
+    Samples are recorded as they are measured. Raises `PenstockError` before anything is recorded where an option is
+    invalid or space is insufficient. Later failures are recorded, with the reason, and end nothing else.
     """
     (runs,) = measure_all(open_bench, [Experiment(arms, plan)], listener)
     return runs
 
 
 def measure_all(open_bench: OpenBench, experiments: Sequence[Experiment], listener: Listener) -> list[list[Run]]:
-    """The runs of each experiment, one experiment after the other; as `measure` does it.
+    """Measure one experiment after the other, as `measure` does; return the runs of each.
 
-    All are checked, and all are begun, before the first is measured. So what cannot work is refused at once, and an
-    interrupted batch can be gone on with to its end.
+    All are checked, and all are begun, before the first is measured. So errors are reported at once, and an interrupted
+    batch can be resumed to its end.
     """
     for experiment in experiments:
         require_sense(experiment.arms, experiment.plan)
@@ -80,7 +80,7 @@ def measure_all(open_bench: OpenBench, experiments: Sequence[Experiment], listen
 
 @dataclass(frozen=True)
 class Begun:
-    """An arm and the run it has become."""
+    """An arm and its run."""
 
     arm: Arm
     bench: Bench
@@ -88,7 +88,7 @@ class Begun:
 
 
 def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Run]:
-    """What is still to do of an experiment. The caller has claimed its runs."""
+    """Measure the remaining repetitions of an experiment, whose runs the caller has claimed."""
     order = Experiment([one.arm for one in begun], plan).order()
     done = {one.arm.name: _durations(one.recorder.run()) for one in begun}
     left = [(repetition, arm.name) for repetition, arm in order if repetition not in done[arm.name]]
@@ -110,8 +110,8 @@ def carry_out(begun: Sequence[Begun], plan: Plan, listener: Listener) -> list[Ru
 
 
 def _prepared(arm: Arm, session: Session) -> PenstockError | None:
-    """Makes the arm's data where they lack; what that failed of."""
-    # The same for all arms, and made the same way: by the engine, from a store as near as it is.
+    """Create the arm's data if missing; return the failure, if any."""
+    # All arms share the data, so it is created in one way: by the engine, without an added round trip.
     near = conditions.removed(session.settings)
     own = replace(session, launcher=launchers.EngineLauncher(session.bench), settings=near)
     return _failure(lambda: arm.suite.prepare(own), session.listener, f"{arm.name} is not measured. ")
@@ -165,7 +165,7 @@ def _session(stack: ExitStack, begun: Begun, listener: Listener) -> Session:
 
 
 def _durations(run: Run) -> dict[int, float]:
-    """Seconds of each repetition that came to its end."""
+    """Return the seconds of each finished repetition."""
     return {sample["repetition"]: sample["elapsed_ms"] / 1000 for sample in run.of_kind("repetition")}
 
 
@@ -181,7 +181,7 @@ def _position(number: int, total: int, seconds_left: float | None) -> str:
 
 
 def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
-    """One repetition of one arm; returns its seconds."""
+    """Measure one repetition of one arm; return its seconds."""
     samples = session.recorder.run().samples
     attempts = [sample["attempt"] for sample in samples if sample.get("repetition") == repetition]
     attempt = max(attempts, default=0) + 1
@@ -196,14 +196,14 @@ def _once(suite: Suite, session: Session, repetition: int, plan: Plan) -> float:
         failure = _failure(lambda: suite.repetition(session), session.listener)
         seconds = time.monotonic() - started
     session.record("usage", **usage.values)
-    if doubt := disturbance(usage.values, session.recorder.description.machine["cores"]):
-        session.listener.note(doubt)
+    if warning := disturbance(usage.values, session.recorder.description.machine["cores"]):
+        session.listener.note(warning)
     _end(session, seconds, failure)
     return seconds
 
 
 def _failure(work: Callable[[], object], listener: Listener, lead: str = "") -> PenstockError | None:
-    """What it failed of, told at once after `lead`."""
+    """Run `work`; return its failure, which is noted at once after `lead`."""
     try:
         work()
     except PenstockError as error:
@@ -213,19 +213,19 @@ def _failure(work: Callable[[], object], listener: Listener, lead: str = "") -> 
 
 
 def _end(session: Session, seconds: float, failure: PenstockError | None) -> None:
-    """The last of a repetition: with it, it is done."""
-    how = {"status": "ok"} if failure is None else {"status": "failed", "error": str(failure)}
-    session.record("repetition", elapsed_ms=round(seconds * 1000), **how)
+    """Record the last sample of a repetition, which marks it as finished."""
+    outcome = {"status": "ok"} if failure is None else {"status": "failed", "error": str(failure)}
+    session.record("repetition", elapsed_ms=round(seconds * 1000), **outcome)
     _publish(session.recorder, session.store, session.listener)
 
 
 def _publish(recorder: Recorder, store: ObjectStore, listener: Listener) -> None:
-    """What was measured is on disk; a lake that does not take its copy ends nothing."""
+    """Copy the record to the lake. A failure is only noted, since the samples are on disk."""
     _failure(lambda: recorder.publish(store), listener, "The record was not copied into the lake. ")
 
 
 def _scratch(session: Session) -> Path | None:
-    """Plain Spark shuffles in the home, whatever the setting says."""
+    """Return the scratch directory of the settings; plain Spark always shuffles in the home."""
     chosen = session.settings.get(DISK)
     return Path(chosen) if chosen and session.recorder.description.launcher == launchers.PENSTOCK else None
 
@@ -253,29 +253,29 @@ _UNFINISHED = tuple(state for state in State if not state.final)
 
 
 def resume(home: Home, open_bench: OpenBench, name: str, listener: Listener) -> list[list[Run]]:
-    """Go on with an interrupted run and everything that was begun with it: the runs of each experiment, in order.
+    """Resume an interrupted run and all runs begun with it; return the runs of each experiment, in order.
 
-    `last` is the newest run that was interrupted. Raises `NotFound` where there is none, and `StateError` where the run
-    came to its end, is being measured by another process, or is of a kind that is only measured in one go.
+    `last` is the newest interrupted run. Raises `NotFound` where there is no such run, and `StateError` where it has
+    finished, is being measured by another process, or is of a workload that cannot be resumed.
     """
     together = begun_with(home, _named(home, name))
     open_once = functools.cache(open_bench)
     with ExitStack() as stack:
         for description in together:
             stack.enter_context(Recorder.resume(home, description.id).claimed(home))
-        # Only now: whoever had them until a moment ago may have done it all.
+        # Read under the claim: a process that just released the runs may have finished them.
         runs = [records.load(home.root / "lab" / description.id) for description in together]
         if all(run.outcome != "unfinished" for run in runs):
             raise StateError(
                 f"{runs[0].description.id} was not interrupted",
                 why=f"it ended as “{runs[0].outcome}”",
-                fix=f"look at it: penstock lab report {runs[0].description.id}",
+                fix=f"see its report: penstock lab report {runs[0].description.id}",
             )
-        return [_go_on(home, open_once, experiment, listener) for experiment in _experiments(runs)]
+        return [_resume_experiment(home, open_once, experiment, listener) for experiment in _experiments(runs)]
 
 
 def interrupted(home: Home) -> list[str]:
-    """The runs that were begun, came to no end, and are measured by nobody now; oldest first."""
+    """Return the unfinished runs that no process is measuring, oldest first."""
     return [
         run_id
         for run_id in records.runs(home)
@@ -289,20 +289,20 @@ def _named(home: Home, name: str) -> Description:
     if name == LAST:
         found = interrupted(home)
         if not found:
-            raise StateError("No run on this machine was interrupted", fix="penstock lab runs shows what was measured")
+            raise StateError("No run on this machine was interrupted", fix="list the runs: penstock lab runs")
         name = found[-1]
     description = records.find(home, name).description
     if not description.plan:
         raise StateError(
-            f"{description.id} cannot be gone on with",
-            why=f"the workload {description.workload} is only measured in one go",
+            f"{description.id} cannot be resumed",
+            why=f"the workload {description.workload} does not support it",
             fix=f"measure it again: {description.command}",
         )
     return description
 
 
 def begun_with(home: Home, one: Description) -> list[Description]:
-    """The runs of its batch or experiment, in the order they were begun in."""
+    """Return the runs of its batch or experiment, in the order in which they were begun."""
     everything = [records.describe(home, run_id) for run_id in records.runs(home)]
     together = [
         other
@@ -321,22 +321,22 @@ def _experiments(runs: Sequence[Run]) -> list[list[Run]]:
     return list(found.values())
 
 
-def _go_on(home: Home, open_bench: OpenBench, runs: Sequence[Run], listener: Listener) -> list[Run]:
+def _resume_experiment(home: Home, open_bench: OpenBench, runs: Sequence[Run], listener: Listener) -> list[Run]:
     if all(run.outcome != "unfinished" for run in runs):
         return list(runs)
     plan = Plan(**runs[0].description.plan)
     require_caches(plan.caches)
     begun = []
     for run in runs:
-        arm = _arm_of(run.description)
+        arm = _restored_arm(run.description)
         begun.append(Begun(arm, open_bench(arm.lake).through(arm.gateways), Recorder.resume(home, run.description.id)))
     for one in begun:
         _end_strays(one.bench, one.recorder.description.id)
-        _tell_of_change(one.recorder, listener)
+        _note_new_commit(one.recorder, listener)
     return carry_out(begun, plan, listener)
 
 
-def _arm_of(described: Description) -> Arm:
+def _restored_arm(described: Description) -> Arm:
     return Arm(
         name=described.arm,
         suite=restored(described.workload, described.options),
@@ -350,21 +350,21 @@ def _arm_of(described: Description) -> Arm:
 
 
 def _end_strays(bench: Bench, run_id: str) -> None:
-    """Applications that outlived the killed process which measured them, and would now be measured along."""
+    """Stop applications that outlived the killed process that measured them, since they would distort the results."""
     for application in bench.engine.list(states=_UNFINISHED, tags=(run_id,)):
         bench.engine.stop(application.id)
 
 
-def _tell_of_change(recorder: Recorder, listener: Listener) -> None:
+def _note_new_commit(recorder: Recorder, listener: Listener) -> None:
     before, now = recorder.description.commit, benches.commit()
     recorder.add("resumed", commit=now)
     if before != now:
-        listener.note(f"{recorder.description.id} was begun with commit {before}, and goes on with {now}.")
+        listener.note(f"{recorder.description.id} was begun with commit {before} and is resumed with {now}.")
 
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Make a request to terminate end what is inside as Ctrl-C does, by unwinding."""
+    """Make SIGTERM and SIGHUP unwind the block, as Ctrl-C does."""
 
     def unwind(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -375,6 +375,6 @@ def ended_in_order() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignore a second Ctrl-C inside: ending what was started takes seconds, and must not be cut short."""
+    """Ignore a second Ctrl-C inside the block: the clean-up takes seconds and must not be cut short."""
     with handling_signals(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield

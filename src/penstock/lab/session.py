@@ -1,4 +1,4 @@
-"""What a suite works with while one run of it is measured: applications, the lake, and the records."""
+"""The session in which a suite measures one run: its applications, the lake, and the records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from penstock.model import CORES_PER_CORE, ClusterSize
 
 
 class Stopped(Exception):
-    """An application was ended because what it belonged to failed elsewhere; that failure is the one to tell of."""
+    """An application was ended because concurrent work failed; that failure is the one to report."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """One run, and within it one repetition; 0 and below are warm-up, None is the preparation before all of them."""
+    """One run, and one repetition within it: 0 and below are warm-up, None is the preparation before all of them."""
 
     bench: Bench
     recorder: Recorder
@@ -31,18 +31,18 @@ class Session:
     size: ClusterSize
     profile: str
     settings: Mapping[str, str]
-    """The suite's meaning and the user's own, for every application of the run."""
+    """The suite's settings and the user's, for every application of the run."""
     repetition: int | None = None
     attempt: int = 1
-    """Counts from 1; above it where an interrupted repetition is done again."""
+    """The number of the attempt, from 1; above 1 an interrupted repetition is done again."""
     tags: Mapping[str, Any] = field(default_factory=dict)
-    """Recorded with every sample: which user of several it was of, and whether others were at work."""
+    """Values recorded with every sample: the user of several, and whether others were at work."""
     part: str = ""
-    """Where a repetition does the same work more than once: tells its keys, roles and measures apart."""
+    """Distinguishes the keys, roles and measures of the same work done more than once in a repetition."""
     cores_per_core: float = CORES_PER_CORE
-    """How often its applications may be promised a core; more than usual where they are to crowd each other."""
+    """The number of times that a core may be promised; above the default for concurrent clusters."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Set when what its applications belong to has failed elsewhere: they end, and `application` raises `Stopped`."""
+    """Set when concurrent work has failed: the session's applications end, and `application` raises `Stopped`."""
 
     @property
     def store(self) -> ObjectStore:
@@ -56,21 +56,21 @@ class Session:
         return replace(self, repetition=repetition, attempt=attempt)
 
     def tagged(self, **tags: Any) -> Session:
-        """The same session, whose samples have these values too."""
+        """Return the session with more values for every sample."""
         return replace(self, tags={**self.tags, **tags})
 
     def within(self, part: str) -> Session:
-        """The same session for one part of a repetition. See `part`."""
+        """Return the session for one part of a repetition. See `part`."""
         return replace(self, part=part)
 
     def key(self, name: str) -> str:
-        """A place in the lake that belongs to this part of the repetition, and this attempt at it, alone."""
-        return "/".join(filter(None, (self._place(self.attempt), slug(self.part), name)))
+        """Return a key in the lake that only this attempt at this part of the repetition uses."""
+        return "/".join(filter(None, (self._prefix(self.attempt), slug(self.part), name)))
 
     def remove_earlier_attempts(self) -> None:
-        """What a killed attempt at this repetition left in the lake, nobody will ever look at."""
+        """Delete the objects that killed attempts at this repetition left in the lake."""
         for attempt in range(1, self.attempt):
-            self.remove(self._place(attempt))
+            self.remove(self._prefix(attempt))
 
     def uri(self, key: str) -> str:
         """The address of a key for Spark."""
@@ -83,13 +83,13 @@ class Session:
         """Delete every object below `prefix`, a directory."""
         self.store.delete(*(found.key for found in self.store.list(f"{prefix.rstrip('/')}/")))
 
-    def _place(self, attempt: int) -> str:
+    def _prefix(self, attempt: int) -> str:
         part = "preparation" if self.repetition is None else f"repetition-{self.repetition}"
         again = f".{attempt}" if attempt > 1 else ""
         return f"{LAKE_PREFIX}/{self.recorder.description.id}/{part}{again}"
 
     def record(self, kind: str, **values: Any) -> None:
-        """One raw sample, on disk when this returns. May be called by several threads at once."""
+        """Record one raw sample, on disk on return. May be called by several threads at once."""
         at = {} if self.repetition is None else {"repetition": self.repetition, "attempt": self.attempt}
         warmup = {"warmup": True} if self.warmup else {}
         if self.part:
@@ -97,22 +97,22 @@ class Session:
         self.recorder.add(kind, **{**at, **warmup, **self.tags, **values})
 
     def measure(self, name: str, *, elapsed_ms: float, **more: Any) -> None:
-        """A timed piece of work, done right. `bytes` and `rows` are what it worked on."""
+        """Record a timed piece of successful work. `bytes` and `rows` are its amounts of data."""
         self.record("measure", name=name, elapsed_ms=elapsed_ms, **more)
 
     def check(self, name: str, right: bool, note: str = "") -> None:
-        """A validation. A single wrong one makes the run's outcome `wrong`."""
+        """Record a validation. A single failed one makes the run's outcome `wrong`."""
         self.record("check", name=name, right=right, note=note)
 
     def replay(self, key: str) -> list[dict[str, Any]]:
-        """Record the samples an application wrote to the lake, each of the kind it names; returns them."""
+        """Record the samples that an application wrote to the lake, each of the kind it names; return them."""
         samples = self.json_lines(key)
         for sample in samples:
             self.record(**sample)
         return samples
 
     def report_of(self, ran: Ran, key: str) -> list[dict[str, Any]]:
-        """What the application wrote to the lake for us to read; its own failure is raised where it wrote nothing."""
+        """Return an application's report from the lake. Raises the application's failure where it wrote none."""
         try:
             return self.json_lines(key)
         except NotFound:
@@ -120,9 +120,9 @@ class Session:
             raise
 
     def judged(self, ran: Ran, key: str, **more: Any) -> None:
-        """Record the report of an application that may fail, with `more`; its failure is raised where it told of none.
+        """Record the report of an application that may fail, with `more` values.
 
-        A wrong check explains a failure better than an exit code does.
+        Raises the application's failure unless the report has a failed check, which explains more than an exit code.
         """
         samples = self.report_of(ran, key)
         for sample in samples:
@@ -144,10 +144,10 @@ class Session:
         must_succeed: bool = True,
         **more: Any,
     ) -> Ran:
-        """Run one of the lab's applications to its end on a cluster of its own and record what it cost.
+        """Run one of the lab's applications to its end on a dedicated cluster and record its cost.
 
-        `more` is recorded with it (which user it was, say). Raises `ClusterError` with the end of its output where it
-        failed and `must_succeed`. May be called by several threads at once.
+        `more` is recorded with it (its user, say). Raises `ClusterError` with the end of its output where it failed and
+        `must_succeed`. May be called by several threads at once.
         """
         job = Job(
             run=self.recorder.description.id,
@@ -160,12 +160,12 @@ class Session:
             settings={**self.bench.gateway_settings(), **self.settings, **(settings or {})},
             cores_per_core=self.cores_per_core,
         )
-        told = doing or self.listener.now
+        report = doing or self.listener.now
 
         def unless_stopping(text: str) -> None:
             if self.stopping.is_set():
                 raise Stopped
-            told(text)
+            report(text)
 
         ran = self.launcher.run(job, unless_stopping)
         self.record("application", **ran.sample, **more)

@@ -1,7 +1,7 @@
-"""Validation of a run's answers against an independent engine: DuckDB, reading the very Parquet files that Spark read.
+"""Validation of a run's answers against an independent engine: DuckDB, reading the same Parquet files as Spark.
 
-Its answer depends on the rows, the query's text and the engine alone, so it is computed once for data of one scale, in
-whatever layout. The files it read and its answers are in the home's cache, of the newest rows only.
+DuckDB's answer depends only on the rows, the query's text and its version, so it is computed once for data of one
+scale, in any layout. The downloaded files and the answers are in the home's cache, for the newest rows only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.units import MIB
 class Reference:
     """DuckDB over `<directory>/<table>/**/*.parquet`; Hive partition columns come from the directory names.
 
-    `scratch` takes what does not fit into `memory_bytes`. To be closed.
+    `scratch` is for data that does not fit into `memory_bytes`. The caller closes it.
     """
 
     def __init__(self, directory: Path, *, scratch: Path, memory_bytes: int = 2 << 30) -> None:
@@ -39,7 +39,7 @@ class Reference:
         for table in sorted(path for path in directory.iterdir() if any(path.rglob("*.parquet"))):
             files = str(table / "**" / "*.parquet").replace("'", "''")
             self._connection.execute(  # a view takes no parameters
-                f"CREATE VIEW \"{table.name}\" AS SELECT * FROM read_parquet('{files}', hive_partitioning = true)"  # noqa: S608 - paths of our own
+                f"CREATE VIEW \"{table.name}\" AS SELECT * FROM read_parquet('{files}', hive_partitioning = true)"  # noqa: S608 - the lab's own paths
             )
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class Reference:
         return self._run(query, answers.in_duckdb(query, text))
 
     def whole(self, query: str, text: str) -> OrderedAnswer | None:
-        """The result without its final LIMIT, in order, with its sort keys; None for a query without a final LIMIT."""
+        """Return the ordered result without the final LIMIT, with its sort keys; None for a query without one."""
         plan = self._parse(answers.in_duckdb(query, text))
         node = plan["statements"][0]["node"]
         limit = _final_limit(node)
@@ -95,7 +95,7 @@ def _final_limit(node: dict[str, Any]) -> int | None:
 def _expose_sort_keys(node: dict[str, Any]) -> tuple[list[int | str], int]:
     """Make every sort key a column of the result.
 
-    Returns for each key where to find it (an output column's position or name), and how many columns were appended.
+    Returns the output column of each key (its position or name), and the number of appended columns.
     """
     orders = [order for part in node["modifiers"] if part["type"] == "ORDER_MODIFIER" for order in part["orders"]]
     keys: list[int | str] = []
@@ -126,9 +126,9 @@ def _output_name(column: dict[str, Any]) -> str | None:
 
 
 def download(store: ObjectStore, prefix: str, target: Path) -> int:
-    """Copy every Parquet file of data below `prefix` to `target`, keeping the paths; returns the bytes copied.
+    """Copy every Parquet data file below `prefix` to `target`, with the same paths; return their total bytes.
 
-    A file that is there in full is not copied again. Raises `MissingRequirement` when the disk cannot hold them.
+    A complete local file is not copied again. Raises `MissingRequirement` when the disk has too little space.
     """
     objects = [item for item in store.list(prefix) if item.key.endswith(".parquet") and not _hidden(item.key)]
     if not objects:
@@ -139,7 +139,7 @@ def download(store: ObjectStore, prefix: str, target: Path) -> int:
     free = shutil.disk_usage(target).free
     if needed > free * 0.9:
         raise MissingRequirement(
-            f"Checking the answers needs {needed // MIB} MiB of disk and {target} has {free // MIB} MiB",
+            f"Checking the answers needs {needed // MIB} MiB of disk, and {target} has {free // MIB} MiB free",
             why="the independent engine reads a local copy of the same files",
             fix="free some space, or measure without checking: --no-validate",
         )
@@ -153,7 +153,7 @@ def download(store: ObjectStore, prefix: str, target: Path) -> int:
 
 
 def _hidden(key: str) -> bool:
-    """Whether Spark's readers pass it over: what is below a directory such as `_skipindex` is nobody's data."""
+    """Return whether Spark's readers skip the key: files below a directory such as `_skipindex` are not data."""
     return any(part.startswith(("_", ".")) for part in key.split("/"))
 
 
@@ -162,7 +162,7 @@ def _have(path: Path, size: int) -> bool:
 
 
 class AnswerKey:
-    """The right answers for the data set at `prefix`, whose manifest is `manifest`."""
+    """The reference answers for the data set at `prefix`, whose manifest is `manifest`."""
 
     def __init__(self, home: Home, store: ObjectStore, prefix: str, manifest: bytes) -> None:
         self._directory = (
@@ -189,7 +189,7 @@ class AnswerKey:
         return answer
 
     def check(self, answer: Answer, text: str) -> Verdict:
-        """The verdict; the whole result is asked for only where rows tied at a LIMIT may explain a difference."""
+        """Return the verdict. The full result is computed only where rows tied at a LIMIT may explain a difference."""
         expected = self.expected(answer.query, text)
         verdict = answers.judge(answer, expected)
         if verdict.same or len(answer.rows) != len(expected.rows):
@@ -214,7 +214,7 @@ class AnswerKey:
 
 
 def _rows_of_manifest(manifest: bytes) -> bytes:
-    """What decides which rows there are: the scale, the generator, and how many of each table were written."""
+    """Return the part of a manifest that determines the rows: scale, generator, and the rows of each table."""
     found = json.loads(manifest)
     rows = {table["table"]: table["rows"] for table in found["tables"]}
     return json.dumps([found["scale"], found.get("versions"), rows], sort_keys=True).encode()
@@ -227,7 +227,7 @@ def _short_hash(content: bytes) -> str:
 def check_all(
     key: AnswerKey, lines: Iterable[Mapping[str, Any]], texts: Mapping[str, str], now: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """A sample of kind `answer` for each line of an application's `answers.jsonl`, with `whose` it was if it says."""
+    """Yield a sample of kind `answer` for each line of an application's `answers.jsonl`, with its `whose` if any."""
     found = list(lines)
     for index, line in enumerate(found, start=1):
         now(f"{line['query']} ({index} of {len(found)})")

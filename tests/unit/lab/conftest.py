@@ -1,4 +1,4 @@
-"""What the tests of the lab share."""
+"""Fixtures of the lab's tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.lab.lab_world import Lab, Noted
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """A lab of its own, where every workload is the one that only notes what was done."""
+    """A lab whose only workload records its calls."""
     made = Lab(Home(tmp_path / "home"))
     monkeypatch.setattr(registry, "suite_class", lambda _: Noted)
     monkeypatch.setattr(benches, "versions", dict)

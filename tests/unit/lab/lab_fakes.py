@@ -1,4 +1,4 @@
-"""A lake in memory and an engine that pretends, for suites that are tested without a cluster."""
+"""An in-memory lake and a fake engine, for tests of suites without a cluster."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ class MemoryStore(ObjectStore):
 
 
 class PretendingEngine:
-    """Ends every application at once, after `work` did what the application would have done to the lake.
+    """Ends every application at once, after `work` has changed the lake as the application would.
 
-    Where `work` returns None the application goes on, and is asked again. May be called by several threads at once.
+    Where `work` returns None the application goes on, and `work` is called again. May be called by several threads at
+    once.
     """
 
     def __init__(self, work: Callable[[ApplicationSpec], State | None]) -> None:
@@ -80,13 +81,13 @@ class PretendingEngine:
         on_change(running, None)
         deadline = time.monotonic() + 20
         while (ended := self._work(spec)) is None:
-            assert time.monotonic() < deadline, f"nobody stopped {spec.name}"
+            assert time.monotonic() < deadline, f"{spec.name} was not stopped"
             on_change(running, None)
             time.sleep(0.01)
         return replace(running, state=ended, ended_at=NOW, summary={"processes": {}})
 
     def list(self, *, states: Iterable[State], tags: Iterable[str]) -> list[Application]:
-        """What was left running of a killed command's."""
+        """Return the running applications of a killed command."""
         return [stray for stray in self.strays if stray.state in states and set(tags) <= set(stray.spec.tags)]
 
     def reconcile(self) -> Iterable[str]:
@@ -100,7 +101,7 @@ class PretendingEngine:
 
 
 class Silent:
-    """A listener that remembers the steps and notes."""
+    """A listener that records steps and notes."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []

@@ -1,4 +1,4 @@
-"""Runs as the lab records them, made by hand: one of each shape that reports and comparisons must tell."""
+"""Handmade runs in the lab's recorded form: one of each shape that reports and comparisons must handle."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(workload: str, samples: Iterable[dict[str, Any]], *, arm: str = "Penstoc
 
 
 def repetition(number: int, samples: Iterable[dict[str, Any]], *, error: str | None = None) -> list[dict[str, Any]]:
-    """The samples of one repetition and its end; 0 and below are warm-up."""
+    """Return the samples of one repetition and its end; 0 and below are warm-up."""
     at = {"repetition": number, "attempt": 1, **({"warmup": True} if number < 1 else {})}
     ended = {"status": "failed", "error": error} if error else {"status": "ok"}
     return [{**at, **sample} for sample in (*samples, {"kind": "repetition", "elapsed_ms": 30_000, **ended})]
@@ -147,7 +147,7 @@ def objects(*, seconds: int = 30, faster: float = 1.0, **described: Any) -> Run:
 
 
 def histogram(microseconds: Iterable[float], growth: float = 1.05) -> list[list[float]]:
-    """(upper bound, count) pairs of a scale whose bounds grow by `growth`; empty buckets are left out."""
+    """Return (upper bound, count) pairs of a scale whose bounds grow by `growth`, without empty buckets."""
     counts: dict[float, int] = {}
     for value in microseconds:
         bound = float(growth ** math.ceil(math.log(max(value, 1.0), growth) - 1e-12))

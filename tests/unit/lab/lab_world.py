@@ -1,4 +1,4 @@
-"""A lake in memory and a suite that only notes what was done: for the runner, tested without a cluster."""
+"""An in-memory lake and a suite that records its calls, for tests of the runner without a cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ At = tuple[str, int]
 
 @dataclass
 class Lab:
-    """Measures suites called by letters. What is done is in `done`; what is to go wrong is said before."""
+    """Measures suites named by letters; `done` records their repetitions, other fields make them fail."""
 
     home: Home
     store: MemoryStore = field(default_factory=MemoryStore)
@@ -37,20 +37,20 @@ class Lab:
     done: list[At] = field(default_factory=list)
     failing: set[At] = field(default_factory=set)
     unprepared: set[str] = field(default_factory=set)
-    """Letters whose data cannot be made."""
+    """Letters whose preparation fails."""
     wrong: set[At] = field(default_factory=set)
     interrupted: set[At] = field(default_factory=set)
-    """Each once."""
+    """Repetitions that are interrupted, each once."""
     during: Callable[[], object] = lambda: None
-    """What happens while a repetition goes on."""
+    """Called during a repetition."""
     during_session: Callable[[Session], object] = lambda _: None
-    """The same, told of the session."""
+    """Called during a repetition, with its session."""
 
     def measure(self, letters: str, plan: Plan) -> list[Run]:
         return runner.measure(self.open_bench, self.arms(letters), plan, self.listener)
 
     def measure_all(self, *letters: str, plan: Plan) -> list[list[Run]]:
-        """An experiment for each group of letters."""
+        """Measure an experiment for each group of letters."""
         experiments = [Experiment(self.arms(group), plan) for group in letters]
         return runner.measure_all(self.open_bench, experiments, self.listener)
 

@@ -1,4 +1,4 @@
-"""A right answer is accepted however its rows are ordered and rounded; a wrong one never is."""
+"""A right answer is accepted in any order and rounding of its rows; a wrong one never is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.lab.answers import Answer, OrderedAnswer, close, judge, judge_top,
 
 TYPES = ("string", "bigint", "decimal(7,2)", "double")
 
-# Few different values on purpose: ties, duplicates and near misses are where a comparison goes wrong.
+# Few different values, since comparisons go wrong with ties, duplicates and near misses.
 texts = st.sampled_from(["a", "b", None])
 integers = st.sampled_from([1, 2, None])
 numbers = st.sampled_from([0.0, 0.004, 0.008, 10.0, 10.005, 10.01, None])
@@ -94,7 +94,7 @@ def test_tolerance_is_half_a_cent_or_a_millionth(a: float, b: float, expected: b
 
 
 def test_a_chain_of_near_values_still_finds_the_pairing() -> None:
-    """Taking the first partner in reach would leave 0.000 alone with 0.010, which is out of its reach."""
+    """A greedy matching would leave 0.000 and 0.010, which are beyond the tolerance."""
     left = [(0.004,), (0.0,)]
     right = [(0.0,), (0.008,)]
     assert pair(left, right, frozenset({0})) == [1, 0]

@@ -1,4 +1,4 @@
-"""The suites over generated data: what is impossible is refused, data is made once, outputs do not stay in the lake."""
+"""The suites over generated data refuse impossible options, generate data once, and remove their outputs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class World:
 
 
 def manifest(arguments: Mapping[str, str]) -> dict[str, Any]:
-    """What the Scala generators write: their own arguments, and what it came to."""
+    """Return a manifest as the Scala generators write it: their own arguments, and the amounts of data."""
     found: dict[str, Any] = {"rows": 1000, "bytes": 5000, "order_lines": 1000}
     for option, value in arguments.items():
         if option == "--bad-share":
@@ -138,7 +138,7 @@ def test_output_does_not_stay_in_the_lake_also_where_the_application_failed(worl
 def test_clicks_around_other_sales_are_made_again(world: World) -> None:
     world.measure(Enrichment(scale=0.1))
     world.load_tpcds(web_sales=999)
-    assert failure(world.measure(Enrichment(scale=0.1)))  # the pretended clicks are still around 1000
+    assert failure(world.measure(Enrichment(scale=0.1)))  # the fake clicks are still around 1000
     assert generations(world) == 2
 
 
@@ -157,7 +157,7 @@ def test_other_options_are_other_data_beside_the_first() -> None:
     ]
     places = {suite.data.prefix for suite in (etl, kmeans, *others)}
     assert len(places) == len(others) + 2
-    # These change what is done with the data, not the data.
+    # These change the use of the data, not the data.
     assert Etl(rows=1000, formats=("orc",)).data == etl.data
     assert KMeans(points=1000, iterations=3).data == kmeans.data
 

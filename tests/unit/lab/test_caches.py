@@ -1,4 +1,4 @@
-"""Caches are dropped as the plan says, and refused before the work where that is not allowed."""
+"""Caches are dropped as planned, and a plan without the permission is refused before the work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_dropping_empties_the_page_cache_and_tells_the_kernel_to_forget_pages_an
 ) -> None:
     switch.touch()
     experiment.require_caches(experiment.DROP)
-    assert switch.read_text() == "" and page.exists(), "asking whether it may be done does nothing"
+    assert switch.read_text() == "" and page.exists(), "the check of the permission drops nothing"
     experiment.prepare_caches(experiment.DROP, Home(tmp_path))
     assert switch.read_text() == "3\n"
     assert not page.exists()

@@ -1,4 +1,4 @@
-"""DFSIO and the ingest: what is impossible is refused, what is asked for reaches the application, nothing is left."""
+"""DFSIO and the ingest refuse impossible options, pass the others to the application, and leave no objects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SUITES: list[Suite] = [Dfsio(clients=(1, 2)), Ingest(seconds=2)]
 
 
 class World:
-    """A lake, and an application that leaves objects, as one that was killed, and a report."""
+    """A lake, and an application that leaves objects, like a killed one, and a report."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store = MemoryStore()
@@ -144,22 +144,22 @@ def test_more_clients_than_threads_get_threads_and_connections_but_not_over_the_
 
 
 @pytest.mark.parametrize(
-    ("suite", "told"),
+    ("suite", "problem"),
     [
-        (Dfsio(clients=()), "no curve"),
-        (Dfsio(clients=(0, 1)), "no curve"),
-        (Dfsio(clients=(2, 2)), "no curve"),
-        (Dfsio(clients=(1, 8), files=4), "8 clients are more than 4 files"),
+        (Dfsio(clients=()), "each given once"),
+        (Dfsio(clients=(0, 1)), "each given once"),
+        (Dfsio(clients=(2, 2)), "each given once"),
+        (Dfsio(clients=(1, 8), files=4), "8 clients need more than 4 files"),
         (Dfsio(file_size_bytes=0), "negative"),
         (Dfsio(write=False, read=False), "Nothing is left"),
         (Ingest(seconds=0), "needs time"),
         (Ingest(writers=0), "needs time"),
         (Ingest(bytes_per_second=-1), "negative"),
-        (Ingest(seconds=10, writers=8, bytes_per_second=MIB), "not every writer"),
+        (Ingest(seconds=10, writers=8, bytes_per_second=MIB), "some writers write no object"),
     ],
 )
-def test_what_could_never_be_measured_is_refused(suite: Suite, told: str) -> None:
-    with pytest.raises(InvalidInput, match=told):
+def test_what_could_never_be_measured_is_refused(suite: Suite, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
         suite.check_options()
 
 
@@ -179,12 +179,12 @@ def test_a_recorded_run_gives_the_suite_again(suite: Suite) -> None:
 
 
 def test_how_far_an_ingest_is_is_told_from_when_it_began() -> None:
-    told: list[str] = []
+    lines: list[str] = []
     moments = iter((100.0, 100.0, 112.0, 190.0))
-    doing = Ingest(seconds=60).progress(told.append, lambda: next(moments))
+    doing = Ingest(seconds=60).progress(lines.append, lambda: next(moments))
     for description in ("starting", "ingest for 60 s", "ingest for 60 s", "ingest for 60 s", "reading back"):
         doing(description)
-    assert told == [
+    assert lines == [
         "starting",
         "ingest (0.00 s of 1 min 00 s)",
         "ingest (12.0 s of 1 min 00 s)",

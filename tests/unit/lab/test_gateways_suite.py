@@ -1,4 +1,4 @@
-"""The lab's own gateways: what may be asked of them, and that the one to be killed is."""
+"""The lab's own gateways: valid options, and the kill of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request to terminate ends the lab as Ctrl-C does; what others had ignored stays ignored."""
+"""SIGTERM ends the lab as Ctrl-C does; signals that were ignored before stay ignored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.lab.runner import ended_in_order, undisturbed
 
 @pytest.fixture(autouse=True)
 def not_ignored() -> Iterator[None]:
-    """As in a terminal, however the tests were started."""
+    """Handle signals as in a terminal, however the tests were started."""
     outside = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGTERM, outside)

@@ -1,4 +1,4 @@
-"""Small parts of the lab: query sets, turns, estimates, words."""
+"""Small parts of the lab: query sets, turns, estimates, formats."""
 
 from __future__ import annotations
 

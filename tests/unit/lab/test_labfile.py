@@ -1,4 +1,4 @@
-"""A lab file says what is measured; a wrong one is answered with the line, the key and what was meant."""
+"""A lab file defines experiments; an invalid one is refused with the line, the key and a suggestion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.lab.lab_world import SIZE, Noted
 
 
 class Letters:
-    """One workload, with the options of `Noted` and a rule that takes two of them."""
+    """One workload, with the options of `Noted` and a rule over two of them."""
 
     def names(self) -> Sequence[str]:
         return ("noted", "terasort")
@@ -197,7 +197,7 @@ def test_arms_are_the_product_of_what_varies_and_no_two_have_one_name(names: lis
         ("workload: noted\nexecutors: 1.5", "line 2: executors is not a whole number", ""),
         ("workload: noted\ngateways: 0", "line 2: gateways is not a whole number of at least 1 but 0", ""),
         ("workload: noted\nlake: [a]", "line 2: lake is not a name", ""),
-        ("workload: noted\nsettings:\n  sql.x: 1", "line 3: settings.sql.x is no setting of Spark", "spark."),
+        ("workload: noted\nsettings:\n  sql.x: 1", "line 3: settings.sql.x is not a setting of Spark", "spark."),
         ("workload: noted\nsettings: {spark.x: [1]}", "line 2: settings.spark.x is not one value", ""),
         ("experiments:\n- workload: noted\n- workloads: noted", "line 3: experiments[1].workloads", "workload?"),
         ("experiments: []", "line 1: experiments is not a list", ""),

@@ -1,4 +1,4 @@
-"""What a repetition costs the machine is read from the kernel's counters, and is never more than was used."""
+"""The cost of a repetition is read from the kernel's counters, and never exceeds the real use."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_daemon_that_ended_in_between_leaves_the_sum_out_rather_than_guessed()
     used = metering.between(START, replace(START, seconds=12.0, daemons=left))
     assert "store_core_seconds" not in used
     assert "other_core_seconds" not in used
-    assert list(used["daemons"]) == ["osd.1"], "what is known of the others is kept"
+    assert list(used["daemons"]) == ["osd.1"], "the counters of the other daemons remain"
     assert used["catalog_core_seconds"] == 0
 
 
@@ -87,7 +87,7 @@ def test_daemons_that_do_not_peak_at_once_need_less_together() -> None:
 
 
 def test_a_device_is_never_busier_than_always() -> None:
-    """The kernel counts in its own ticks, which may reach over the end of a short repetition."""
+    """The kernel counts in ticks, which may extend beyond the end of a short repetition."""
     used = metering.between(START, replace(START, seconds=10.1, disk=replace(DISK, busy_ms=210)))
     assert used["disk_busy_share"] == 1.0
 
@@ -97,11 +97,11 @@ def test_what_is_on_no_device_has_no_utilisation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"), [(0.0, None), (0.3, None), (1.0, "Other programs took 0.5 of 4 cores meanwhile")]
+    ("other", "warning"), [(0.0, None), (0.3, None), (1.0, "Other programs used 0.5 of 4 cores meanwhile")]
 )
-def test_a_time_is_called_doubtful_where_others_took_the_cores(other: float, told: str | None) -> None:
+def test_a_time_is_called_doubtful_where_others_took_the_cores(other: float, warning: str | None) -> None:
     found = metering.disturbance({"elapsed_ms": 2000, "other_core_seconds": other}, cores=4)
-    assert (told is None and found is None) or (told and found and told in found)
+    assert (warning is None and found is None) or (warning and found and warning in found)
 
 
 def test_a_repetition_too_short_for_the_kernels_clock_is_not_judged() -> None:
@@ -125,9 +125,9 @@ def test_a_family_is_a_process_and_all_its_descendants() -> None:
     def process(pid: int, parent: int) -> processes.Process:
         return processes.Process(pid, parent, 1, 1, 1.0, 0.0, 0)
 
-    everybody = [process(4, 3), process(3, 2), process(2, 1), process(1, 0), process(5, 2)]
-    assert sorted(member.pid for member in processes.process_tree(2, everybody)) == [2, 3, 4, 5]
-    assert processes.process_tree(9, everybody) == []
+    running = [process(4, 3), process(3, 2), process(2, 1), process(1, 0), process(5, 2)]
+    assert sorted(member.pid for member in processes.process_tree(2, running)) == [2, 3, 4, 5]
+    assert processes.process_tree(9, running) == []
 
 
 def test_what_a_child_used_is_not_lost_when_it_ends() -> None:
@@ -147,32 +147,34 @@ def test_the_machine_worked_at_least_as_much_as_this_process(tmp_path: Path) -> 
         while time.process_time() - own < 0.3:
             pass
     assert usage.values["machine_core_seconds"] >= 0.25
-    assert usage.values["other_core_seconds"] <= usage.values["machine_core_seconds"] - 0.25, "this is not another"
-    assert "store_core_seconds" not in usage.values, "somebody else's store is not on this machine"
+    assert usage.values["other_core_seconds"] <= usage.values["machine_core_seconds"] - 0.25, (
+        "this process is not another program"
+    )
+    assert "store_core_seconds" not in usage.values, "the foreign store is not on this machine"
 
 
-def test_a_servers_memory_is_looked_for_while_the_block_goes_on(
+def test_a_servers_memory_is_sampled_for_while_the_block_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = threading.Semaphore(0)
+    sampled = threading.Semaphore(0)
 
     class Noted(metering.Peaks):
         def add(self, seen: Mapping[metering.Daemon, int]) -> None:
             super().add(seen)
-            looked.release()
+            sampled.release()
 
     this = ProcessId.of(os.getpid())
     monkeypatch.setattr(metering, "_daemons", lambda *_: {("store", "this"): this})
-    monkeypatch.setattr(metering, "_LOOK_FOR_PEAKS_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(metering, "_SAMPLE_PEAKS_EVERY_SECONDS", 0.02)
     monkeypatch.setattr(metering, "Peaks", Noted)
     with metering.metering(Home(tmp_path), FOREIGN) as usage:
         before = processes.memory_bytes(processes.process_tree(os.getpid(), processes.processes()))
         held = bytearray(os.urandom(1)) * (64 << 20)
-        while looked.acquire(blocking=False):
+        while sampled.acquire(blocking=False):
             pass
-        # The first of them may have begun before the memory was there.
-        assert looked.acquire(timeout=60)
-        assert looked.acquire(timeout=60)
+        # The first sample may have begun before the allocation.
+        assert sampled.acquire(timeout=60)
+        assert sampled.acquire(timeout=60)
         del held
     assert usage.values["store_peak_memory_bytes"] >= before + (60 << 20)
     assert usage.values["daemons"]["this"]["peak_memory_bytes"] >= before + (60 << 20)

@@ -1,4 +1,4 @@
-"""The mixed workload: every part by itself, then all of them at the same time, each recorded as what it was part of."""
+"""The mixed workload: every part by itself, then all at the same time, each recorded with its phase."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_the_enrichment_times_itself_is_counted_once(world: World) -> None:
 
 
 def test_all_parts_are_at_work_at_the_same_time(world: World) -> None:
-    """Would time out if one had to wait for another's end."""
+    """A part that waits for another's end would time out."""
     here = threading.Barrier(4, timeout=20)
 
     def meet(prefix: str) -> State:

@@ -1,4 +1,4 @@
-"""Plain Spark is submitted by several at once, each on its own, and what a killed lab left of it is removed."""
+"""Plain Spark is submitted concurrently without interference, and the remains of a killed lab are removed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ls "$PWD" | grep left
 grep -e only -e interceptors plain.conf
 exit "$last"
 """
-"""Stands for spark-submit: notes its last argument, is slow, shows what it finds in its directory and settings."""
+"""A fake spark-submit: records its last argument, is slow, prints its directory and settings."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def submit(spark: PlainSpark, number: int, **settings: str) -> Ended:
         main_class="X",
         arguments=[str(number)],
         settings={"spark.only": f"only-{number}", **settings},
-        seen=lambda _: None,
+        on_progress=lambda _: None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The texts Spark runs are the ones the independent engine is asked, adapted only where there is something to adapt."""
+"""The independent engine runs the same texts as Spark, adapted only where a pattern occurs."""
 
 from __future__ import annotations
 

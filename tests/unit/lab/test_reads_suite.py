@@ -1,4 +1,4 @@
-"""Reads: what an arm asks for reaches its process, and the report sets Penstock against local files and S3A."""
+"""Reads: an arm's options reach its process, and the report compares Penstock with local files and S3A."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIB = 1 << 20
 
 
 class World:
-    """Programs that only note how they were started, and leave what the real ones would."""
+    """Fake programs that record their arguments and leave the files of the real ones."""
 
     def __init__(self, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
         home.create()

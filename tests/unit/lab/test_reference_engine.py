@@ -1,4 +1,4 @@
-"""The independent engine answers in Spark's sense: its null order, its casts, its way with ties at a LIMIT."""
+"""The independent engine follows Spark's semantics: null order, casts, ties at a LIMIT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An interrupted run goes on where it was, does nothing twice, and belongs to one process at a time."""
+"""An interrupted run resumes where it stopped, repeats nothing, and belongs to one process at a time."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def test_it_goes_on_without_repeating_what_is_done(lab: Lab) -> None:
     ((first, second),) = lab.resume()
     assert lab.done == [("a", 1), ("b", 1), ("b", 2), ("b", 2), ("a", 2)]
     assert (first.outcome, second.outcome) == ("ok", "ok")
-    assert measured(second) == [(1, 2), (2, 4)], "the interrupted attempt is seen by nobody"
+    assert measured(second) == [(1, 2), (2, 4)], "readers skip the interrupted attempt"
 
 
 def test_arms_keep_their_order(lab: Lab) -> None:
-    """Run ids sort by name where they were made in one second; the turns must not."""
+    """Run ids of the same second sort by name; the turns must not."""
     interrupt(lab, "ba", at=("b", 1), plan=Plan(repetitions=2))
     ((first, second),) = lab.resume()
     assert [run.description.arm for run in (first, second)] == ["b", "a"]
@@ -161,4 +161,4 @@ def test_that_it_goes_on_with_another_version_is_said_and_recorded(lab: Lab, mon
     monkeypatch.setattr(environment, "commit", lambda: "after")
     ((run,),) = lab.resume()
     assert [sample["commit"] for sample in run.of_kind("resumed")] == ["after"]
-    assert "begun with commit before, and goes on with after" in " ".join(lab.listener.notes)
+    assert "begun with commit before and is resumed with after" in " ".join(lab.listener.notes)

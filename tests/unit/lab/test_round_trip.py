@@ -1,4 +1,4 @@
-"""The round trip of a distant store: added to what an arm says itself, the same for driver and executors."""
+"""The round trip of a distant store: added to an arm's own settings, the same for driver and executors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runner takes arms in turns, records what failed, and refuses what cannot work before it starts."""
+"""The runner measures arms in turns, records failures, and refuses impossible experiments before it starts."""
 
 from __future__ import annotations
 

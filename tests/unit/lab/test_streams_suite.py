@@ -1,4 +1,4 @@
-"""Users at once: each in an order of their own, all of them to their end or none, every answer of everyone checked."""
+"""Concurrent users: each has a different order, all finish or none, and all answers are checked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def is_user(name: str, *numbers: int) -> bool:
-    """Of the three at once."""
+    """Return whether the name is of one of these users among three concurrent ones."""
     return any(f"3 users: user {number}," in name for number in numbers)
 
 
@@ -62,7 +62,7 @@ def test_another_seed_gives_other_orders() -> None:
 
 
 def test_more_users_than_orders_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="cannot each have an order"):
+    with pytest.raises(InvalidInput, match="3 users need different orders"):
         Streams(users=3, queries=("q1", "q2")).check_options()
 
 
@@ -90,9 +90,9 @@ def test_users_that_do_not_fit_are_told_how_many_would(world: World) -> None:
 def test_one_user_alone_comes_first_and_then_all_at_once(world: World) -> None:
     run = world.measure(SUITE)
     assert run.outcome == "ok"
-    told = [(sample["user"], sample["phase"]) for sample in run.of_kind("user")]
-    assert told[0] == (1, "alone")
-    assert sorted(told[1:]) == [(1, "together"), (2, "together"), (3, "together")]
+    users = [(sample["user"], sample["phase"]) for sample in run.of_kind("user")]
+    assert users[0] == (1, "alone")
+    assert sorted(users[1:]) == [(1, "together"), (2, "together"), (3, "together")]
     assert [sample["name"] for sample in run.of_kind("measure")] == ["1 user", "3 users"]
 
 
@@ -106,7 +106,7 @@ def test_what_each_user_asked_is_recorded_in_their_order(world: World) -> None:
 
 
 def test_all_users_are_at_work_at_the_same_time(world: World) -> None:
-    """Would hang for ever, and time out, if one had to wait for another's end."""
+    """A user who waits for another's end would hang until the time-out."""
     here = threading.Barrier(3, timeout=20)
 
     def meet(prefix: str) -> State:
@@ -170,7 +170,7 @@ def test_a_cluster_that_breaks_stops_the_others_and_is_what_is_told(world: World
 
 
 def test_an_interruption_while_they_begin_leaves_nobody_waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Would hang for ever."""
+    """Users that were not aborted would hang until the time-out."""
 
     class Interrupted(ThreadPoolExecutor):
         def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:

@@ -1,4 +1,4 @@
-"""The TeraSort suite sorts what it says, removes what it wrote, and records truthfully what came of it."""
+"""The TeraSort suite sorts its data, removes its output, and records the true outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALL = TeraSort(size_bytes=10 * MIB, object_size_bytes=MIB)
 
 
 class World:
-    """A lake, and applications that leave what the real ones leave."""
+    """A lake, and fake applications that leave the objects of the real ones."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store = MemoryStore()
@@ -191,7 +191,7 @@ def test_space_is_asked_for_input_shuffle_and_output_of_each_sort() -> None:
 
 @pytest.mark.parametrize("size", [0, MIB - 1, MIB + 1])
 def test_objects_are_of_whole_mebibytes(size: int) -> None:
-    with pytest.raises(InvalidInput, match="Objects cannot be"):
+    with pytest.raises(InvalidInput, match="The object size cannot be"):
         replace(SMALL, object_size_bytes=size).check_options()
 
 

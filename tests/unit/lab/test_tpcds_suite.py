@@ -1,4 +1,4 @@
-"""The TPC-DS suite does the work that is needed, no more, and records truthfully what came of it."""
+"""The TPC-DS suite does only the necessary work, and records the true outcome."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LAYOUTS = ("by-size", "by-day", "by-range", "advised")
 SUITE = tpcds.Tpcds(scale=0.1, queries=("q1", "q2"))
 
 
-def asked(world: World, main: str, option: str) -> list[str]:
-    """What the applications of this main class were told of an option, in their order."""
+def values_of(world: World, main: str, option: str) -> list[str]:
+    """Return the values of an option in the submissions of a main class, in order."""
     return [
         spec.arguments[spec.arguments.index(option) + 1]
         for spec in world.engine.submitted
@@ -84,7 +84,7 @@ def test_data_is_used_in_the_layout_that_was_asked_for(world: World) -> None:
     world.measure(replace(SUITE, layout="by-day"))
     world.measure(replace(SUITE, layout="by-day"))
     assert world.mains() == ["Load", "PowerRun", "Load", "PowerRun", "PowerRun"]
-    assert [asked(world, "Load", "--layout"), asked(world, "PowerRun", "--database")] == [
+    assert [values_of(world, "Load", "--layout"), values_of(world, "PowerRun", "--database")] == [
         ["by-size", "by-day"],
         ["tpcds_sf0p1", "tpcds_sf0p1_by_day", "tpcds_sf0p1_by_day"],
     ]
@@ -93,11 +93,11 @@ def test_data_is_used_in_the_layout_that_was_asked_for(world: World) -> None:
 def test_a_layout_is_advised_by_what_was_asked_of_the_data_that_is_laid_out_by_size(world: World) -> None:
     world.measure(replace(SUITE, layout="advised"))
     assert world.mains() == ["Load", "Load", "PowerRun"]
-    assert asked(world, "Load", "--layout") == ["by-size", "advised"]
+    assert values_of(world, "Load", "--layout") == ["by-size", "advised"]
     advised = world.engine.submitted[1].arguments
     assert advised[advised.index("--from-database") + 1] == "tpcds_sf0p1"
     assert advised[advised.index("--from") + 1].endswith("tpcds/sf0p1")
-    assert asked(world, "PowerRun", "--database") == ["tpcds_sf0p1_advised"]
+    assert values_of(world, "PowerRun", "--database") == ["tpcds_sf0p1_advised"]
     with pytest.raises(InvalidInput, match="local copy"):
         world.measure(replace(SUITE, layout="advised", location="local"))
 
@@ -112,7 +112,7 @@ def test_the_index_is_built_where_a_table_lacks_it_and_anew_with_new_data(world:
     indexed = replace(SUITE, index=True)
     first, second = world.measure(indexed), world.measure(indexed)
     assert world.mains() == ["Load", "Index", "PowerRun", "PowerRun"]
-    assert asked(world, "Index", "--tables") == ["item"]
+    assert values_of(world, "Index", "--tables") == ["item"]
     assert [sample["files"] for sample in first.of_kind("index")] == [1]
     assert not second.of_kind("index")
     world.store.delete("tpcds/sf0p1/item/_skipindex/manifest.json")

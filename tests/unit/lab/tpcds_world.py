@@ -1,4 +1,4 @@
-"""A lake, an engine and applications that pretend to be TPC-DS's, for the suites that are made of them."""
+"""A lake, an engine and fake TPC-DS applications, for the suites built on them."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class World:
         self.store = MemoryStore()
         self.engine = PretendingEngine(self.work)
         self.before: Callable[[str], State | None] = lambda _: State.FINISHED
-        """Told where a power run is about to write; it ends as this says, and goes on while this says None."""
+        """Called with a power run's output; returns its final state, or None while it goes on."""
         self.answers: dict[str, list[list[Any]]] = {"q1": [[3]], "q2": [["2.50"]], "q3": [["0.50"]]}
         self.answers_to: dict[str, dict[str, list[list[Any]]]] = {}
-        """By the end of the output's address: where a power run answered otherwise."""
+        """Different answers of power runs, by the end of their output's address."""
         self.failing: set[str] = set()
         self.leaves_samples = True
         self.tables: set[str] = set()

@@ -1,3 +1,5 @@
-"""The load generator: `workload` and `cosbench` (what is asked), `schedule` (which request when), `transfer` (libcurl),
-`processes`, `statistics`, `results`, and `null_store` (the generator's own ceiling).
+"""The load generator for object stores.
+
+`workload` and `cosbench` define the load, `schedule` the order of requests, `transfer` sends them through libcurl,
+`processes` runs workers; `statistics` and `results` count, and `null_store` measures the generator's own ceiling.
 """

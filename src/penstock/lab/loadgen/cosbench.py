@@ -1,8 +1,8 @@
 """COSBench workload files: https://github.com/intel-cloud/cosbench, its user guide and its configuration classes.
 
-What would change the load that reaches the store is done or refused, with its line; what only says where the load goes
-(`storage`, `auth`), who drives it or how it is reported is listed as ignored: the load goes to the lake, with the
-lake's own credentials, and those in the file are never looked at.
+Everything that changes the load on the store is supported or refused, with its line. The destination (`storage`,
+`auth`), drivers and reporting are listed as ignored: the load goes to the lake, with the lake's own credentials, and
+those in the file are never used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Element:
 
 
 def parse_xml(content: bytes, source: str) -> Element:
-    """The outermost element. `source` is how the file is called in errors, which are `InvalidInput` with the line."""
+    """Return the root element. Raises `InvalidInput` with `source`, the file's name, and the line."""
     if len(content) > MOST_BYTES:
         raise InvalidInput(f"{source} is too large", why="it has more than 1 MiB", fix="give an XML workload file")
     parser = xml.parsers.expat.ParserCreate()
@@ -55,7 +55,7 @@ def parse_xml(content: bytes, source: str) -> Element:
             source,
             parser.CurrentLineNumber,
             "a document type declaration is not allowed",
-            "it could expand to any size, and no COSBench workload needs one",
+            "entities could expand to any size, and no COSBench workload needs them",
         )
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -78,14 +78,14 @@ def parse_xml(content: bytes, source: str) -> Element:
     except xml.parsers.expat.ExpatError as error:
         why = f"{xml.parsers.expat.ErrorString(error.code)}; in a value, < and & are written &lt; and &amp;"
         refuse(source, error.lineno, "this is not well-formed XML", why)
-    except ValueError as error:  # an encoding expat does not know
+    except ValueError as error:  # an encoding unknown to expat
         refuse(source, 1, "this is not well-formed XML", str(error))
     return root.children[0]
 
 
 def refuse(source: str, line: int, problem: str, why: str = "") -> NoReturn:
     """Raise `InvalidInput` about a line of the file."""
-    raise InvalidInput(f"{source}, line {line}: {problem}", why=why, fix="change that line, or take it out")
+    raise InvalidInput(f"{source}, line {line}: {problem}", why=why, fix="change that line, or remove it")
 
 
 _MOST_WORKERS = 4096
@@ -94,7 +94,7 @@ _LONGEST_SECONDS = 366 * 24 * 3600
 _KINDS = {"read": Kind.GET, "write": Kind.PUT, "list": Kind.LIST, "delete": Kind.DELETE}
 _ELSEWHERE = ("storage", "auth")
 
-# What each element may hold, and the attributes that say nothing about the load.
+# The children of each element, and the attributes without an effect on the load.
 _CHILDREN = {
     "workload": ("workflow", *_ELSEWHERE),
     "workflow": ("workstage", *_ELSEWHERE),
@@ -114,9 +114,9 @@ _ATTRIBUTES = {
 _IGNORED_ATTRIBUTES = {"work": {"interval", "driver", "afr"}, "operation": {"id"}}
 _SETTINGS = {"containers", "objects", "sizes", "cprefix", "csuffix", "oprefix", "osuffix"}
 _IGNORED_SETTINGS = {
-    "hashcheck": "every GET is verified anyway",
-    "createcontainer": "a container is a key prefix, which nobody has to make",
-    "deletecontainer": "a container is a key prefix, which nobody has to remove",
+    "hashcheck": "every GET is always verified",
+    "createcontainer": "a container is a key prefix, which need not be created",
+    "deletecontainer": "a container is a key prefix, which need not be deleted",
 }
 
 T = TypeVar("T")
@@ -124,14 +124,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Read:
-    """A workload, and a sentence for everything in the file that is not looked at."""
+    """A workload, and a note for each ignored part of the file."""
 
     workload: Workload
     ignored: tuple[str, ...]
 
 
 def read(path: Path) -> Read:
-    """Raises `NotFound` where there is no such file, `InvalidInput` with the line where it cannot be used."""
+    """Read a file. Raises `NotFound` where it cannot be read, `InvalidInput` with the line where it is invalid."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -143,7 +143,7 @@ def read(path: Path) -> Read:
 
 
 def parse(content: bytes, source: str) -> Read:
-    """`source` is how the file is called in errors."""
+    """Parse a workload; errors name the file as `source`."""
     return _Reader(source).read(parse_xml(content, source))
 
 
@@ -155,21 +155,21 @@ class _Reader:
 
     def read(self, root: Element) -> Read:
         if root.name != "workload":
-            self._refuse(root, f"the outermost element is “{root.name}”, not “workload”")
-        self._look_at(root)
+            self._refuse(root, f"the root element is “{root.name}”, not “workload”")
+        self._check_known(root)
         flows = [child for child in root.children if child.name == "workflow"]
         if len(flows) != 1:
             self._refuse(root, "a workload has exactly one workflow")
-        self._look_at(flows[0])
+        self._check_known(flows[0])
         inherited = {**self._settings(root), **self._settings(flows[0])}
         stages = [self._stage(child, inherited) for child in flows[0].children if child.name == "workstage"]
-        kept = tuple(self._with_sizes(stage) for stage in stages if stage.works or stage.pause_seconds)
-        if not any(stage.measured for stage in kept):
+        loaded = tuple(self._with_sizes(stage) for stage in stages if stage.works or stage.pause_seconds)
+        if not any(stage.measured for stage in loaded):
             self._refuse(flows[0], "no workstage has anything to measure", "only work of type normal is measured")
-        return Read(Workload(root.attributes.get("name", "cosbench"), kept), tuple(self._ignored))
+        return Read(Workload(root.attributes.get("name", "cosbench"), loaded), tuple(self._ignored))
 
     def _with_sizes(self, stage: Stage) -> Stage:
-        """A file says how large objects are where they are written; whoever reads them is to know it too."""
+        """Copy the sizes from writes to the reads of the same objects, since a file gives them only for writes."""
 
         def sized(operation: Operation) -> Operation:
             if operation.kind is not Kind.GET:
@@ -180,38 +180,40 @@ class _Reader:
         return replace(stage, works=tuple(works))
 
     def _stage(self, element: Element, inherited: Mapping[str, str]) -> Stage:
-        self._look_at(element)
+        self._check_known(element)
         settings = {**inherited, **self._settings(element)}
         elements = [child for child in element.children if child.name == "work"]
         if not elements:
             self._refuse(element, "a workstage needs at least one work")
         works = [self._work(child, settings) for child in elements]
-        kept = tuple(work for work in works if work is not None)
-        measured = bool(kept) and any(child.attributes.get("type", "normal") == "normal" for child in elements)
+        loaded = tuple(work for work in works if work is not None)
+        measured = bool(loaded) and any(child.attributes.get("type", "normal") == "normal" for child in elements)
         pause = self._number(element, "closuredelay", 0, _LONGEST_SECONDS)
-        return Stage(element.attributes.get("name", "stage"), kept, float(pause), measured)
+        return Stage(element.attributes.get("name", "stage"), loaded, float(pause), measured)
 
     def _work(self, element: Element, inherited: Mapping[str, str]) -> Work | None:
-        self._look_at(element)
+        self._check_known(element)
         settings = {**inherited, **self._settings(element)}
         kind = element.attributes.get("type", "normal")
         if kind in ("init", "dispose"):
-            self._ignore(element, f"work of type {kind}", "containers are key prefixes: nothing is made or removed")
+            self._ignore(
+                element, f"work of type {kind}", "containers are key prefixes, which need not be created or deleted"
+            )
             return None
         if kind == "delay":
-            return None  # what waits is the stage's closuredelay
+            return None  # the wait is the stage's closuredelay
         if kind in ("prepare", "cleanup"):
             return self._each_once(element, settings, Kind.PUT if kind == "prepare" else Kind.DELETE)
         if kind != "normal":
             self._refuse(
-                element, f"there is no work of type “{kind}”", "init, prepare, normal, cleanup, dispose, delay"
+                element, f"there is no work of type “{kind}”", "types: init, prepare, normal, cleanup, dispose, delay"
             )
         return self._normal(element, settings)
 
     def _each_once(self, element: Element, settings: Mapping[str, str], kind: Kind) -> Work:
         for attribute in ("runtime", "totalOps", "totalBytes", "rampup", "rampdown"):
             if element.attributes.get(attribute, "0") != "0":
-                self._ignore(element, attribute, "each object once is what this type of work does")
+                self._ignore(element, attribute, "this type of work processes each object once")
         for child in element.children:
             if child.name == "operation":
                 self._ignore(
@@ -227,20 +229,20 @@ class _Reader:
         for child in element.children:
             if child.name != "operation":
                 continue
-            self._look_at(child)
+            self._check_known(child)
             ratio = self._number(child, "ratio", 100, 100)
             total += ratio
             kind = _KINDS.get(child.attributes.get("type", ""))
             if kind is None:
                 known = ", ".join(_KINDS)
                 self._refuse(
-                    child, f"operation “{child.attributes.get('type', '')}” is not supported", f"there are {known}"
+                    child, f"operation “{child.attributes.get('type', '')}” is not supported", f"supported: {known}"
                 )
             own = {**settings, **self._settings(child)}
             if ratio:
                 operations.append(self._operation(child, kind, ratio, own, self._division(child, division)))
         if total != 100:
-            self._refuse(element, f"the ratios of its operations add up to {total}", "they should add up to 100")
+            self._refuse(element, f"the ratios of its operations add up to {total}", "they must add up to 100")
         runtime = self._number(element, "runtime", 0, _LONGEST_SECONDS)
         limit = Limit(
             float(runtime) if runtime else None,
@@ -248,7 +250,7 @@ class _Reader:
             self._number(element, "totalBytes", 0, 10**18) or None,
         )
         if limit.each_once:
-            self._refuse(element, "nothing says when this work ends", "give it runtime, totalOps or totalBytes")
+            self._refuse(element, "this work has no end", "give it runtime, totalOps or totalBytes")
         return Work(
             self._name(element),
             self._workers(element),
@@ -262,7 +264,7 @@ class _Reader:
         self, element: Element, kind: Kind, ratio: float, settings: Mapping[str, str], division: Division
     ) -> Operation:
         if kind is Kind.LIST and "objects" in settings:
-            self._ignore(element, "objects of a list", "what is listed is a container")
+            self._ignore(element, "objects of a list", "a list covers a container")
         targets = Targets(
             self._choice(element, settings, "containers"),
             Numbers(1, 1) if kind is Kind.LIST else self._choice(element, settings, "objects"),
@@ -278,7 +280,7 @@ class _Reader:
             if "sizes" not in settings:
                 self._refuse(element, "sizes are missing", "write in config: sizes=c(64)KB")
             sizes = self._parsed(element, parse_sizes, settings["sizes"])
-            # A reader knows the sizes where all that is written under these names has the same.
+            # Reads know the sizes where all writes under these names have the same ones.
             self._written[names] = sizes if self._written.get(names, sizes) == sizes else None
         return Operation(kind, ratio, targets, sizes)
 
@@ -288,7 +290,7 @@ class _Reader:
         return self._parsed(element, parse_numbers, settings[name])
 
     def _settings(self, element: Element) -> dict[str, str]:
-        """`config="name=value;…"`; errors name a setting, but never repeat a value, which might be a secret."""
+        """Parse `config="name=value;…"`. Errors name a setting but never its value, which might be a secret."""
         found: dict[str, str] = {}
         for part in element.attributes.get("config", "").split(";"):
             name, equals, value = part.partition("=")
@@ -299,19 +301,19 @@ class _Reader:
                 self._refuse(element, "a part of config is not NAME=VALUE")
             why = _IGNORED_SETTINGS.get(name.lower())
             if why or (name, value.strip()) == ("content", "random"):
-                self._ignore(element, name, why or "contents are pseudo-random anyway")
+                self._ignore(element, name, why or "contents are always pseudo-random")
             elif name not in _SETTINGS:
                 self._refuse(
                     element,
                     f"config has “{name[:40]}”, which is not supported",
-                    f"there are {', '.join(sorted(_SETTINGS))}",
+                    f"supported: {', '.join(sorted(_SETTINGS))}",
                 )
             else:
                 found[name] = value.strip()
         return found
 
-    def _look_at(self, element: Element) -> None:
-        """Refuse or list what this element has and the load does not know."""
+    def _check_known(self, element: Element) -> None:
+        """Refuse, or list as ignored, the unsupported parts of an element."""
         for attribute in element.attributes:
             if attribute in _IGNORED_ATTRIBUTES.get(element.name, ()):
                 self._ignore(element, attribute, "it does not change the load")
@@ -335,7 +337,7 @@ class _Reader:
     def _division(self, element: Element, default: Division) -> Division:
         text = element.attributes.get("division", default.value)
         if text not in [known.value for known in Division]:
-            self._refuse(element, f"there is no division “{text[:40]}”", "none, container or object")
+            self._refuse(element, f"there is no division “{text[:40]}”", "use none, container or object")
         return Division(text)
 
     def _number(self, element: Element, attribute: str, default: int, most: int) -> int:
@@ -348,7 +350,7 @@ class _Reader:
         try:
             return parser(text)
         except ValueError as error:
-            self._refuse(element, "a choice in config is not understood", str(error))
+            self._refuse(element, "a value in config is invalid", str(error))
 
     def _ignore(self, element: Element, what: str, why: str) -> None:
         self._ignored[f"line {element.line}: {what} is ignored: {why}"] = None

@@ -1,10 +1,10 @@
-"""A store that stores nothing: what the generator reaches against it is the generator's ceiling.
+"""A store that stores nothing, for measuring the generator's own ceiling.
 
-It answers PUT, GET, range GET, LIST and DELETE on the loopback as fast as Python can have the kernel do it: bodies of
-PUT are dropped inside the kernel (MSG_TRUNC), bodies of GET go out by sendfile(2) from memory. An object's size follows
-from its name, so nothing is remembered and any number of processes can serve side by side. Signatures are not checked.
+It responds to PUT, GET, range GET, LIST and DELETE on the loopback with as little work in Python as possible: bodies of
+PUT are dropped inside the kernel (MSG_TRUNC), bodies of GET are sent from memory by sendfile(2). An object's size
+follows from its name, so there is no state and any number of processes can serve at once. Signatures are not checked.
 
-It takes processor time from the generator where both share a machine: the ceiling found is a lower bound.
+It uses CPU that the generator lacks where both share a machine, so the ceiling found is a lower bound.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ENTRY = (
 
 @dataclass(frozen=True)
 class Canned:
-    """What the answers are made from: object sizes by a pattern of their names, and the number of keys in a listing."""
+    """The basis of responses: object sizes by a pattern of their names, and the number of keys in a listing."""
 
     seed: int
     bucket: str
@@ -49,9 +49,8 @@ class Canned:
         operations = [op for stage in workload.stages for work in stage.works for op in work.operations]
         sizes = {_pattern(op.targets): op.sizes for op in operations if op.sizes}
         lists = [len(op.targets.objects) for op in operations if op.kind is Kind.LIST]
-        longest_first = sorted(
-            sizes.items(), key=lambda pair: -len(pair[0])
-        )  # “b2” before “b” with a number of its own
+        # The longest first: “b2” before “b” followed by a number.
+        longest_first = sorted(sizes.items(), key=lambda pair: -len(pair[0]))
         return Canned(seed, bucket, prefix, tuple(longest_first), min(1000, max(lists, default=0)))
 
     def size_of(self, name: str) -> int:
@@ -66,7 +65,7 @@ def _pattern(targets: Targets) -> str:
 
 @contextmanager
 def serving(lake: Lake, canned: Canned, *, processes: int) -> Iterator[Lake]:
-    """The lake with null servers as its gateways, one for each process, for the time of the block."""
+    """Yield the lake with null servers as its gateways, one for each process; they end with the block."""
     servers = [Child.start(serve, canned, f"null-store-{number}") for number in range(processes)]
     try:
         endpoints = tuple(f"http://127.0.0.1:{server.receive()}" for server in servers)
@@ -76,7 +75,7 @@ def serving(lake: Lake, canned: Canned, *, processes: int) -> Iterator[Lake]:
 
 
 def serve(pipe: Connection, canned: Canned) -> None:
-    """Serve until the other end of the pipe is closed; sends the port first."""
+    """Send the port, then serve until the other end of the pipe is closed."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     server = _Server(canned)
     threading.Thread(target=server.accept_all, args=(listener,), daemon=True).start()
@@ -125,7 +124,7 @@ class _Server:
                         while left > 0:
                             left -= connection.recv_into(dropped, min(left, _DROPPED_AT_ONCE), socket.MSG_TRUNC)
                     self._answer(connection, head)
-            except OSError:  # the generator cut the request off
+            except OSError:  # the generator cancelled the request
                 return
 
     def _answer(self, connection: socket.socket, head: bytes) -> None:
@@ -146,11 +145,11 @@ class _Server:
         start, end = (int(part[1]), min(int(part[2]), size - 1)) if part else (0, size - 1)
         left = end - start + 1
         status = b"200 OK"
-        about = b""
+        content_range = b""
         if part:
             status = b"206 Partial Content"
-            about = b"Content-Range: bytes %d-%d/%d\r\n" % (start, end, size)
-        head = b'HTTP/1.1 %s\r\n%sETag: "0"\r\n%sContent-Length: %d\r\n\r\n' % (status, _DATE, about, left)
+            content_range = b"Content-Range: bytes %d-%d/%d\r\n" % (start, end, size)
+        head = b'HTTP/1.1 %s\r\n%sETag: "0"\r\n%sContent-Length: %d\r\n\r\n' % (status, _DATE, content_range, left)
         connection.sendall(head, socket.MSG_MORE)
         place = (self._place(name, size) + start) % PERIOD
         while left > 0:

@@ -1,8 +1,8 @@
-"""The generator's processes: a coordinator, workers of many connections and one thread each, and their common start.
+"""The generator's processes: a coordinator, workers with many connections and one thread each, and their common start.
 
-A worker gets its work over a pipe from the coordinator (credentials too, so they are in no argument list and no
-environment), and ends when that pipe does, however the coordinator ended. When it makes its next request, and what of
-it counts, is pure: the clock is an argument, in seconds since the stage's common start.
+A worker process gets its work from the coordinator over a pipe (credentials too, so they are in no argument list and no
+environment), and ends when that pipe does, however the coordinator ended. The time of the next request, and the
+counting, are pure: the clock is an argument, in seconds since the stage's common start.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from penstock.lake.model import Credentials, Lake
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
 GIVE_UP_AFTER = 20
-"""Failures in a row after which a worker without a time limit stops: the store is not coming back."""
+"""Consecutive failures after which a worker without a time limit stops, since the store will not recover."""
 
 
 class Slot:
-    """One worker of a work: repeats its plan until the work's limit, one request at a time."""
+    """One worker of a work: makes the requests of its plan until the work's limit, one at a time."""
 
     def __init__(self, work: Work, index: int, seed: int, gateway: str) -> None:
         self.work = work
         self.gateway = gateway
         self.tallies = [Tally() for _ in work.operations]
         self.due: float
-        """When the next request is to be made."""
+        """The time of the next request."""
         self.written: set[str] = set()
-        """Objects whose last request of this worker was a PUT that the store has acknowledged."""
+        """Objects whose last request by this worker was an acknowledged PUT."""
         self.doubtful: set[str] = set()
-        """Objects whose last one was a DELETE, or failed: they may be there or not."""
+        """Objects whose last request by this worker was a DELETE, or failed: they may exist or not."""
         self.ran_out = False
-        """Whether it had nothing left to do before its time was over."""
+        """Whether its requests ran out before its time."""
         self._index = index
         self._plan: Iterator[Request] = iter(Plan(work, index, seed))
         self._window_start = work.rampup_seconds
@@ -63,11 +63,11 @@ class Slot:
         self.due = self._next_due(0.0)
 
     def end(self) -> float:
-        """After this no request is started."""
+        """Return the time after which no request is started."""
         return self._window_end + self.work.rampdown_seconds
 
     def next(self, now: float) -> Request | None:
-        """The request to make now; None where this worker is done."""
+        """Return the request to make now; None where this worker is done."""
         gives_up = math.isinf(self._window_end) and self._failures >= GIVE_UP_AFTER
         if now >= self.end():
             return None
@@ -77,10 +77,10 @@ class Slot:
         return request
 
     def completed(self, request: Request, outcome: Outcome, started: float, ended: float) -> None:
-        """Count the request, and decide when the next one is due."""
+        """Count the request, and schedule the next one."""
         intended = started if self._seconds_between is None else min(started, self.due)
         self._failures = self._failures + 1 if outcome.error else 0
-        self._remember(request, sure=not outcome.error)
+        self._track(request, sure=not outcome.error)
         self._bytes_left -= outcome.transferred
         if self._window_start <= started < self._window_end:
             self._count(request, outcome, max(0.0, started - intended), ended)
@@ -90,12 +90,12 @@ class Slot:
             self.due = max(self.due, ended + pause)
 
     def cut_off(self, request: Request, started: float) -> None:
-        """The request had not ended when the stage had to."""
-        self._remember(request, sure=False)
+        """Count a request that the end of the stage cancelled."""
+        self._track(request, sure=False)
         if self._window_start <= started < self._window_end:
             self.tallies[request.operation].failed(UNFINISHED, f"{request.name}: no end ({self.gateway})")
 
-    def _remember(self, request: Request, *, sure: bool) -> None:
+    def _track(self, request: Request, *, sure: bool) -> None:
         if request.kind is Kind.PUT and sure:
             self.written.add(request.name)
             self.doubtful.discard(request.name)
@@ -119,7 +119,7 @@ class Slot:
             tally.late += 1
 
     def _next_due(self, free: float) -> float:
-        """At once when free; on a schedule, the workers take turns, and who is late does not shift it."""
+        """Return the next due time: at once, or on a schedule that workers share and lateness does not shift."""
         if self._seconds_between is None:
             return free
         return (self._made + self._index / self.work.workers) * self._seconds_between
@@ -131,7 +131,7 @@ _LONGEST_WAIT_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Setup:
-    """What a process needs to know once: it is number `process` of `processes`."""
+    """The parameters of a process, which is number `process` of `processes`."""
 
     lake: Lake
     credentials: Credentials
@@ -140,19 +140,19 @@ class Setup:
     process: int
     processes: int
     grace_seconds: float = 10.0
-    """How long requests that are in flight when a stage's time is over may still take."""
+    """The time for requests in flight at the end of a stage to complete."""
 
 
 @dataclass(frozen=True)
 class Go:
-    """Start the stage at this time of CLOCK_MONOTONIC, which all processes of a machine share."""
+    """The start of a stage by CLOCK_MONOTONIC, which all processes of a machine share."""
 
     at: float
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Counted since the stage began."""
+    """Counts since the start of the stage."""
 
     operations: int
     bytes: int
@@ -161,20 +161,20 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """A stage's tallies, per work and operation, and the processor time it took this process."""
+    """A stage's tallies per work and operation, and the CPU time of this process."""
 
     tallies: list[list[Tally]]
     ran_out: list[bool]
-    """Per work: whether each worker here had nothing left to do before its time was over."""
+    """Per work: whether the requests of all its workers here ran out before its time."""
     written: set[str]
-    """Names of objects that the store has said to hold."""
+    """Names of objects that the store has acknowledged."""
     doubtful: set[str]
-    """Names of objects that may be there or not."""
+    """Names of objects that may exist or not."""
     core_seconds: float
 
 
 def main(pipe: Connection, setup: Setup) -> None:
-    """Serve stages until the pipe ends: Stage → "ready", Go → Progress …, Report."""
+    """Run stages until the pipe ends. The protocol: Stage → "ready", Go → Progress …, Report."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a descriptor; shells allow few
     content = Content(setup.seed)
@@ -186,7 +186,7 @@ def main(pipe: Connection, setup: Setup) -> None:
             go: Go = pipe.recv()
             pipe.send(running.run(go.at))
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        # No clean-up: libcurl's handles may be in the midst of transfers that nobody waits for.
+        # No clean-up: libcurl's handles may be in the middle of abandoned transfers.
         os._exit(0)
 
 
@@ -200,7 +200,7 @@ class Running:
         self._slots: list[list[Slot]] = []
         self._transfers: dict[Slot, Transfer] = {}
         self._waiting: list[tuple[float, int, Slot]] = []
-        """A heap by when each is due; the number tells apart what is due at once."""
+        """A heap by due time; the number breaks ties."""
         self._turns = itertools.count()
         self._start = 0.0
         endpoints = setup.lake.endpoints
@@ -209,7 +209,7 @@ class Running:
             mine = []
             for index in range(work.workers):
                 if worker % setup.processes == setup.process:
-                    # Not by the worker's number alone: each process would then know some gateways only.
+                    # Not by the worker's number alone: each process would then use some gateways only.
                     endpoint = endpoints[(worker // setup.processes + setup.process) % len(endpoints)]
                     slot = Slot(work, index, setup.seed, endpoint)
                     address = Address(setup.lake, setup.credentials, endpoint, setup.prefix)
@@ -230,7 +230,7 @@ class Running:
             now = self._now()
             if now - reported >= _REPORT_SECONDS:
                 reported = now
-                self._tell()
+                self._report_progress()
             self._start_due(now)
             for ended in self._multi.step(self._idle_seconds(now)):
                 self._count(ended)
@@ -275,11 +275,11 @@ class Running:
         self._active.clear()
 
     def _idle_seconds(self, now: float) -> float:
-        """How long nothing is to be started."""
+        """Return the seconds until the next request is due, at most the longest wait."""
         due = self._waiting[0][0] if self._waiting else now + _LONGEST_WAIT_SECONDS
         return min(max(0.0, due - now), _LONGEST_WAIT_SECONDS)
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         tallies = [tally for slots in self._slots for slot in slots for tally in slot.tallies]
         errors = sum(tally.errors.total() for tally in tallies)
         self._pipe.send(Progress(sum(t.operations for t in tallies), sum(t.bytes for t in tallies), errors))
@@ -289,7 +289,7 @@ class Running:
 
 
 def _merged(slots: list[Slot]) -> list[Tally]:
-    """The tallies of a work's workers, per operation; empty where this process has none of them."""
+    """Merge the tallies of a work's workers, per operation; empty where this process has no such worker."""
     if not slots:
         return []
     merged = slots[0].tallies
@@ -305,36 +305,36 @@ _END_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Child:
-    """A process and our end of its pipe. It must end by itself when the pipe does."""
+    """A child process and the parent's end of its pipe. It must end by itself when the pipe does."""
 
     process: SpawnProcess
     pipe: Connection
 
     @staticmethod
     def start(target: Callable[..., None], setup: Any, name: str) -> Child:
-        """Call `target(pipe, setup)` in a new process. What `setup` holds goes to it over a pipe."""
+        """Call `target(pipe, setup)` in a new process, which gets `setup` over a pipe."""
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(target=target, args=(theirs, setup), name=name, daemon=True)
-        # Ctrl-C goes to all processes of the terminal; the children leave it to this one, from their first moment on.
-        # The tracker first: starting it, multiprocessing would lift the mask again.
+        # Ctrl-C reaches all processes of the terminal; the children ignore it from their start, so that this process
+        # ends them. The resource tracker starts first, since its start would lift the mask again.
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()  # or its end would never be seen here
+        theirs.close()  # or its end would never be noticed here
         return Child(process, ours)
 
     def send(self, message: object) -> None:
-        """Raises `PenstockError` where the process has died."""
+        """Send a message. Raises `PenstockError` where the process has died."""
         try:
             self.pipe.send(message)
         except (BrokenPipeError, ConnectionResetError):
             raise self._died() from None
 
     def receive(self) -> Any:
-        """Waits for a message; raises `PenstockError` where the process has died."""
+        """Wait for a message. Raises `PenstockError` where the process has died."""
         try:
             return self.pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -344,13 +344,13 @@ class Child:
         self.process.join(_END_SECONDS)
         return PenstockError(
             "A process of the load generator died",
-            why=f"{self.process.name} ended with {self.process.exitcode}; what it had counted is lost",
-            fix="if the system ended it for lack of memory, use fewer --workers or --processes",
+            why=f"{self.process.name} ended with exit code {self.process.exitcode}; its counts are lost",
+            fix="if the system killed it for lack of memory, use fewer --workers or --processes",
         )
 
 
 def end(children: Sequence[Child]) -> None:
-    """End all of them; safe at any moment, and more than once."""
+    """End all child processes; safe at any time, and repeatedly."""
     for child in children:
         child.pipe.close()
     deadline = time.monotonic() + _END_SECONDS
@@ -361,22 +361,22 @@ def end(children: Sequence[Child]) -> None:
             child.process.join()
 
 
-_HEAD_START_SECONDS = 0.1  # from the last process's being ready to the common start
+_HEAD_START_SECONDS = 0.1  # from the readiness of the last process to the common start
 
 Seen = Callable[[Progress, float], None]
-"""Told twice a second what is counted so far and how many seconds the stage has run."""
+"""Called twice a second with the counts so far and the seconds since the start of the stage."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a stage came to: tallies per work and operation, and the processor time of all generator processes."""
+    """The result of a stage: tallies per work and operation, and the CPU time of all generator processes."""
 
     stage: Stage
     tallies: Sequence[Sequence[Tally]]
     ran_out: Sequence[bool]
-    """Per work: whether every worker had nothing left to do before its time was over."""
+    """Per work: whether the requests of all its workers ran out before its time."""
     written: frozenset[str]
-    """Objects that must be there now: the store has acknowledged them, and nobody has touched them otherwise."""
+    """Objects that must exist: their last request was an acknowledged PUT."""
     core_seconds: float
 
     @property
@@ -384,12 +384,12 @@ class Result:
         return sum(tally.operations + tally.late + tally.errors.total() for work in self.tallies for tally in work)
 
     def errors(self) -> dict[str, int]:
-        """All errors by kind."""
+        """Return all errors by kind."""
         return dict(sum((tally.errors for work in self.tallies for tally in work), Tally().errors))
 
 
 class Generator:
-    """Worker processes of one lake and prefix. Every method raises `PenstockError` when one of them has died."""
+    """Worker processes for one lake and prefix. Every method raises `PenstockError` when one of them has died."""
 
     def __init__(self, setup: Setup) -> None:
         self._children = [
@@ -397,7 +397,7 @@ class Generator:
         ]
 
     def run(self, stage: Stage, seen: Seen) -> Result:
-        """One stage, all works of it at once; returns when it has ended in every process."""
+        """Run all works of a stage at once; return when the stage has ended in every process."""
         for child in self._children:
             child.send(stage)
         for child in self._children:
@@ -410,19 +410,19 @@ class Generator:
         return result
 
     def close(self) -> None:
-        """End every process; safe at any moment, and more than once."""
+        """End every process; safe at any time, and repeatedly."""
         end(self._children)
 
     def _reports(self, seen: Seen, begin: float) -> list[Report]:
         latest: dict[object, Progress] = {}
-        of_pipe: dict[object, Child] = {child.pipe: child for child in self._children}
+        by_pipe: dict[object, Child] = {child.pipe: child for child in self._children}
         reports: list[Report] = []
-        while of_pipe:
-            for pipe in wait([child.pipe for child in of_pipe.values()]):
-                message = of_pipe[pipe].receive()
+        while by_pipe:
+            for pipe in wait([child.pipe for child in by_pipe.values()]):
+                message = by_pipe[pipe].receive()
                 if isinstance(message, Report):
                     reports.append(message)
-                    del of_pipe[pipe]
+                    del by_pipe[pipe]
                 else:
                     latest[pipe] = message
             seen(_sum(latest.values()), time.monotonic() - begin)
@@ -433,7 +433,7 @@ class Generator:
 def opened(
     lake: Lake, credentials: Credentials, *, prefix: str, seed: int, processes: int, grace_seconds: float = 10.0
 ) -> Iterator[Generator]:
-    """Generator processes for the time of the block; none of them is left behind, however it ends."""
+    """Yield a generator; its processes end with the block, also after an error."""
     generator = Generator(Setup(lake, credentials, prefix, seed, 0, processes, grace_seconds))
     try:
         yield generator

@@ -11,20 +11,20 @@ from penstock.lab.loadgen.processes import Result
 from penstock.lab.loadgen.statistics import RELATIVE_ERROR, WRONG_CONTENT, WRONG_LENGTH, Histogram, Tally
 from penstock.lab.loadgen.workload import Kind, Limit, Numbers, Operation, Stage, Targets, Work
 
-_ANSWERED = (Kind.GET, Kind.RANGE, Kind.LIST)
-"""What is answered with contents; those of a PUT are read back later."""
+_WITH_CONTENTS = (Kind.GET, Kind.RANGE, Kind.LIST)
+"""The operations whose responses have contents; those of a PUT are read back later."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One operation of one work of a stage, with the name that reports and comparisons group it by."""
+    """One operation of one work of a stage, with the name by which reports and comparisons group it."""
 
     name: str
     work: Work
     operation: Operation
     tally: Tally
     elapsed: float
-    """Seconds that its rate counts: the work's time limit, or to its last end where it was through before."""
+    """The seconds of its rate: the work's time limit, or the time until its last end where it ended before."""
 
     @property
     def operations_per_second(self) -> float:
@@ -32,12 +32,12 @@ class Measured:
 
     @property
     def fruitless(self) -> bool:
-        """Whether it was tried and never succeeded in its time."""
+        """Whether requests were made and none succeeded in time."""
         return not self.tally.operations and bool(self.tally.late or self.tally.errors.total())
 
 
 def measured(result: Result) -> list[Measured]:
-    """Per operation, in the workload's order. A name that comes twice gets the work's name, then a number."""
+    """Return each operation, in the workload's order. The work's name, then a number, makes a repeated name unique."""
     found: list[Measured] = []
     taken: set[str] = set()
     for work, tallies, ran_out in zip(result.stage.works, result.tallies, result.ran_out, strict=True):
@@ -51,7 +51,10 @@ def measured(result: Result) -> list[Measured]:
 
 
 def samples(result: Result, ceilings: Mapping[str, float], processes: int) -> Iterator[dict[str, Any]]:
-    """`ceilings` are the generator's own operations per second against a null store, by name, as far as known."""
+    """Yield the samples of a stage.
+
+    `ceilings` are the generator's own operations per second against a null store, by name, where measured.
+    """
     stage_seconds = 0.0
     for one in measured(result):
         tally = one.tally
@@ -68,7 +71,7 @@ def samples(result: Result, ceilings: Mapping[str, float], processes: int) -> It
         if tally.errors:
             first = dict(tally.first_error)
             yield {"kind": "errors", "name": one.name, "errors": dict(tally.errors), "first": first}
-        if one.operation.kind in _ANSWERED and (tally.operations or tally.late or tally.wrong):
+        if one.operation.kind in _WITH_CONTENTS and (tally.operations or tally.late or tally.wrong):
             yield _check(one)
     yield {
         "kind": "generator",
@@ -105,7 +108,7 @@ def _measure(one: Measured, result: Result, ceilings: Mapping[str, float], proce
 
 
 def _points(one: Measured) -> Iterator[dict[str, Any]]:
-    """Whole seconds only, those without any operation too: a stall is to be seen."""
+    """Yield a point for each full second, including those without operations, so that stalls show."""
     for second in range(int(one.elapsed)):
         operations, count = one.tally.seconds.get(second, (0, 0))
         yield {"kind": "point", "series": one.name, "second": second, "operations": operations, "bytes": count}
@@ -120,11 +123,11 @@ def _check(one: Measured) -> dict[str, Any]:
     tally = one.tally
     if tally.wrong:
         note = "; ".join(tally.first_error[kind] for kind in sorted(tally.first_error) if kind.startswith("wrong"))
-        note = f"{tally.wrong} answers were wrong, the first: {note}"
+        note = f"{tally.wrong} responses were wrong, the first: {note}"
     elif one.operation.kind in (Kind.GET, Kind.RANGE):
         note = f"{tally.verified_bytes} bytes compared"
     else:
-        note = f"{tally.operations + tally.late} listings complete to their end"
+        note = f"{tally.operations + tally.late} complete listings"
     return {"kind": "check", "name": f"contents, {one.name}", "right": not tally.wrong, "note": note}
 
 
@@ -148,7 +151,7 @@ _NONE = Targets(Numbers(1, 1), Numbers(1, 1))
 
 
 def stage_after(result: Result) -> Stage | None:
-    """A stage that reads what was written, evenly chosen where it is very much; None where nothing was."""
+    """Return a stage that reads the written objects, at most 10,000, evenly chosen; None if none were written."""
     names = sorted(result.written)
     if not names:
         return None
@@ -159,21 +162,21 @@ def stage_after(result: Result) -> Stage | None:
 
 
 def check(written: Result, read: Result) -> dict[str, Any]:
-    """The `check` sample. Raises `LakeError` where it cannot be told, since the store failed while it was asked."""
+    """Return the `check` sample. Raises `LakeError` where the store's failures leave the result unknown."""
     tally = read.tallies[0][0]
     lost = tally.errors[_MISSING]
     clear = (_MISSING, WRONG_CONTENT, WRONG_LENGTH)
     if unclear := {kind: count for kind, count in tally.errors.items() if count and kind not in clear}:
         kinds = ", ".join(f"{count} times “{kind}”" for kind, count in unclear.items())
         raise LakeError(
-            f"What was written in the stage “{written.stage.name}” could not be read back",
+            f"The objects of the stage “{written.stage.name}” could not be read back",
             why=f"{kinds}; the first: {tally.first_error[next(iter(unclear))]}",
             fix="penstock lake check shows what the store can do",
         )
-    asked = len(read.stage.works[0].operations[0].names)
-    note = f"{asked} of {len(written.written)} objects written read back, {tally.verified_bytes} bytes compared"
+    read_back = len(read.stage.works[0].operations[0].names)
+    note = f"{read_back} of {len(written.written)} written objects read back, {tally.verified_bytes} bytes compared"
     if lost or tally.wrong:
         first = next(iter(tally.first_error.values()))
-        note = f"of {asked} acknowledged objects {lost} are missing and {tally.wrong} wrong, the first: {first}"
+        note = f"of {read_back} acknowledged objects {lost} are missing and {tally.wrong} wrong, the first: {first}"
     name = f"written objects, {written.stage.name}, {written.stage.workers} workers"
     return {"kind": "check", "name": name, "right": not lost and not tally.wrong, "note": note}

@@ -1,4 +1,4 @@
-"""Which request a worker makes next. Pure: the same seed gives the same sequence, whatever the store answers."""
+"""The sequence of a worker's requests. Pure: the same seed gives the same sequence, whatever the store responds."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Request:
 
     @property
     def last(self) -> int:
-        """The offset of the last byte that is asked for."""
+        """The offset of the last requested byte."""
         return self.start + (self.length or 0) - 1
 
 
 class Plan:
-    """The requests of worker `index` (from 0) of a work, in their order; ends where nothing is left to do."""
+    """The requests of worker `index` (from 0) of a work, in order, until nothing is left to do."""
 
     def __init__(self, work: Work, index: int, seed: int) -> None:
         self._work = work
@@ -43,8 +43,8 @@ class Plan:
         self._limit = _share(work.limit.operations, index, work.workers)
         self._names = [self._names_of(operation) for operation in work.operations]
         churned = next((operation for operation in work.operations if operation.churn), None)
-        self._there = deque(_each(churned.targets.share(index, work.workers))) if churned else deque[str]()
-        self._gone: deque[str] = deque()
+        self._present = deque(_each(churned.targets.share(index, work.workers))) if churned else deque[str]()
+        self._deleted: deque[str] = deque()
 
     def __iter__(self) -> Iterator[Request]:
         if self._work.limit.each_once:
@@ -69,22 +69,22 @@ class Plan:
                 return
 
     def _churned(self, kind: Kind) -> str | None:
-        """Writing and deleting in the worker's own part; None where a DELETE finds nothing left."""
+        """Return the next object of the worker's own part to write or delete; None where a DELETE finds none left."""
         if kind is Kind.DELETE:
-            if not self._there:
+            if not self._present:
                 return None
-            name = self._there.popleft()
-            self._gone.append(name)
+            name = self._present.popleft()
+            self._deleted.append(name)
         else:
-            name = self._gone.popleft() if self._gone else self._there.popleft()
-            self._there.append(name)
+            name = self._deleted.popleft() if self._deleted else self._present.popleft()
+            self._present.append(name)
         return name
 
     def _names_of(self, operation: Operation) -> Iterator[str]:
-        """Where both numbers go in turn, every pair is met before one comes again.
+        """Yield the names of an operation; where both numbers go in turn, every pair comes before one repeats.
 
         Workers without a part of their own take turns: the first begins with the first object, the second with the
-        second, and each goes on by as many as there are workers.
+        second, and each advances by the number of workers.
         """
         targets = operation.targets.share(self._index, self._work.workers)
         shared = targets.division is Division.NONE

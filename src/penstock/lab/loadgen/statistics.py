@@ -1,7 +1,7 @@
 """Statistics of one operation of one work: counts and latencies that add up over workers, processes and repetitions.
 
-Latencies are kept in buckets whose width grows with the value, as in HdrHistogram: any percentile to better than 1 %.
-The records' own form (upper bound, count) is what processes, repetitions and reports merge, so no library is used.
+Latencies are counted in buckets whose width grows with the value, as in HdrHistogram: any percentile to better than
+1 %. Processes, repetitions and reports merge the recorded form (upper bound, count), so no library is used.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ RELATIVE_ERROR = 1 / (1 << _BITS)
 
 
 def bucket_of(value: int) -> int:
-    """The number of the bucket a non-negative value falls into: each power of two has 128 buckets of equal width."""
+    """Return the bucket of a non-negative value: each power of two has 128 buckets of equal width."""
     shift = max(0, value.bit_length() - _BITS - 1)
     return (shift << _BITS) + (value >> shift)
 
 
 def upper_bound(bucket: int) -> int:
-    """The largest value of that bucket."""
+    """Return the largest value of a bucket."""
     shift = max(0, (bucket >> _BITS) - 1)
     return ((bucket - (shift << _BITS) + 1) << shift) - 1
 
 
 class Histogram:
-    """Counts of non-negative whole numbers, here microseconds. Two of them add up without loss."""
+    """Counts of non-negative integers, here microseconds. Histograms merge without loss."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -44,7 +44,7 @@ class Histogram:
         return self._counts.total()
 
     def percentile(self, percent: float) -> int:
-        """The upper bound of the bucket that holds the value at that rank (nearest rank); `ValueError` where empty."""
+        """Return the upper bound of the bucket with the value at the nearest rank. Raises `ValueError` where empty."""
         total = len(self)
         if not total:
             raise ValueError("no values")
@@ -58,7 +58,7 @@ class Histogram:
         raise AssertionError("the ranks end with the last value")
 
     def pairs(self) -> list[list[int]]:
-        """As recorded: (upper bound, count), ascending."""
+        """Return the recorded form: (upper bound, count), ascending."""
         return [[upper_bound(bucket), count] for bucket, count in sorted(self._counts.items())]
 
     @staticmethod
@@ -78,7 +78,7 @@ UNFINISHED = "cut off at the end"
 
 @dataclass(frozen=True, order=True)
 class Slow:
-    """One of the slowest requests: how long it took, when (seconds since the counted time began), and for what."""
+    """One of the slowest requests. `second` is its end, in seconds since the start of the counted time."""
 
     total_us: int
     second: float
@@ -88,10 +88,10 @@ class Slow:
 
 @dataclass
 class Tally:
-    """Requests that succeeded, and the errors by kind.
+    """Successful requests, and errors by kind.
 
-    `operations`, `bytes` and `seconds` are of the counted time; `late` ones began in it and ended after it: they are in
-    the latencies, so that slow requests are not lost, but in no rate. `elapsed` is the last end seen, in seconds.
+    `operations`, `bytes` and `seconds` are of the counted time; `late` requests began in it and ended after it: they
+    count in the latencies, so that slow requests are not lost, but in no rate. `elapsed` is the last end, in seconds.
     """
 
     operations: int = 0
@@ -123,7 +123,7 @@ class Tally:
         if first_byte_us is not None:
             self.first_byte.add(first_byte_us)
         if len(self.slowest) < _SLOWEST or total_us >= self.slowest[0].total_us:
-            self._keep(Slow(total_us, round(end, 3), name, gateway))
+            self._add_slow(Slow(total_us, round(end, 3), name, gateway))
 
     def merge(self, other: Tally) -> None:
         self.operations += other.operations
@@ -140,14 +140,14 @@ class Tally:
         self.first_byte.merge(other.first_byte)
         self.total.merge(other.total)
         for slow in other.slowest:
-            self._keep(slow)
+            self._add_slow(slow)
 
     @property
     def wrong(self) -> int:
-        """Requests that the store answered with success and something else than was written."""
+        """Requests to which the store responded with success but other contents than written."""
         return self.errors[WRONG_CONTENT] + self.errors[WRONG_LENGTH]
 
-    def _keep(self, slow: Slow) -> None:
+    def _add_slow(self, slow: Slow) -> None:
         heapq.heappush(self.slowest, slow)
         if len(self.slowest) > _SLOWEST:
             heapq.heappop(self.slowest)

@@ -1,9 +1,9 @@
-"""S3 requests of one worker over libcurl: signed, sent and received, with contents made and verified on the way.
+"""S3 requests of one worker over libcurl: signed, sent and received, with contents generated and verified in passing.
 
-libcurl was chosen by measurement over S3 clients for Python: 25 to 30 µs of processor time per small request against
-160 to 340 µs, no retries of its own that would hide errors, the store's exact status and code, and one HTTP request per
-operation. One `Transfer` reuses its connection for one request after another. Many are in flight on one thread
-(libcurl's multi interface over epoll(7)). Failures are counted by kind: HTTP status, the store's error code, libcurl's.
+libcurl was chosen by measurement over S3 clients for Python: 25 to 30 µs of CPU time per small request against 160 to
+340 µs, no retries of its own that would hide errors, the store's exact status and code, and one HTTP request per
+operation. A `Transfer` reuses its connection for one request after another. Many are in flight on one thread (libcurl's
+multi interface over epoll(7)). Failures are counted by kind: HTTP status, the store's error code, libcurl's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.lake.model import Credentials, Lake
 
 @dataclass(frozen=True)
 class Ended:
-    """A transfer that is over. `broken` is libcurl's error number where it gave up, None where an answer came."""
+    """A finished transfer. `broken` is libcurl's error number where it gave up, None where the store responded."""
 
     curl: Any
     broken: int | None = None
@@ -35,7 +35,7 @@ class Ended:
 
 
 class Multi:
-    """Transfers that go on at the same time. Not for several threads."""
+    """Concurrent transfers. Not thread-safe."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -46,20 +46,20 @@ class Multi:
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
 
     def add(self, curl: Any) -> None:
-        """Begin a transfer; it moves in `step` only."""
+        """Start a transfer, which advances only in `step`."""
         self._multi.add_handle(curl)
 
     def remove(self, curl: Any) -> None:
-        """End a transfer, or take one away that has ended; its connection is kept where it can be used again."""
+        """Remove a transfer, cancelling it if it has not ended; its connection is reused where possible."""
         self._multi.remove_handle(curl)
 
     def step(self, seconds: float) -> list[Ended]:
-        """Move what can be moved; waits up to that long where nothing can. Returns what has ended, to be removed."""
+        """Advance the transfers, waiting at most `seconds`. Returns those that have ended, which the caller removes."""
         now = time.monotonic()
         if self._timer is not None:
             seconds = min(seconds, self._timer - now)
         for descriptor, events in self._epoll.poll(max(0.0, seconds)):
-            self._multi.socket_action(descriptor, _as_curl_has_it(events))
+            self._multi.socket_action(descriptor, _as_curl_events(events))
         if self._timer is not None and self._timer <= time.monotonic():
             self._timer = None
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
@@ -72,20 +72,20 @@ class Multi:
     def _ended(self) -> list[Ended]:
         found: list[Ended] = []
         while True:
-            left, well, broken = self._multi.info_read()
-            found += [Ended(curl) for curl in well]
+            left, succeeded, broken = self._multi.info_read()
+            found += [Ended(curl) for curl in succeeded]
             found += [Ended(curl, number, why) for curl, number, why in broken]
             if not left:
                 return found
 
-    def _on_socket(self, wanted: int, descriptor: int, *_: object) -> None:
-        if wanted == pycurl.POLL_REMOVE:
+    def _on_socket(self, requested: int, descriptor: int, *_: object) -> None:
+        if requested == pycurl.POLL_REMOVE:
             self._watched.discard(descriptor)
-            with contextlib.suppress(OSError):  # closed already, and so forgotten by the kernel
+            with contextlib.suppress(OSError):  # closed already, which unregistered it
                 self._epoll.unregister(descriptor)
             return
-        events = (select.EPOLLIN if wanted & pycurl.POLL_IN else 0) | (
-            select.EPOLLOUT if wanted & pycurl.POLL_OUT else 0
+        events = (select.EPOLLIN if requested & pycurl.POLL_IN else 0) | (
+            select.EPOLLOUT if requested & pycurl.POLL_OUT else 0
         )
         if descriptor in self._watched:
             self._epoll.modify(descriptor, events)
@@ -97,7 +97,7 @@ class Multi:
         self._timer = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
 
 
-def _as_curl_has_it(events: int) -> int:
+def _as_curl_events(events: int) -> int:
     return (
         (pycurl.CSELECT_IN if events & select.EPOLLIN else 0)
         | (pycurl.CSELECT_OUT if events & select.EPOLLOUT else 0)
@@ -118,7 +118,7 @@ _BY_STATUS = {
     507: "store full",
 }
 
-# libcurl's error numbers (curl/curl.h), by what they say about the store; they are part of its stable interface.
+# libcurl's error numbers (curl/curl.h) by kind; they are part of its stable interface.
 _BY_CURL = {
     6: "name not resolved",
     7: "cannot connect",
@@ -134,35 +134,35 @@ _BY_CURL = {
 
 
 def error_code(body: bytes) -> str:
-    """The `Code` of an S3 error document; empty where there is none."""
+    """Return the `Code` of an S3 error document; empty where there is none."""
     found = _CODE.search(body)
     return found[1].decode("ascii") if found else ""
 
 
 def kind_of_answer(status: int, code: str) -> str:
-    """The kind of a request the store answered with a status of 300 or more."""
+    """Return the kind of a failure that the store responded to with a status of 300 or more."""
     if code == "NoSuchBucket":
         return "missing bucket"
     return _BY_STATUS.get(status) or f"HTTP {status}"
 
 
 def kind_of_break(number: int) -> str:
-    """The kind of a request that libcurl could not finish."""
+    """Return the kind of a request that libcurl could not complete."""
     return _BY_CURL.get(number) or f"libcurl error {number}"
 
 
-_PIECE = 256 * 1024  # of a GET as it arrives; below content.LONGEST_PIECE
+_PIECE = 256 * 1024  # of a received GET; below workload.LONGEST_PIECE
 _UPLOAD_PIECE = 256 * 1024
 _CONNECT_SECONDS = 5
 _STALLED_SECONDS = 30
-_LISTED_KEYS = 1000  # one page, the most that S3 gives
+_LISTED_KEYS = 1000  # one page, S3's maximum
 _KEPT_ERROR_BYTES = 4096
 _OBJECT_SIZE = re.compile(rb"content-(?:length:\s*(\d+)|range:\s*bytes\s+\d+-\d+/(\d+))", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where requests go: a bucket behind one gateway, and a key prefix in it."""
+    """The destination of requests: a bucket behind one gateway, and a key prefix in it."""
 
     lake: Lake
     credentials: Credentials
@@ -184,7 +184,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a request ended. `error` is its kind, empty for success; times are microseconds since it was started."""
+    """The outcome of a request. `error` is its kind, empty for success; times are microseconds since its start."""
 
     error: str
     detail: str
@@ -195,7 +195,7 @@ class Outcome:
 
 
 class Transfer:
-    """Not for several threads. `curl` is driven by the caller's multi handle between `start` and `finish`."""
+    """A reusable request. Not thread-safe; the caller's multi handle drives `curl` between `start` and `finish`."""
 
     def __init__(self, address: Address, content: Content) -> None:
         self._address = address
@@ -204,9 +204,9 @@ class Transfer:
         self._clear(Request(0, Kind.GET, ""))
 
     def start(self, request: Request) -> None:
-        """Set the handle up for a request."""
+        """Prepare the handle for a request."""
         if request.kind is not self._request.kind:
-            self._become(request.kind)
+            self._set_method(request.kind)
         self._clear(request)
         curl = self.curl
         curl.setopt(curl.URL, self._address.url(request))
@@ -217,24 +217,24 @@ class Transfer:
         self._started = time.monotonic()
 
     def finish(self, broken: int | None = None, why: str = "") -> Outcome:
-        """What became of the request; `broken` is libcurl's error number where it gave up."""
+        """Return the outcome of the request; `broken` is libcurl's error number where it gave up."""
         total_us = int(self.curl.getinfo(pycurl.TOTAL_TIME_T))
         first = self._first_byte
         first_us = None if first is None else min(total_us, int((first - self._started) * 1e6))
-        error, detail = self._judged(broken, why)
+        error, detail = self._judge(broken, why)
         moved = self._sent if self._request.kind is Kind.PUT else self._received
         verified = self._received if self._request.kind in (Kind.GET, Kind.RANGE) else 0
         if self._request.kind is Kind.LIST:
-            moved = 0  # names are not contents: a rate of bytes would mix the two
+            moved = 0  # listings have no contents, which the byte rate counts
         return Outcome(error, detail, 0 if error else moved, 0 if error else verified, total_us, first_us)
 
     def close(self) -> None:
         self.curl.close()
 
-    def _become(self, kind: Kind) -> None:
+    def _set_method(self, kind: Kind) -> None:
         """Change the handle's method."""
         curl = self.curl
-        curl.setopt(curl.HTTPGET, 1)  # first: it takes UPLOAD back
+        curl.setopt(curl.HTTPGET, 1)  # first, since it resets UPLOAD
         curl.unsetopt(curl.CUSTOMREQUEST)
         curl.unsetopt(curl.RANGE)
         if kind is Kind.PUT:
@@ -242,27 +242,27 @@ class Transfer:
         elif kind is Kind.DELETE:
             curl.setopt(curl.CUSTOMREQUEST, "DELETE")
 
-    def _judged(self, broken: int | None, why: str) -> tuple[str, str]:
+    def _judge(self, broken: int | None, why: str) -> tuple[str, str]:
         request = self._request
         if self._checked and request.size is not None and self._size not in (None, request.size):
             return WRONG_LENGTH, f"{request.name}: the object has {self._size} bytes instead of {request.size}"
-        if self._wrong_at is not None:  # before `broken`: the transfer was ended on purpose
+        if self._wrong_at is not None:  # before `broken`, since the transfer was aborted on purpose
             return WRONG_CONTENT, f"{request.name} differs at byte {self._wrong_at}"
         if broken is not None:
             return kind_of_break(broken), f"{request.name}: {why}"
         status = self._status
         if status >= 300 or (request.kind is Kind.RANGE and status != 206):
-            code = error_code(bytes(self._kept))
+            code = error_code(bytes(self._unchecked_body))
             return kind_of_answer(status, code), f"{request.name}: {status} {code}".strip()
-        return self._judged_content()
+        return self._judge_content()
 
-    def _judged_content(self) -> tuple[str, str]:
+    def _judge_content(self) -> tuple[str, str]:
         request = self._request
         if request.kind in (Kind.GET, Kind.RANGE):
             expected = request.length if request.length is not None else self._size
-            if self._received != expected or not expected:  # none is written empty
+            if self._received != expected or not expected:  # no object is written empty
                 return WRONG_LENGTH, f"{request.name}: {self._received} bytes instead of {expected}"
-        if request.kind is Kind.LIST and not bytes(self._kept).rstrip().endswith(b"</ListBucketResult>"):
+        if request.kind is Kind.LIST and not bytes(self._unchecked_body).rstrip().endswith(b"</ListBucketResult>"):
             return WRONG_CONTENT, f"{request.name}: not a listing"
         return "", ""
 
@@ -276,29 +276,29 @@ class Transfer:
         self._first_byte: float | None = None
         self._wrong_at: int | None = None
         self._checked = False
-        self._kept = bytearray()
+        self._unchecked_body = bytearray()
 
     def _on_body(self, data: bytes) -> int | None:
         if self._first_byte is None:
             self._first_byte = time.monotonic()
             self._checked = self._is_content()
         if not self._checked:
-            # Of a listing its end is looked at, of an error document its beginning.
-            self._kept += data
+            # The end of a listing is checked, and the beginning of an error document.
+            self._unchecked_body += data
             if self._request.kind is Kind.LIST:
-                del self._kept[:-_KEPT_ERROR_BYTES]
+                del self._unchecked_body[:-_KEPT_ERROR_BYTES]
             else:
-                del self._kept[_KEPT_ERROR_BYTES:]
+                del self._unchecked_body[_KEPT_ERROR_BYTES:]
             return None
         offset = self._request.start + self._received
         if self._place is None or not self._content.is_piece(self._place, offset, data):
             self._wrong_at = offset
-            return 0  # fewer than given: libcurl ends the transfer and its connection
+            return 0  # fewer bytes than passed: libcurl aborts the transfer and closes its connection
         self._received += len(data)
         return None
 
     def _is_content(self) -> bool:
-        """Whether what arrives is an object's bytes; fixes where in the block they should stand."""
+        """Return whether the body is an object's bytes; set their expected place in the block."""
         if self._request.kind not in (Kind.GET, Kind.RANGE):
             return False
         if self._status != (206 if self._request.kind is Kind.RANGE else 200):
@@ -311,7 +311,7 @@ class Transfer:
         if line.startswith(b"HTTP/"):
             self._status = int(line.split(None, 2)[1])
         elif (found := _OBJECT_SIZE.match(line)) and (found[2] or self._request.kind is Kind.GET):
-            # Of a part, Content-Length says how long the part is; Content-Range how large the object.
+            # For a range, Content-Length is the range's length and Content-Range has the object's size.
             self._size = int(found[1] or found[2])
 
     def _to_send(self, at_most: int) -> bytes:
@@ -321,7 +321,7 @@ class Transfer:
         return piece
 
     def _rewind(self, offset: int, _: int) -> int:
-        # A kept connection that the store had closed: libcurl sends the body again on a new one.
+        # The store had closed the reused connection: libcurl sends the body again on a new one.
         self._sent = offset
         return int(pycurl.SEEKFUNC_OK)
 
@@ -339,7 +339,7 @@ class Transfer:
         curl.setopt(curl.AWS_SIGV4, f"aws:amz:{lake.region}:s3")
         curl.setopt(curl.USERNAME, credentials.access_key)
         curl.setopt(curl.PASSWORD, credentials.secret_key)
-        # Hashing each body would make this a benchmark of SHA-256; TLS protects it where there is TLS.
+        # Hashing each body would make this a benchmark of SHA-256; with https, TLS protects it.
         headers = ["x-amz-content-sha256: UNSIGNED-PAYLOAD", "Expect:"]
         if credentials.session_token:
             headers.append(f"x-amz-security-token: {credentials.session_token}")
@@ -354,9 +354,9 @@ class Transfer:
 
 
 def _botocore_bundle(endpoint: str) -> str | None:
-    """The authorities the lake's other client trusts: pycurl's own libcurl looks for none of the system's."""
+    """Return the certificate authorities that botocore trusts; pycurl's own libcurl does not use the system's."""
     if not endpoint.startswith("https:"):
         return None
-    from botocore.httpsession import get_cert_path  # noqa: PLC0415  only where it is needed: it takes a while
+    from botocore.httpsession import get_cert_path  # noqa: PLC0415  imported only when needed, since it is slow
 
     return str(get_cert_path(True))

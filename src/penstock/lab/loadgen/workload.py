@@ -1,24 +1,21 @@
-"""What load is generated: stages one after another, works side by side, workers that each repeat a mix of operations.
+"""The model of a load: sequential stages of concurrent works, whose workers each repeat a mix of operations.
 
-Plain data, as COSBench has it. A container is a key prefix in the lake's bucket, not a bucket.
+Plain data, as in COSBench. A container is a key prefix in the lake's bucket, not a bucket.
 
-Choices of numbers in COSBench's notation: `c(5)`, `u(1,100)`, `r(1,100)`, `s(1,100)`, `h(1|64|10,64|512|90)`.
+Numbers are in COSBench's notation: `c(5)`, `u(1,100)`, `r(1,100)`, `s(1,100)`, `h(1|64|10,64|512|90)`; object sizes,
+container numbers and object numbers alike. Parsing raises `ValueError` with a clause that fits after “because”; the
+caller knows the option or line.
 
-Object sizes, container numbers and object numbers are written alike. Parsing raises `ValueError` with a sentence that
-fits behind “because”; who calls knows which option or line it was.
+The default load without a workload file: prepare objects, then one or more mixes at one or more worker counts.
 
-The usual load without a workload file: prepare objects, then one or more mixes at one or more worker counts.
+The contents of an object follow from (seed, object name, object size, offset) alone. One pseudo-random block of a prime
+length is repeated, and each object begins at a place in it that its name and size determine. That costs no time per
+byte: a PUT sends slices of the block, and a GET is verified by comparing memory with it. It still detects the errors of
+a faulty store: another object's bytes, a shortened object (the size is part of the place), bytes moved by any multiple
+of a sector, page, part or erasure-code chunk (no power of two below 2^40 is a multiple of the prime), and flipped ones.
 
-What is in an object: bytes that follow from (seed, object name, object size, offset), and from nothing else.
-
-One pseudo-random block of a prime length is repeated, and each object begins at a place in it that its name and size
-decide. That costs no time per byte: a PUT sends slices of the block, and a GET is verified by comparing memory with it.
-It still tells apart what a faulty store could mix up: another object's bytes, a shortened object (the size is part of
-the place), bytes moved by any multiple of a sector, page, part or erasure-code chunk (no power of two below 2^40 is a
-multiple of the prime), and of course flipped ones.
-
-Stores that compress find nothing: the block is random and longer than their window. Deduplication on fixed boundaries
-finds next to nothing; one that finds boundaries by content would store one block only, and needs another generator.
+Compression gains nothing: the block is random and longer than a compressor's window. Deduplication on fixed boundaries
+gains next to nothing; content-defined deduplication would store one block only, and needs another generator.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from enum import Enum
 
 from penstock import units
 
-# Powers of ten, as COSBench has them (its DefaultSizeGenerator): 64KB there are 64 000 bytes.
+# Powers of ten, as in COSBench (its DefaultSizeGenerator): 64KB there are 64 000 bytes.
 _COSBENCH_UNITS = {"B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
 _NAMED_UNITS = (
     *(("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)),
@@ -45,12 +42,12 @@ _NUMBERS = re.compile(
 _SIZES = re.compile(r"(?P<how>[cuh])\((?P<inside>[\d|,]{1,2000})\)(?P<unit>B|KB|MB|GB)", re.ASCII)
 
 LARGEST_OBJECT = 5 * 1000**3
-"""Bytes that one PUT may carry: S3's own limit is 5 GiB; multipart uploads are not generated."""
+"""The limit of one PUT, in bytes: S3's own is 5 GiB; multipart uploads are not generated."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers `low` to `high`, both included, drawn at random or taken in turn."""
+    """The numbers `low` to `high`, both inclusive, drawn at random or taken in turn."""
 
     low: int
     high: int
@@ -60,9 +57,9 @@ class Numbers:
         return self.high - self.low + 1
 
     def share(self, index: int, of: int) -> Numbers:
-        """Part `index` (from 0) of `of` nearly equal parts; the first ones are longer by one where it does not divide.
+        """Return part `index` (from 0) of `of` nearly equal parts; the remainder lengthens the first ones by one.
 
-        A range with fewer numbers than parts gives some numbers to several parts: nobody is left without work.
+        A range with fewer numbers than parts gives some numbers to several parts, so that no part is empty.
         """
         if of > len(self):
             number = self.low + index % len(self)
@@ -74,7 +71,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Sizes `low` to `high` in units, both included; drawn as often as its weight says."""
+    """Sizes `low` to `high` in units, both inclusive, drawn in proportion to `weight`."""
 
     low: int
     high: int
@@ -107,10 +104,10 @@ class Sizes:
         return self.unit * sum(b.weight * (b.low + b.high) / 2 for b in self.buckets) / weights
 
     def of(self, seed: int, name: str) -> int:
-        """The size in bytes of the object of that name: the same in every process and every repetition.
+        """Return the size in bytes of the object of that name: the same in every process and every repetition.
 
-        COSBench draws a new size for each write instead. Tying it to the name lets a reader know what to expect, and
-        over many names gives the same distribution.
+        COSBench draws a new size for each write instead. A size bound to the name is known to readers, and over many
+        names has the same distribution.
         """
         if self.smallest == self.largest:
             return self.smallest
@@ -125,53 +122,53 @@ class Sizes:
 
 
 def parse_numbers(text: str) -> Numbers:
-    """`c(5)`, `u(1,9)` (at random), `r(1,9)`, `s(1,9)` and the old `1-9` (in turn)."""
+    """Parse `c(5)`, `u(1,9)` (at random), `r(1,9)`, `s(1,9)` and the old `1-9` (in turn)."""
     found = _NUMBERS.fullmatch(text.strip())
     if not found:
-        raise ValueError(f"“{text[:60]}” is none of c(N), u(LOW,HIGH), r(LOW,HIGH), s(LOW,HIGH)")
+        raise ValueError(f"“{text[:60]}” is not c(N), u(LOW,HIGH), r(LOW,HIGH) or s(LOW,HIGH)")
     low = int(found["low"] or found["from"])
     upper = found["high"] or found["to"]
     if (found["how"] == "c") == bool(upper):
-        raise ValueError(f"“{text[:60]}” should be c(N) with one number, or u, r or s with two")
+        raise ValueError(f"“{text[:60]}” must be c(N) with one number, or u, r or s with two")
     high = int(upper or low)
     if not 1 <= low <= high:
-        raise ValueError(f"“{text[:60]}” does not count up from 1 or more")
+        raise ValueError(f"“{text[:60]}” is not an ascending range from 1 or more")
     return Numbers(low, high, in_turn=found["how"] != "u")
 
 
 def parse_sizes(text: str) -> Sizes:
-    """`c(64)KB`, `u(1,64)KB`, `h(1|64|10,64|512|90)KB` (from, to, weight); KB, MB and GB are powers of ten here."""
+    """Parse `c(64)KB`, `u(1,64)KB`, `h(1|64|10,64|512|90)KB` (from, to, weight); KB, MB, GB are powers of ten."""
     found = _SIZES.fullmatch(text.strip())
     if not found:
         raise ValueError(
-            f"“{text[:60]}” is none of c(N)KB, u(LOW,HIGH)KB, h(LOW|HIGH|WEIGHT,…)KB with the unit B, KB, MB or GB"
+            f"“{text[:60]}” is not c(N)KB, u(LOW,HIGH)KB or h(LOW|HIGH|WEIGHT,…)KB with the unit B, KB, MB or GB"
         )
     parts = [part.split("|") for part in found["inside"].split(",")]
     if not all(number.isdigit() and len(number) <= 12 for part in parts for number in part):
-        raise ValueError(f"“{text[:60]}” lacks a number, or has one that is too long")
+        raise ValueError(f"“{text[:60]}” has a number that is missing or too long")
     rows = [[int(number) for number in part] for part in parts]
     if found["how"] == "h":
         if any(len(row) != 3 for row in rows):
-            raise ValueError(f"each part of “{text[:60]}” should be LOW|HIGH|WEIGHT")
+            raise ValueError(f"each part of “{text[:60]}” must be LOW|HIGH|WEIGHT")
         buckets = tuple(Bucket(*row) for row in rows)
     else:
         if any(len(row) != 1 for row in rows) or len(rows) != (1 if found["how"] == "c" else 2):
-            raise ValueError(f"“{text[:60]}” should be c(N) or u(LOW,HIGH)")
+            raise ValueError(f"“{text[:60]}” must be c(N) or u(LOW,HIGH)")
         buckets = (Bucket(rows[0][0], rows[-1][0], 1),)
     return checked_sizes(Sizes(buckets, _COSBENCH_UNITS[found["unit"]]))
 
 
 def checked_sizes(sizes: Sizes) -> Sizes:
-    """`ValueError` where a bucket is empty or an object larger than one PUT may be."""
+    """Return the sizes. Raises `ValueError` where a bucket is empty or an object exceeds the limit of one PUT."""
     if any(not 1 <= bucket.low <= bucket.high or bucket.weight < 1 for bucket in sizes.buckets):
-        raise ValueError("sizes and weights should be 1 or more and count up")
+        raise ValueError("sizes and weights must be 1 or more, and ranges ascending")
     if sizes.largest > LARGEST_OBJECT:
         raise ValueError(f"one PUT carries at most {named_size(LARGEST_OBJECT)}")
     return sizes
 
 
 def named_size(count: int) -> str:
-    """Bytes exactly, in the largest unit they are a whole number of: `64 KB`, `1 MiB`, `1500 B`."""
+    """Format bytes exactly, in the largest unit that divides them: `64 KB`, `1 MiB`, `1500 B`."""
     name, unit = max((pair for pair in _NAMED_UNITS if count % pair[1] == 0), key=lambda pair: pair[1])
     return f"{count // unit} {name}"
 
@@ -185,7 +182,7 @@ class Kind(str, Enum):
 
 
 class Division(str, Enum):
-    """What the workers of a work have each a part of their own of."""
+    """The dimension that is divided among the workers of a work."""
 
     NONE = "none"
     CONTAINER = "container"
@@ -194,7 +191,7 @@ class Division(str, Enum):
 
 @dataclass(frozen=True)
 class Targets:
-    """The objects an operation is about: `<container prefix><n><suffix>/<object prefix><m><suffix>`."""
+    """The objects of an operation: `<container prefix><n><suffix>/<object prefix><m><suffix>`."""
 
     containers: Numbers
     objects: Numbers
@@ -215,7 +212,7 @@ class Targets:
         return len(self.containers) * len(self.objects)
 
     def share(self, index: int, of: int) -> Targets:
-        """What worker `index` of `of` may choose from."""
+        """Return the targets of worker `index` of `of`."""
         if self.division is Division.OBJECT:
             return replace(self, objects=self.objects.share(index, of))
         if self.division is Division.CONTAINER:
@@ -227,10 +224,10 @@ class Targets:
 class Operation:
     """One kind of request of a mix.
 
-    `sizes` is what the objects are written with; of a GET it may be unknown (None), then the store is asked.
+    `sizes` are those of the written objects; for a GET they may be unknown (None), and the store's size is used.
     With `churn`, PUT and DELETE of one work share their targets, which all exist at its start: a DELETE removes the
-    oldest object of the worker's own part, and a PUT first writes those again that are gone.
-    A work that meets each object once meets these `names` where there are any, and not those of the targets.
+    oldest object of the worker's own part, and a PUT first rewrites deleted ones.
+    A work that processes each object once uses `names` if there are any, instead of the targets.
     """
 
     kind: Kind
@@ -251,7 +248,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Limit:
-    """When a work ends: the first of these that is reached. Each of the work's objects once, where all are None."""
+    """The end of a work, at the first limit reached. If all are None, it processes each of its objects once."""
 
     seconds: float | None = None
     operations: int | None = None
@@ -264,11 +261,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class Work:
-    """`workers` that each have one request in flight at most.
+    """A number of `workers`, each with at most one request in flight.
 
-    What is started in the first `rampup_seconds` and after the time limit (for `rampdown_seconds`) is load that is not
-    counted. With `rate` (operations per second of all workers), requests are due on a schedule and their latency counts
-    from when they were due, so a store that stalls is charged with the requests it kept from being made.
+    Requests started in the first `rampup_seconds` and after the time limit (for `rampdown_seconds`) are load that is
+    not counted. With `rate` (operations per second of all workers), requests are due on a schedule and their latency
+    counts from then, so a store that stalls is charged with the requests that it delayed.
     """
 
     name: str
@@ -282,7 +279,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Stage:
-    """Works that run at the same time. `measured` is off where the stage only puts objects there or takes them away."""
+    """Works that run at the same time. `measured` is off where the stage only creates or deletes objects."""
 
     name: str
     works: tuple[Work, ...]
@@ -301,12 +298,12 @@ class Workload:
 
     @property
     def workers(self) -> int:
-        """The most requests that are in flight at once."""
+        """The maximum of requests in flight at once."""
         return max((stage.workers for stage in self.stages), default=0)
 
     @property
     def written_bytes(self) -> int:
-        """Bytes that the objects take when each that may be written has been, as far as they are known beforehand."""
+        """The bytes of all objects that may be written, where their sizes are known in advance."""
         largest: dict[tuple[str, str, str, str, int, int, int, int], float] = {}
         for operation in (op for stage in self.stages for work in stage.works for op in work.operations):
             if operation.kind is Kind.PUT and operation.sizes:
@@ -319,7 +316,7 @@ class Workload:
         return round(sum(largest.values()))
 
 
-_PREPARING_WORKERS = 16
+_PREPARE_WORKERS = 16
 
 
 @dataclass(frozen=True)
@@ -338,15 +335,15 @@ class Simple:
 
 
 def workload(options: Simple) -> Workload:
-    """GET, range GET and LIST work on one set of objects, PUT and DELETE on a second one of the same size.
+    """Return the workload of the options.
 
-    So no GET misses an object because of a DELETE beside it, and a store is never filled by more than both sets,
-    however long it is written to.
+    GET, range GET and LIST use one set of objects, PUT and DELETE a second one of the same size. So no GET misses an
+    object because of a concurrent DELETE, and a store never holds more than both sets, however long writes go on.
     """
     containers = Numbers(1, options.containers)
     each = -(-options.objects // options.containers)
     read = Targets(containers, Numbers(1, each))
-    churned_each = max(each, *options.workers)  # whoever writes has an object of its own
+    churned_each = max(each, *options.workers)  # each writer has an object of its own
     churned = Targets(containers, Numbers(1, churned_each), object_prefix="w", division=Division.OBJECT)
     stages: list[Stage] = []
     if {kind for mix in options.mixes for kind in mix} - {Kind.PUT, Kind.DELETE}:
@@ -378,20 +375,20 @@ def _main(options: Simple, mix: Mapping[Kind, float], workers: int, read: Target
 
 def _prepare(name: str, options: Simple, targets: Targets) -> Stage:
     put = Operation(Kind.PUT, 1.0, targets, options.sizes)
-    workers = min(_PREPARING_WORKERS, targets.count)
+    workers = min(_PREPARE_WORKERS, targets.count)
     return Stage(name, (Work(name, workers, (put,)),), measured=False)
 
 
 def parse_mix(text: str) -> dict[Kind, float]:
-    """`get=80,put=15,list=4,delete=1`, or one kind alone; `ValueError` says what is wrong."""
+    """Parse `get=80,put=15,list=4,delete=1`, or a single kind. Raises `ValueError` with the reason."""
     mix: dict[Kind, float] = {}
     for part in text.split(","):
         name, equals, number = part.strip().partition("=")
         if name not in [kind.value for kind in Kind]:
-            raise ValueError(f"“{name}” is none of {', '.join(kind.value for kind in Kind)}")
+            raise ValueError(f"“{name}” is not one of {', '.join(kind.value for kind in Kind)}")
         ratio = units.parse_number(number) if equals else 1.0
         if ratio is None or not 0 < ratio < 1e9:
-            raise ValueError(f"the share of {name} should be a number above zero")
+            raise ValueError(f"the share of {name} must be a number above zero")
         if Kind(name) in mix:
             raise ValueError(f"{name} is given twice")
         mix[Kind(name)] = ratio
@@ -399,13 +396,13 @@ def parse_mix(text: str) -> dict[Kind, float]:
 
 
 def parse_object_sizes(text: str) -> Sizes:
-    """`1m` (powers of two), `4k-1m` (uniform), or COSBench's `c(64)KB`, `u(1,64)KB`, `h(…)KB` (powers of ten)."""
+    """Parse `1m` (powers of two), `4k-1m` (uniform), or COSBench's `c(64)KB`, `u(1,64)KB`, `h(…)KB` (powers of ten)."""
     if "(" in text:
         return parse_sizes(text)
     low, dash, high = text.partition("-")
     found = [units.parse_size(end) for end in ([low, high] if dash else [low])]
     if any(end is None for end in found):
-        raise ValueError(f"“{text[:60]}” is no size such as 64k, 1m, 4k-1m or u(1,64)KB")
+        raise ValueError(f"“{text[:60]}” is not a size such as 64k, 1m, 4k-1m or u(1,64)KB")
     ends: Sequence[int] = [end for end in found if end is not None]
     sizes = Sizes.constant(ends[0])
     if dash:
@@ -414,10 +411,10 @@ def parse_object_sizes(text: str) -> Sizes:
 
 
 PERIOD = (1 << 20) - 3
-"""Length of the repeated block in bytes: the largest prime below 1 MiB, so that it stays in a core's own cache."""
+"""Length of the repeated block in bytes: the largest prime below 1 MiB, so that it fits into a core's own cache."""
 
 LONGEST_PIECE = PERIOD
-"""The longest piece, in bytes, that can be made or compared at once."""
+"""The longest piece, in bytes, that can be returned or compared at once."""
 
 
 class Content:
@@ -426,19 +423,19 @@ class Content:
     def __init__(self, seed: int) -> None:
         block = random.Random(seed).randbytes(PERIOD)  # noqa: S311 - a test pattern
         self.block = block + block
-        """Twice, so that a piece that begins anywhere in the first lies in one stretch of memory."""
+        """The block twice, so that a piece from anywhere in the first is contiguous in memory."""
 
     @staticmethod
     def place(name: str, size: int) -> int:
-        """Where in the block an object begins: below `PERIOD`."""
+        """Return an object's place in the block, below `PERIOD`."""
         digest = hashlib.blake2b(f"{size}/{name}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % PERIOD
 
     def piece(self, place: int, offset: int, length: int) -> bytes:
-        """The bytes [offset, offset + length) of the object that begins at `place`; at most `LONGEST_PIECE`."""
+        """Return the bytes [offset, offset + length) of the object at `place`; at most `LONGEST_PIECE`."""
         start = (place + offset) % PERIOD
         return self.block[start : start + length]
 
     def is_piece(self, place: int, offset: int, data: bytes) -> bool:
-        """Whether `data`, at most `LONGEST_PIECE` long, is what stands at `offset`; compares without copying."""
+        """Return whether `data`, at most `LONGEST_PIECE` long, are the bytes at `offset`; compares without copying."""
         return self.block.startswith(data, (place + offset) % PERIOD)

@@ -1,3 +1,5 @@
-"""The workloads: `base` (their contract) and `registry` (their names); `tpcds`, `concurrency`, `sort`, `pipelines`,
-`throughput`, `overhead`, `objects`, `blocks`.
+"""The lab's workloads.
+
+`base` is their contract and `registry` lists their names; the workloads are in `tpcds`, `concurrency`, `sort`,
+`pipelines`, `throughput`, `overhead`, `objects` and `blocks`.
 """

@@ -1,8 +1,8 @@
 """The contract of a workload: its options, the data it needs, and one repetition of it.
 
-With it what several workloads share: data that is generated once and used by every run with the same options,
+Helpers shared by several workloads: data that is generated once and used by every run with the same options,
 applications of many clients, and programs in a JVM of their own. Such a program measures the file system alone: no
-cluster, no scheduler, nothing else that would use the processor; class path, flags and settings are an executor's.
+cluster, no scheduler, nothing else that would use the CPU; class path, flags and settings are an executor's.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from penstock.runtime import jvm
 class Suite(ABC):
     """A workload with its options: the fields of the subclass, each of which JSON can hold.
 
-    A suite decides what to run and how its result is validated; how an application is launched, what is recorded
-    beside it and in which order things are measured is the session's and the runner's business.
+    A suite decides what to run and how to validate the result. The session launches applications and records their
+    cost; the runner decides the order of measurement.
     """
 
     workload: ClassVar[str]
-    """What it is called on the command line, in a lab file and in the names of runs."""
+    """The name on the command line, in lab files and in the ids of runs."""
     title: ClassVar[str]
     profile: ClassVar[str]
-    """The workload profile it runs with where no other is asked for."""
+    """The default workload profile."""
     meaning: ClassVar[Mapping[str, str]] = {}
-    """Spark settings that define what is computed, not how fast: the same in every arm."""
+    """Spark settings that define the computation, not its speed: the same in every arm."""
 
     @property
     def description_scale(self) -> float | None:
@@ -56,34 +56,34 @@ class Suite(ABC):
         return None
 
     def options(self) -> dict[str, Any]:
-        """As recorded; `type(self)(**options)` is the suite again.
+        """Return the recorded options; `type(self)(**options)` restores the suite.
 
-        Without `reload`: making the data anew was asked of one command, not of whoever goes on with it.
+        They lack `reload`, so that resuming a run does not generate the data again.
         """
         return {name: value for name, value in asdict(self).items() if name != "reload"}
 
     def check_options(self) -> None:
-        """Raise `InvalidInput` for what could never run. Nothing was started yet."""
+        """Raise `InvalidInput` for invalid options, before anything is started."""
         return
 
     def default_size(self, capacity: Capacity) -> ClusterSize:
-        """The cluster of each of its applications where the user asked for none."""
+        """Return the default cluster of each of its applications."""
         return admission.usual_size(capacity)
 
-    def check_size(self, size: ClusterSize, capacity: Capacity) -> None:  # noqa: ARG002 - one cluster the engine checks
-        """Raise `InvalidInput` where clusters of that size cannot do it on what there is. Nothing was started yet."""
+    def check_size(self, size: ClusterSize, capacity: Capacity) -> None:  # noqa: ARG002 - the engine checks a single cluster
+        """Raise `InvalidInput` where clusters of that size exceed the capacity, before anything is started."""
         return
 
-    def check_lake(self, lake: Lake) -> None:  # noqa: ARG002 - most run on any
-        """Raise `InvalidInput` where it could not run on that lake. Nothing was started yet."""
+    def check_lake(self, lake: Lake) -> None:  # noqa: ARG002 - most suites run on any lake
+        """Raise `InvalidInput` where the suite cannot run on that lake, before anything is started."""
         return
 
     def needs_bytes(self) -> int:
-        """Free space that data, output and shuffle together will take at the most; 0 where that is negligible."""
+        """Return the maximum space for data, output and shuffle together; 0 where that is negligible."""
         return 0
 
-    def prepare(self, session: Session) -> None:  # noqa: ARG002 - some suites need nothing
-        """Make the input that the lake lacks. Not part of any repetition; what it finds in the lake it uses."""
+    def prepare(self, session: Session) -> None:  # noqa: ARG002 - some suites need no data
+        """Generate the input that the lake lacks and use the rest; not part of any repetition."""
         return
 
     @abstractmethod
@@ -91,16 +91,16 @@ class Suite(ABC):
         """Do the work once, record its samples, and validate it.
 
         Raises `PenstockError` where the work could not be done at all: the repetition is then recorded as failed. A
-        wrong result is not raised but recorded, by `session.check`.
+        wrong result is recorded by `session.check`, not raised.
         """
 
 
 @dataclass(frozen=True)
 class Generated:
-    """Where the data is, which application makes it, and what its manifest must say for it to be that very data.
+    """Generated data: its location, the application that generates it, and the identity that its manifest must have.
 
-    The application takes `arguments`, `--location` and `--report`, and writes `_manifest.json` last, so that data whose
-    generation was cut short is made again.
+    The application takes `arguments`, `--location` and `--report`, and writes `_manifest.json` last, so that incomplete
+    data is generated again.
     """
 
     title: str
@@ -110,11 +110,11 @@ class Generated:
     identity: Mapping[str, Any]
 
     def ensure(self, session: Session, *, reload: bool) -> dict[str, Any]:
-        """The manifest, after generating the data where the lake lacks it or `reload` asks for it."""
+        """Return the manifest, after generating the data if the lake lacks it or with `reload`."""
         session.listener.step(self.title)
         found = None if reload else self.manifest(session)
         if found is not None:
-            session.listener.note("The lake has it already.")
+            session.listener.note("The lake already has it.")
         else:
             found = self._generate(session)
             session.listener.note(f"{units.size(found['bytes'])} generated.")
@@ -122,7 +122,7 @@ class Generated:
         return found
 
     def manifest(self, session: Session) -> dict[str, Any] | None:
-        """None where there is no data, or not this."""
+        """Return the manifest; None where there is no data, or other data."""
         try:
             found: dict[str, Any] = json.loads(session.store.get(f"{self.prefix}/_manifest.json"))
         except NotFound:
@@ -131,35 +131,35 @@ class Generated:
 
     def _generate(self, session: Session) -> dict[str, Any]:
         report = session.key("generate") + ".jsonl"
-        where = ("--location", session.uri(self.prefix), "--report", session.uri(report))
-        session.application("generate", self.main_class, (*self.arguments, *where), name=self.title)
+        locations = ("--location", session.uri(self.prefix), "--report", session.uri(report))
+        session.application("generate", self.main_class, (*self.arguments, *locations), name=self.title)
         session.replay(report)
         made = self.manifest(session)
         if made is None:
             raise NotFound(
-                f"{self.title}: generated, but {self.prefix}/_manifest.json is not in the lake",
+                f"{self.title}: the data was generated, but {self.prefix}/_manifest.json is not in the lake",
                 fix="generate it again, with --reload",
             )
         return made
 
 
 _BLOCKS = 4
-"""Of one stream, on their way at once: Hadoop's default, and that of Penstock's profiles."""
+"""Blocks of one stream in flight at once: Hadoop's default, and that of Penstock's profiles."""
 
 _PROVIDED_THREADS, _PROVIDED_CONNECTIONS = 32, 128
-"""By the profiles, at the least."""
+"""The profiles' minimum."""
 
 
 def settings(clients: int, size: ClusterSize) -> dict[str, str]:
-    """What makes `clients` clients really be at work at once, under any profile.
+    """Return the settings with which `clients` clients work at once, under any profile.
 
-    S3A's threads and connections are for all streams of a process. Where its share of clients could use more than the
-    profiles provide, they are raised; otherwise the time measured would be that of waiting for each other.
+    All streams of a process share S3A's threads and connections. Where its share of the clients could use more than the
+    profiles provide, they are raised; otherwise clients would wait for each other.
     """
     made = {
-        # A client that began before the others' executors were there would have the lake for itself.
+        # A client that started before the others' executors would have the lake for itself.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        # A second copy of a slow client is one client more.
+        # A speculative copy of a slow client would be an additional client.
         "spark.speculation": "false",
     }
     needed = -(-clients // size.executors) * _BLOCKS
@@ -182,18 +182,18 @@ def run_clients(
     doing: Callable[[str], None] | None = None,
     **more: Any,
 ) -> Ran:
-    """Run the application on a place of its own in the lake, with `most` clients at once, and record its samples.
+    """Run the application under a prefix of its own in the lake, with `most` clients at once, and record its samples.
 
-    The application takes its place away itself; what one that was killed left there is removed here.
+    The application removes its objects itself; those that a killed one left are removed here.
     """
-    place = session.key(role)
-    report = f"{place}.jsonl"
+    prefix = session.key(role)
+    report = f"{prefix}.jsonl"
     chosen: Mapping[str, str] = {**settings(most, session.size), **session.settings}
     try:
         ran = session.application(
             role,
             main_class,
-            ("--location", session.uri(place), "--report", session.uri(report), *arguments),
+            ("--location", session.uri(prefix), "--report", session.uri(report), *arguments),
             name=name,
             settings=chosen,
             doing=doing,
@@ -203,18 +203,18 @@ def run_clients(
         session.judged(ran, report)
     finally:
         if not keep:
-            session.remove(place)
+            session.remove(prefix)
     return ran
 
 
 WRONG = 9
-"""The exit code of a program whose checks found something wrong; its report tells what."""
+"""The exit code of a program after failed checks, which its report lists."""
 
 
 def run(session: Session, main_class: str, arguments: Sequence[str]) -> None:
-    """Run it to its end; it is told the file with its settings by `--settings`.
+    """Run a program to its end; `--settings` passes the file of its settings.
 
-    Secrets are in a private file alone, which the environment names. Raises `ClusterError` with the end of its output
+    Secrets are only in a private file, which the environment names. Raises `ClusterError` with the end of its output
     where it failed.
     """
     with tempfile.TemporaryDirectory(prefix="program-", dir=session.bench.home.root) as name:
@@ -256,7 +256,7 @@ def _settings(session: Session) -> dict[str, str]:
 
 
 def _environment(private: Path, lake: Lake) -> dict[str, str]:
-    told = lake_settings.environment(lake)
-    own = {name: value.replace("{private}", str(private)) for name, value in told.items()}
-    # Without a locale of its own Java takes names of files outside ASCII for others.
+    variables = lake_settings.environment(lake)
+    own = {name: value.replace("{private}", str(private)) for name, value in variables.items()}
+    # Without a UTF-8 locale Java misreads file names outside ASCII.
     return {**own, "PATH": os.defpath, "LC_ALL": "C.UTF-8", "TMPDIR": str(private)}

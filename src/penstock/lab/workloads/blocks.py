@@ -1,8 +1,8 @@
 """Block devices by fio: 4 KiB random and 64 KiB sequential, latency to the 99.99th percentile.
 
-The device is the one under a directory, or a RADOS block device of the lake's Ceph, as shuffle and spill use it. Reads
-and writes go around the operating system's page cache (`O_DIRECT`), so the device is measured and not memory; librbd's
-own cache is off while fio uses it. fio itself verifies what it wrote.
+The device is that of a directory, or a RADOS block device of the lake's Ceph, as shuffle and spill use it. Reads and
+writes bypass the operating system's page cache (`O_DIRECT`), so the device is measured and not memory; librbd's own
+cache is off while fio uses it. fio itself verifies the written blocks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penstock.units import MIB
 
 @dataclass(frozen=True)
 class Pattern:
-    """One way to use the device; `rw` is fio's word for it."""
+    """An access pattern; `rw` is fio's name of it."""
 
     name: str
     rw: str
@@ -48,22 +48,22 @@ PATTERNS = (
     Pattern("random write, 4 KiB", "randwrite", 4 << 10),
     Pattern("random read, 4 KiB", "randread", 4 << 10),
 )
-"""The documents' two, each way."""
+"""The two patterns of the published Ceph tests, for reads and writes."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What fio is to use, by its arguments; `directory` is where it runs."""
+    """The device for fio, by fio's arguments; `directory` is the working directory."""
 
     arguments: tuple[str, ...]
     directory: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     empty: bool = False
-    """Whether it must be written once before anything is read: nothing is fetched for what was never written."""
+    """Whether it must be written once before reads: Ceph fetches nothing for blocks that were never written."""
 
 
 def program() -> str:
-    """Where fio is; `MissingRequirement` without it."""
+    """Return the path of fio. Raises `MissingRequirement` without it."""
     found = shutil.which("fio")
     if found is None:
         raise MissingRequirement("fio is not installed", fix="apt-get install fio")
@@ -71,10 +71,10 @@ def program() -> str:
 
 
 def samples(pattern: Pattern, found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The `measure` and the `latency` of fio's report; `ValueError` where it did nothing."""
+    """Yield the `measure` and the `latency` samples of fio's report. Raises `ValueError` where it made no request."""
     side = found["jobs"][0][pattern.direction]
     if not side["total_ios"]:
-        raise ValueError(f"fio did nothing for {pattern.name}")
+        raise ValueError(f"fio made no request for {pattern.name}")
     yield {
         "kind": "measure",
         "name": pattern.name,
@@ -101,12 +101,12 @@ _BUCKETS_ERROR = 1 / 64
 
 
 def _upper_bound(middle: int) -> int:
-    """Of the bucket that fio names by its middle; below 128 ns a bucket is a single value."""
+    """Return the upper bound of the bucket that fio names by its middle; below 128 ns a bucket is a single value."""
     return middle + (1 << max(0, middle.bit_length() - 8) if middle >= 128 else 0)
 
 
 def points(pattern: Pattern, log: str) -> Iterator[dict[str, Any]]:
-    """fio's bandwidth log: `milliseconds, KiB/s, direction, …` a line, averaged over each second."""
+    """Parse fio's bandwidth log: `milliseconds, KiB/s, direction, …` a line, averaged over each second."""
     for line in log.splitlines():
         moment, rate, *_ = (int(field) for field in line.split(","))
         yield {
@@ -128,10 +128,10 @@ def run(arguments: Sequence[str], at: Target) -> dict[str, Any]:
         check=False,
     )
     if done.returncode != 0:
-        said = done.stderr.strip() or done.stdout.strip()
-        fix = "choose a directory on a block device: memory file systems have no direct access"
-        raise ClusterError("fio failed", why="\n".join(said.splitlines()[-5:]), fix=fix if "irect" in said else "")
-    # fio puts notes of its own before the report.
+        output = done.stderr.strip() or done.stdout.strip()
+        fix = "choose a directory on a block device: memory file systems have no direct I/O"
+        raise ClusterError("fio failed", why="\n".join(output.splitlines()[-5:]), fix=fix if "irect" in output else "")
+    # fio prints notes before the report.
     result: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
     return result
 
@@ -148,7 +148,7 @@ def verified(arguments: Sequence[str], at: Target) -> tuple[bool, str]:
 
 NOWHERE, RBD, KRBD = "", "rbd", "krbd"
 DEVICES = (NOWHERE, RBD, KRBD)
-"""A directory's device; a RADOS block device of the lake's Ceph by fio's own client; the same through the kernel."""
+"""A directory's device; a RADOS block device of the lake's Ceph through librbd; the same through the kernel."""
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,11 @@ class Blocks(Suite):
     profile: ClassVar[str] = "default"
 
     directory: str = ""
-    """Empty: the state directory, where applications have their scratch space."""
+    """The default is the state directory, where applications have their scratch space."""
     size_bytes: int = 1024 * MIB
-    """Of each worker's file; larger than any cache of the device to measure the device itself."""
+    """The size of each worker's file; it should exceed every cache of the device."""
     seconds: int = 10
-    """For each pattern; what is read is written and verified before that."""
+    """The duration of each pattern, without the preceding writes and their verification."""
     depth: int = 1
     """Requests in flight for each worker."""
     workers: int = 1
@@ -171,16 +171,17 @@ class Blocks(Suite):
 
     def check_options(self) -> None:
         if self.size_bytes < MIB or self.size_bytes % MIB:
-            raise InvalidInput(f"A file of {self.size_bytes} bytes is no use here", fix="--size 1g, whole MiB")
+            raise InvalidInput(f"The file size cannot be {self.size_bytes} bytes", fix="give whole MiB: --size 1g")
         if self.device not in DEVICES:
             raise InvalidInput(f"There is no device {self.device}", fix="--device rbd or krbd, or --directory DIR")
         if self.directory and self.device:
             raise InvalidInput(
-                f"A directory has its own device, which is not {self.device}", fix="give --directory or --device"
+                f"--directory and --device {self.device} exclude each other", fix="give --directory or --device"
             )
         if self.directory and not Path(self.directory).is_dir():
             raise InvalidInput(
-                f"There is no directory {self.directory}", fix="--directory of the file system to measure"
+                f"There is no directory {self.directory}",
+                fix="give a directory of the file system to measure: --directory DIR",
             )
         program()
         if self.device == KRBD:
@@ -193,9 +194,9 @@ class Blocks(Suite):
         if self.device and lake.kind != CEPH:
             raise InvalidInput(
                 f"The lake “{lake.name}” has no RADOS block devices",
-                why=f"its store is {'another Ceph or S3' if lake.kind == 'external' else lake.kind}, and not a Ceph of "
-                "this home",
-                fix="penstock lake ceph up, and --lake ceph or --lake ceph-erasure",
+                why=f"its store is {'another Ceph or S3' if lake.kind == 'external' else lake.kind}, "
+                "not a Ceph cluster of this home",
+                fix="run penstock lake ceph up, and give --lake ceph or --lake ceph-erasure",
             )
 
     def repetition(self, session: Session) -> None:
@@ -203,7 +204,7 @@ class Blocks(Suite):
         with tempfile.TemporaryDirectory(prefix="blocks-", dir=root) as name, self._target(session, Path(name)) as at:
             scratch = Path(name)
             if at.empty:
-                session.listener.now("writing it once")
+                session.listener.now("filling the device")
                 run(self.filling(at), at)
             for pattern in PATTERNS:
                 session.listener.now(pattern.name)
@@ -214,7 +215,7 @@ class Blocks(Suite):
                     for point in points(pattern, log.read_text(encoding="ascii")):
                         session.record(**point)
                     log.unlink()
-            session.listener.now("verifying what was written")
+            session.listener.now("verifying written blocks")
             session.check("contents", *verified(self.verifying(at), at))
 
     @contextlib.contextmanager
@@ -231,18 +232,18 @@ class Blocks(Suite):
                 yield Target((f"--filename={device}", *self._shared(), *self._through_kernel()), scratch, empty=True)
 
     def files(self, scratch: Path) -> Target:
-        """A file for each worker."""
+        """Return a target with a file for each worker."""
         named = (f"--directory={_escaped(scratch)}", "--filename_format=file-$jobnum")
         return Target((*named, *self._through_kernel()), scratch)
 
     def in_store(self, image: rados.Image) -> Target:
-        """fio's own client of the store, as the store's administrator."""
+        """Return a target through librbd, as the store's administrator."""
         named = ("--ioengine=rbd", "--clientname=admin", f"--pool={image.pool}", f"--rbdname={image.name}")
         environment = {"CEPH_CONF": CONFIGURATION, "PATH": os.environ.get("PATH", os.defpath)}
         return Target((*named, *self._shared()), image.directory, environment, empty=True)
 
     def _shared(self) -> tuple[str, ...]:
-        """Each worker has a part of its own of the one device."""
+        """Return the arguments that give each worker its own part of the shared device."""
         return (f"--offset_increment={self.size_bytes}",)
 
     def _through_kernel(self) -> tuple[str, ...]:
@@ -263,7 +264,7 @@ class Blocks(Suite):
         return (*self._common(at), "--rw=write", f"--bs={MIB}")
 
     def verifying(self, at: Target) -> tuple[str, ...]:
-        """A whole pass of writing and of reading back what was written, each block with its checksum."""
+        """Return the arguments of a full pass that writes each block with a checksum and reads it back."""
         block = PATTERNS[0].block_bytes
         return (*self._common(at), "--rw=write", f"--bs={block}", "--verify=crc32c", "--verify_fatal=1")
 
@@ -280,5 +281,5 @@ class Blocks(Suite):
 
 
 def _escaped(path: Path) -> str:
-    """A colon separates directories for fio."""
+    """Escape colons, which separate directories for fio."""
     return str(path).replace(":", "\\:")

@@ -1,4 +1,4 @@
-"""Concurrent users of TPC-DS: streams, and the mixed workload; each user with a cluster and an order of their own."""
+"""Concurrent users of TPC-DS: streams, and the mixed workload; each user has a separate cluster and order."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class User:
 
 
 def draw(count: int, queries: Sequence[str], seed: int) -> tuple[User, ...]:
-    """Users with a random order of the queries each, no two the same; the same seed gives the same orders.
+    """Draw users with different random orders of the queries; the same seed gives the same orders.
 
     A user's order depends on the seed and the user's number alone: the first five of ten users have the orders of five.
     Raises `InvalidInput` where there are fewer orders than users.
     """
     if math.factorial(min(len(queries), 20)) < count:
         raise InvalidInput(
-            f"{count} users cannot each have an order of their own for {len(queries)} queries",
-            fix="fewer --users, or more --queries",
+            f"{count} users need different orders, and {len(queries)} queries have too few",
+            fix="choose fewer --users, or more --queries",
         )
     users: list[User] = []
     taken: set[tuple[str, ...]] = set()
     for number in range(1, count + 1):
-        dice = random.Random(f"{seed}/{number}")  # noqa: S311 - an order, no secret
+        dice = random.Random(f"{seed}/{number}")  # noqa: S311 - an order, not a secret
         order = list(queries)
         dice.shuffle(order)
         while tuple(order) in taken:
@@ -59,9 +59,9 @@ def draw(count: int, queries: Sequence[str], seed: int) -> tuple[User, ...]:
 
 
 def run_user(session: Session, data: DataSet, user: User, doing: Callable[[str], None], *, role: str) -> Power:
-    """Have the user run their queries, each recorded as theirs, and how long all of them took if all succeeded.
+    """Run a user's queries, record each with the user, and their total time if all succeeded.
 
-    That is no measure of its own: users at work at the same time share it, and adding them up would count it twice.
+    The total is not a `measure`: concurrent users share the time, and a sum over them would count it twice.
     """
     session = session.tagged(user=user.number)
     power = power_run(
@@ -85,39 +85,42 @@ def run_user(session: Session, data: DataSet, user: User, doing: Callable[[str],
 
 
 def shuffle_bytes(count: int, scale: float) -> int:
-    """What the shuffle files of so many users take together, about: a third of the raw data each."""
+    """Estimate the shuffle files of all users together, at a third of the raw data each."""
     return int(count * scale * 0.3e9)
 
 
 def complete(power: Power) -> bool:
-    """Whether every query was answered and the application came to a good end."""
+    """Return whether every query and the application succeeded."""
     return power.ran.succeeded and all(sample["status"] == "ok" for sample in power.samples)
 
 
 def elapsed_ms(powers: Iterable[Power]) -> int:
-    """From the first submission to the end of the last application."""
+    """Return the time from the first submission to the end of the last application."""
     samples = [power.ran.sample for power in powers]
     first = min(sample["submitted_ms"] for sample in samples)
     return int(max(sample["submitted_ms"] + sample["elapsed_ms"] for sample in samples) - first)
 
 
 def distinct(answers: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Each different answer of a query once, with `whose` it is: who gave which answers → what there is to check.
+    """Deduplicate users' answers: each distinct answer of a query once, with the users in `whose`.
 
-    Answers are the same here only where their rows are, letter for letter, in any order: the checker decides what is
-    right, this only saves it asking the same thing again.
+    Answers are the same only if their rows are literally equal, in any order: this saves the checker repeated work, and
+    leaves the verdict to it.
     """
     found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for who, lines in answers.items():
+    for label, lines in answers.items():
         for line in lines:
             rows = sorted(json.dumps(row) for row in line["rows"])
             identity = (line["query"], json.dumps([line["columns"], line["types"]]), *rows)
-            found.setdefault(identity, {**line, "whose": []})["whose"].append(who)
+            found.setdefault(identity, {**line, "whose": []})["whose"].append(label)
     return list(found.values())
 
 
 class CrowdProgress:
-    """`say` gets the line; `past` holds seconds per query where they are known. May be told by several threads."""
+    """One progress line for concurrent applications.
+
+    `say` gets the line; `past` holds the seconds of each query where known. May be called by several threads at once.
+    """
 
     def __init__(
         self, say: Callable[[str], None], past: Mapping[str, float], *, clock: Callable[[], float] = time.monotonic
@@ -131,7 +134,7 @@ class CrowdProgress:
         self._left: dict[str, float | None] = {}
 
     def of(self, member: str, order: Sequence[str] = ()) -> Callable[[str], None]:
-        """What to do with the descriptions of one application's work. `order` holds its queries, if it runs any."""
+        """Return a callback for the job descriptions of one application. `order` holds its queries, if it runs any."""
         with self._turn:
             self._at[member] = State.ACCEPTED.value
             if order:
@@ -151,22 +154,22 @@ class CrowdProgress:
             elapsed = self._clock() - self._began.setdefault(member, self._clock())
             self._at[member] = f"{index} of {total}"
             self._left[member] = progress.seconds_left(order, index - 1, elapsed, self._past)
-        elif description != State.RUNNING.value or member not in self._began:  # between two queries nothing is new
+        elif description != State.RUNNING.value or member not in self._began:  # between two queries nothing changes
             self._at[member] = description
             if description in {state.value for state in State if state.final}:
                 self._left[member] = 0.0
 
     def _line(self) -> str:
-        where = ", ".join(f"{member}: {at}" for member, at in self._at.items())
+        line = ", ".join(f"{member}: {at}" for member, at in self._at.items())
         known = [left for left in self._left.values() if left is not None]
         if len(known) < len(self._left) or not any(known):
-            return where
-        return f"{where}; about {units.seconds(max(known))} left"
+            return line
+        return f"{line}; about {units.seconds(max(known))} left"
 
 
 @dataclass(frozen=True)
 class Member:
-    """The listener of a suite that is one of a crowd: what it is at goes into the crowd's line."""
+    """The listener of a suite that runs beside others: its steps go into the common progress line."""
 
     listener: Listener
     doing: Callable[[str], None]
@@ -186,8 +189,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Streams(Suite):
-    """A repetition is one user alone, then all of them at once. The one alone has the first user's order and a cluster
-    of the same size as everyone's, so what differs is the company."""
+    """A repetition is one user alone, then all of them at once.
+
+    The single user has the first user's order and a cluster of the same size as all others, so that only the other
+    users make a difference.
+    """
 
     workload: ClassVar[str] = "streams"
     title: ClassVar[str] = "TPC-DS streams"
@@ -212,7 +218,9 @@ class Streams(Suite):
 
     def check_options(self) -> None:
         if self.users < 2:
-            raise InvalidInput("A stream needs two users", fix="--users 2, or for a single one: penstock lab tpcds")
+            raise InvalidInput(
+                "Streams need at least two users", fix="--users 2, or for a single one: penstock lab tpcds"
+            )
         draw(self.users, self.queries, self.seed)
 
     def default_size(self, capacity: Capacity) -> ClusterSize:
@@ -222,48 +230,48 @@ class Streams(Suite):
         conditions.require_room(size, self.users, capacity)
 
     def needs_bytes(self) -> int:
-        # The data and the checker's copy of it once, and everyone's shuffle files.
+        # The data and the checker's copy of it once, and all users' shuffle files.
         return Tpcds(self.scale).needs_bytes() + shuffle_bytes(self.users, self.scale)
 
     def prepare(self, session: Session) -> None:
         self.data.ensure(session)
 
     def repetition(self, session: Session) -> None:
-        everyone = draw(self.users, self.queries, self.seed)
-        for user in everyone:
+        users = draw(self.users, self.queries, self.seed)
+        for user in users:
             session.record("order", user=user.number, seed=self.seed, queries=user.order)
         answers: dict[str, list[dict[str, Any]]] = {}
         past = self._past(session)
         if self.alone:
-            (single,) = self._run(session.tagged(phase=ALONE), everyone[:1], past).values()
+            (single,) = self._run(session.tagged(phase=ALONE), users[:1], past).values()
             answers["the user alone"] = single.answers()
             past = {sample["query"]: sample["elapsed_ms"] / 1000 for sample in single.samples}
-        for number, power in self._run(session.tagged(phase=TOGETHER), everyone, past).items():
+        for number, power in self._run(session.tagged(phase=TOGETHER), users, past).items():
             answers[f"user {number}"] = power.answers()
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
             check_answers(session, self.data, self.queries, distinct(answers))
 
-    def _run(self, session: Session, some: Sequence[User], past: Mapping[str, float]) -> dict[int, Power]:
-        """Some users at once, by their numbers. What all of them took is a measure where every query succeeded."""
-        name = units.plural(len(some), "user")
-        session = conditions.crowded(session, len(some))
+    def _run(self, session: Session, users: Sequence[User], past: Mapping[str, float]) -> dict[int, Power]:
+        """Run users at once; return their results by number. The total time is a measure if every query succeeded."""
+        name = units.plural(len(users), "user")
+        session = conditions.crowded(session, len(users))
         progress = CrowdProgress(session.listener.now, past)
-        doing = {user: progress.of(f"user {user.number}", user.order) for user in some}
+        doing = {user: progress.of(f"user {user.number}", user.order) for user in users}
         done: dict[int, Power] = {}
 
         def run(user: User, within: Session) -> None:
             done[user.number] = run_user(within, self.data, user, doing[user], role=name)
 
-        conditions.at_once(session, [partial(run, user) for user in some])
+        conditions.at_once(session, [partial(run, user) for user in users])
         elapsed = elapsed_ms(done.values())
         if all(complete(power) for power in done.values()):
-            session.measure(name, elapsed_ms=elapsed, queries=len(some) * len(self.queries))
+            session.measure(name, elapsed_ms=elapsed, queries=len(users) * len(self.queries))
         session.listener.note(f"{name}: {units.seconds(elapsed / 1000)}.")
         return dict(sorted(done.items()))
 
     def _past(self, session: Session) -> dict[str, float]:
-        """Seconds of each query in the newest run of streams, where there is one."""
+        """Return the seconds of each query in the newest run of streams, if any."""
         samples = last_samples(session.bench.home, self.workload, self.scale, "query")
         return {sample["query"]: sample["elapsed_ms"] / 1000 for sample in samples if sample["status"] == "ok"}
 
@@ -271,13 +279,13 @@ class Streams(Suite):
 _IO54 = tpcds.SETS["io54"]
 _SINGLE = "single user"
 _ENRICHMENT = "enrichment"
-_BESIDE_THE_USERS = 2
+_OTHER_CLUSTERS = 2
 """The single user and the enrichment."""
 
 
 @dataclass(frozen=True)
 class Mixed(Suite):
-    """A repetition is each part by itself, then all of them at once, every cluster of the same size all the time."""
+    """A repetition is each part by itself, then all parts at once; every cluster always has the same size."""
 
     workload: ClassVar[str] = "mixed"
     title: ClassVar[str] = "Mixed workload"
@@ -310,10 +318,10 @@ class Mixed(Suite):
         self.enrichment.check_options()
 
     def default_size(self, capacity: Capacity) -> ClusterSize:
-        return conditions.share(capacity, self.users + _BESIDE_THE_USERS)
+        return conditions.share(capacity, self.users + _OTHER_CLUSTERS)
 
     def check_size(self, size: ClusterSize, capacity: Capacity) -> None:
-        conditions.require_room(size, self.users, capacity, beside=_BESIDE_THE_USERS)
+        conditions.require_room(size, self.users, capacity, beside=_OTHER_CLUSTERS)
 
     def needs_bytes(self) -> int:
         return self.enrichment.needs_bytes() + shuffle_bytes(self.users + 1, self.scale)
@@ -332,18 +340,18 @@ class Mixed(Suite):
         answers: dict[str, list[dict[str, Any]]] = {}
         if self.alone:
             for group, members in groups.items():
-                answers |= self._at_once(session, ALONE, {group: members}, enriching=False)
-            self._at_once(session, ALONE, {}, enriching=True)
-        answers |= self._at_once(session, TOGETHER, groups, enriching=True)
+                answers |= self._run_together(session, ALONE, {group: members}, enriching=False)
+            self._run_together(session, ALONE, {}, enriching=True)
+        answers |= self._run_together(session, TOGETHER, groups, enriching=True)
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
             every = sorted({*self.queries, *self.users_queries}, key=tpcds.ALL.index)
             check_answers(session, self.data, every, distinct(answers))
 
-    def _at_once(
+    def _run_together(
         self, session: Session, phase: str, groups: Mapping[str, Sequence[User]], *, enriching: bool
     ) -> dict[str, list[dict[str, Any]]]:
-        """These groups, and the enrichment if it is to be, side by side; returns who answered what."""
+        """Run groups of users, and the enrichment if `enriching`, at once; return the answers of each user."""
         count = sum(len(members) for members in groups.values()) + enriching
         session = conditions.crowded(session.within(phase).tagged(phase=phase), count)
         progress = CrowdProgress(session.listener.now, {})
@@ -351,39 +359,39 @@ class Mixed(Suite):
         work: list[conditions.Work] = []
         for group, members in groups.items():
             for user in members:
-                who = group if group == _SINGLE else f"user {user.number}"
-                doing = progress.of(who, user.order)
-                work.append(partial(self._ask, group=group, user=user, who=who, doing=doing, done=done[group]))
+                label = group if group == _SINGLE else f"user {user.number}"
+                doing = progress.of(label, user.order)
+                work.append(partial(self._query, group=group, user=user, label=label, doing=doing, done=done[group]))
         if enriching:
             work.append(partial(self._enrich, doing=progress.of(_ENRICHMENT)))
         began = time.monotonic()
         conditions.at_once(session, work)
         if phase == TOGETHER:
-            session.listener.note(f"All of it at once: {units.seconds(time.monotonic() - began)}.")
+            session.listener.note(f"All parts at once: {units.seconds(time.monotonic() - began)}.")
         for group, powers in done.items():
             elapsed = elapsed_ms(powers.values())
             session.listener.note(f"{group}, {phase}: {units.seconds(elapsed / 1000)}.")
             if all(complete(power) for power in powers.values()):
-                asked = sum(len(power.samples) for power in powers.values())
-                session.tagged(group=group).measure(group, elapsed_ms=elapsed, queries=asked)
-        return {f"{who}, {phase}": power.answers() for powers in done.values() for who, power in powers.items()}
+                queries = sum(len(power.samples) for power in powers.values())
+                session.tagged(group=group).measure(group, elapsed_ms=elapsed, queries=queries)
+        return {f"{label}, {phase}": power.answers() for powers in done.values() for label, power in powers.items()}
 
-    def _ask(
+    def _query(
         self,
         session: Session,
         *,
         group: str,
         user: User,
-        who: str,
+        label: str,
         doing: Callable[[str], None],
         done: dict[str, Power],
     ) -> None:
-        done[who] = run_user(session.tagged(group=group), self.data, user, doing, role=group)
+        done[label] = run_user(session.tagged(group=group), self.data, user, doing, role=group)
 
     def _enrich(self, session: Session, *, doing: Callable[[str], None]) -> None:
         began = time.monotonic()
         session = session.tagged(group=_ENRICHMENT)
-        # What it times itself is a part of what is timed here, and would be counted twice.
+        # Its own measures are a part of the time measured here, and would be counted twice.
         within = session.tagged(reference=True)
         self.enrichment.repetition(
             replace(within, profile=Enrichment.profile, listener=Member(session.listener, doing))

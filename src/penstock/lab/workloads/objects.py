@@ -1,4 +1,4 @@
-"""The object store itself, without Spark: PUT, GET, range GET, LIST and DELETE as COSBench and warp measure them."""
+"""Load on the object store alone, without Spark: PUT, GET, range GET, LIST and DELETE, as in COSBench and warp."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ class Objects(Suite):
     profile: ClassVar[str] = "default"
 
     cosbench: str = ""
-    """A COSBench workload file; the fields down to `rate` are then not used."""
+    """A COSBench workload file, which replaces the options down to `rate`."""
     mixes: tuple[str, ...] = ("get",)
-    """One after another: a kind of request, or shares such as `get=80,put=15,list=4,delete=1`."""
+    """Measured one after another: a kind of request, or shares such as `get=80,put=15,list=4,delete=1`."""
     size: str = "1m"
     objects: int = 200
     containers: int = 1
     workers: tuple[int, ...] = (16,)
-    """One after another: requests in flight at once."""
+    """Numbers of requests in flight at once, measured one after another."""
     seconds: float = 30.0
     range_size: str = "64k"
     rampup: float = 0.0
     rate: float = 0.0
-    """Operations per second on a schedule; 0: each worker makes its next request when the last has ended."""
+    """Operations per second on a schedule; with 0 each worker makes its next request when the last has ended."""
     processes: int = 0
-    """0: one for each core, at most as many as workers."""
+    """The default of 0 is one for each core, at most as many as workers."""
     seed: int = 1
     ceiling: bool = False
     keep: bool = False
 
     def plan(self) -> Read:
-        """The load, and what of a workload file is not looked at. Raises `InvalidInput`."""
+        """Return the load, and notes on the ignored parts of a workload file. Raises `InvalidInput`."""
         if self.cosbench:
             return cosbench_file.read(Path(self.cosbench))
         options = workload.Simple(
@@ -74,17 +74,17 @@ class Objects(Suite):
 
     def check_options(self) -> None:
         if not self.mixes or not self.workers or min(self.workers) < 1:
-            raise InvalidInput("There would be nothing to measure", fix="--operation get --workers 16")
+            raise InvalidInput("There is nothing to measure", fix="--operation get --workers 16")
         amounts = (self.objects, self.containers, self.seconds)
         if not all(0 < amount < math.inf for amount in amounts) or self.rate < 0 or self.rampup < 0:
             raise InvalidInput(
-                "There would be nothing to measure",
-                why="objects, containers and duration should be above zero, rate and ramp-up not below",
+                "There is nothing to measure",
+                why="objects, containers and duration must be above zero, rate and ramp-up not negative",
                 fix="penstock lab objects --help",
             )
         workers = self.plan().workload.workers
         if not 1 <= workers <= _MOST_WORKERS:
-            raise InvalidInput(f"{workers} workers cannot be had", fix=f"choose between 1 and {_MOST_WORKERS}")
+            raise InvalidInput(f"{workers} workers are not possible", fix=f"choose between 1 and {_MOST_WORKERS}")
 
     def needs_bytes(self) -> int:
         return self.plan().workload.written_bytes
@@ -93,7 +93,7 @@ class Objects(Suite):
         require_s3(lake, "The load of objects")
 
     def prepare(self, session: Session) -> None:
-        """Says what is not looked at, and finds the generator's own ceiling where that is asked for."""
+        """Note the ignored parts of a workload file, and measure the generator's own ceiling with `ceiling`."""
         read = self.plan()
         for note in read.ignored:
             session.listener.note(note)
@@ -108,15 +108,15 @@ class Objects(Suite):
         prefix = session.key("objects")
         lake = session.bench.lake
         credentials = Lakes(session.bench.home).credentials_of(lake)
-        for earlier in range(1, session.attempt):  # what was killed could not clean up
+        for earlier in range(1, session.attempt):  # a killed attempt could not clean up
             session.remove(replace(session, attempt=earlier).key("objects"))
         fruitless = []
         with (
-            _removing(session, prefix, keep=self.keep),  # outermost: nobody writes any more when it removes
+            _removing(session, prefix, keep=self.keep),  # outermost, so that writes have ended when it removes
             opened(lake, credentials, prefix=prefix, seed=self.seed, processes=processes) as generator,
         ):
             for stage in workload.stages:
-                result = generator.run(stage, _telling(session, stage))
+                result = generator.run(stage, _progress_report(session, stage))
                 if not stage.measured:
                     _require_prepared(result)
                     continue
@@ -124,13 +124,13 @@ class Objects(Suite):
                     session.record(**sample)
                 _warn(session, result, ceilings)
                 if after := results.stage_after(result):
-                    read = generator.run(after, _telling(session, after))
+                    read = generator.run(after, _progress_report(session, after))
                     session.record(**results.check(result, read))
                 fruitless += [one.name for one in measured(result) if one.fruitless]
         if fruitless:
             raise LakeError(
-                f"Nothing succeeded in its time: {'; '.join(fruitless)}",
-                why="the errors are in the records, by kind; what ended too late does not count",
+                f"No request succeeded in time: {'; '.join(fruitless)}",
+                why="the records hold the errors by kind; requests that end too late do not count",
                 fix=f"penstock lake check --lake {lake.name}",
             )
 
@@ -139,13 +139,13 @@ class Objects(Suite):
         session.listener.step("The generator's own ceiling, against a store that stores nothing")
         lake = session.bench.lake
         canned = null_store.Canned.of(workload, seed=self.seed, bucket=lake.bucket, prefix="ceiling")
-        nobody = Credentials("nobody", "nothing")
+        anonymous = Credentials("nobody", "nothing")
         with (
             null_store.serving(lake, canned, processes=processes) as null,
-            opened(null, nobody, prefix="ceiling", seed=self.seed, processes=processes) as generator,
+            opened(null, anonymous, prefix="ceiling", seed=self.seed, processes=processes) as generator,
         ):
             for stage in (stage for stage in workload.stages if stage.measured):
-                result = generator.run(_shortened(stage), _telling(session, stage))
+                result = generator.run(_shortened(stage), _progress_report(session, stage))
                 names = [one.name for one in measured(replace(result, stage=stage))]
                 for name, one in zip(names, measured(result), strict=True):
                     session.record(
@@ -165,7 +165,7 @@ class Objects(Suite):
 
 @contextlib.contextmanager
 def _removing(session: Session, prefix: str, *, keep: bool) -> Iterator[None]:
-    """Takes every object away afterwards, unless they are to be kept; a first failure is not hidden by a second."""
+    """Remove every object at the end unless `keep`; a failure to remove does not hide an earlier one."""
     try:
         yield
     except BaseException:
@@ -178,16 +178,16 @@ def _removing(session: Session, prefix: str, *, keep: bool) -> Iterator[None]:
         session.remove(prefix)
 
 
-def _telling(session: Session, stage: Stage) -> Seen:
-    whole = max((_seconds(work) for work in stage.works), default=0.0)
+def _progress_report(session: Session, stage: Stage) -> Seen:
+    total = max((_seconds(work) for work in stage.works), default=0.0)
 
-    def tell(progress: Progress, elapsed: float) -> None:
+    def report(progress: Progress, elapsed: float) -> None:
         errors = f", {progress.errors} errors" if progress.errors else ""
-        left = f", {units.seconds(max(0.0, whole - elapsed))} left" if whole else ""
+        left = f", {units.seconds(max(0.0, total - elapsed))} left" if total else ""
         rate = f"{progress.operations / elapsed:.0f} a second, {units.size(round(progress.bytes / elapsed))}/s"
         session.listener.now(f"{stage.name}: {progress.operations} operations, {rate}{errors}{left}")
 
-    return tell
+    return report
 
 
 def _seconds(work: Work) -> float:
@@ -195,7 +195,7 @@ def _seconds(work: Work) -> float:
 
 
 def _shortened(stage: Stage) -> Stage:
-    """For the ceiling a few seconds are enough, and what goes by a schedule is to show how fast it could go."""
+    """Return a stage for the ceiling: a few seconds are enough, and without a schedule they show the maximum rate."""
     limit = Limit(seconds=_CEILING_SECONDS)
     works = (replace(work, limit=limit, rampup_seconds=1.0, rampdown_seconds=0.0, rate=None) for work in stage.works)
     return replace(stage, works=tuple(works), pause_seconds=0.0)
@@ -217,15 +217,15 @@ def _warn(session: Session, result: Result, ceilings: Mapping[str, float]) -> No
         if (ceiling := ceilings.get(one.name)) and one.operations_per_second > BUSY_SHARE * ceiling:
             share = one.operations_per_second / ceiling
             session.listener.note(
-                f"{one.name}: {share:.0%} of the generator's own ceiling. The store may do more than was asked of it: "
-                "use more --processes on more cores, or generators on several machines"
+                f"{one.name}: {share:.0%} of the generator's own ceiling. The store may be capable of more: use more "
+                "--processes on more cores, or generators on several machines"
             )
 
 
 def _size(text: str) -> int:
     found = units.parse_size(text)
     if found is None or found < 1:
-        raise ValueError(f"“{text}” is no size such as 64k")
+        raise ValueError(f"“{text}” is not a size such as 64k")
     return found
 
 
@@ -233,6 +233,4 @@ def _valid(option: str, parse: Callable[[str], T], text: str) -> T:
     try:
         return parse(text)
     except ValueError as error:
-        raise InvalidInput(
-            f"{option} {text} is not understood", why=str(error), fix="penstock lab objects --help"
-        ) from None
+        raise InvalidInput(f"{option} {text} is invalid", why=str(error), fix="penstock lab objects --help") from None

@@ -1,7 +1,7 @@
-"""Overheads: what reading costs a process, and the time from submission to the first task.
+"""Overheads: the cost of reads in one process, and the time from submission to the first task.
 
-Every arm of the start runs the same application (one SQL statement of two tasks) with the settings of the same profile.
-The clock starts just before the command a user would type is started, so each arm pays for its own command line too.
+Every arm of the start-up runs the same application (one SQL statement of two tasks) with the settings of the same
+profile. The clock starts just before the command of a user, so each arm pays for its own command line too.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from penstock.runtime.jvm import penstock_jars
 from penstock.units import MIB
 
 _READS_MAIN = "io.penstock.workloads.reads"
-_MEMORY = Path("/dev/shm")  # noqa: S108 - the file system in memory that every Linux has; the directory made is private
+_MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory; the directory created there is private
 
 LAKE, LOCAL, RAW = "lake", "local", "raw"
 SOURCES = (LAKE, LOCAL, RAW)
-"""`local` is Hadoop's local file system, which verifies checksums, as Spark's users have it; `raw` is it without."""
+"""`local` is Hadoop's local file system, which verifies checksums, as in Spark; `raw` is the same without checksums."""
 
 WARM, COLD, NONE = "warm", "cold", "none"
 CACHES = (WARM, COLD, NONE)
@@ -51,24 +51,24 @@ MEDIA = (MEMORY, DISK)
 
 @dataclass(frozen=True)
 class Reads(Suite):
-    """A repetition is one process that reads everything in every pattern, with every number of threads."""
+    """A repetition is one process that reads all data in every pattern, with every number of threads."""
 
     workload: ClassVar[str] = "reads"
     title: ClassVar[str] = "Reads"
     profile: ClassVar[str] = "default"
 
     size_bytes: int = 256 * MIB
-    """Of the large object."""
+    """The size of the large object."""
     small_objects: int = 256
     small_size_bytes: int = 256 << 10
     threads: tuple[int, ...] = (1, 2)
     passes: int = 3
-    """Of each pattern with each number of threads, in one process; the one before them is not counted."""
+    """Passes of each pattern with each number of threads, in one process, after one that is not counted."""
     source: str = LAKE
     cache: str = WARM
-    """What a pass finds in Penstock's page cache; with `none` no tier takes anything."""
+    """The state of Penstock's page cache before a pass; with `none` no tier stores pages."""
     medium: str = MEMORY
-    """Of the page cache."""
+    """The medium of the page cache."""
 
     def check_options(self) -> None:
         for name, value, known in (
@@ -80,19 +80,19 @@ class Reads(Suite):
                 raise InvalidInput(f"--{name} cannot be {value}", fix=f"choose one of {', '.join(known)}")
         if self.size_bytes < 16 * MIB or self.size_bytes % MIB or self.small_size_bytes < 1:
             raise InvalidInput(
-                "The large object is too small to be read in patterns",
+                "The large object is too small, or its size is not whole MiB",
                 why="a row group has 16 column chunks, and blocks are of 64 KiB",
-                fix="--size 256m, at least 16m",
+                fix="give at least 16m: --size 256m",
             )
         if not self.threads or min(self.threads) < 1 or len(set(self.threads)) < len(self.threads):
-            raise InvalidInput("The numbers of threads are each 1 or more, and there once", fix="--threads 1,2")
+            raise InvalidInput("The numbers of threads must be 1 or more, each given once", fix="--threads 1,2")
 
     @property
     def data_bytes(self) -> int:
         return self.size_bytes + self.small_objects * self.small_size_bytes
 
     def needs_bytes(self) -> int:
-        """The data in the lake and a copy of it, as local files or in the page cache's disk tier."""
+        """Return the size of the data in the lake and a copy of it, as local files or in the page cache's disk tier."""
         return 2 * self.data_bytes
 
     @property
@@ -115,15 +115,15 @@ class Reads(Suite):
             )
             found = self._manifest(session)
         if found is None:
-            raise NotFound(f"The data was written but {self._location(session)} has no manifest")
+            raise NotFound(f"The data was written, but {self._location(session)} has no manifest")
         session.record("dataset", manifest=found)
 
     def repetition(self, session: Session) -> None:
         if isinstance(session.launcher, PlainLauncher):
             raise InvalidInput(
                 "Plain Spark cannot measure reads",
-                why="no Spark is part of it; what differs is the client of the store",
-                fix="profile: default+s3a-default is S3A as Spark ships it",
+                why="the workload runs without Spark; only the client of the store differs",
+                fix="choose profile: default+s3a-default, which is S3A with Spark's defaults",
             )
         session.listener.now(f"reading, {units.plural(self.passes, 'pass', 'passes')} of each pattern")
         with self._tier(session) as tier, tempfile.TemporaryDirectory(dir=session.bench.home.root) as name:
@@ -133,7 +133,7 @@ class Reads(Suite):
                 f"{_READS_MAIN}.Reads",
                 (
                     *("--location", self._location(session)),
-                    # As Hadoop's paths are written: unlike in a URI, nothing in them is escaped.
+                    # A Hadoop path, in which unlike in a URI nothing is escaped.
                     *("--report", f"file:{report}"),
                     *("--tier", str(tier)),
                     *("--cache", self.cache),
@@ -155,7 +155,7 @@ class Reads(Suite):
         return session.bench.home.cache / "reads" / self._name
 
     def _manifest(self, session: Session) -> dict[str, Any] | None:
-        """None where there is no data, or not all of it."""
+        """Return the manifest; None where data is missing or incomplete."""
         try:
             if self.source == LAKE:
                 text = session.store.get(f"reads/{self._name}/_manifest.json").decode()
@@ -168,7 +168,7 @@ class Reads(Suite):
 
     @contextmanager
     def _tier(self, session: Session) -> Iterator[Path]:
-        """A directory for the page cache of this repetition, gone afterwards."""
+        """Yield a directory for the page cache of this repetition, removed at the end."""
         in_memory = self.medium == MEMORY and _MEMORY.is_dir()
         with tempfile.TemporaryDirectory(
             prefix="penstock-reads-", dir=_MEMORY if in_memory else session.bench.home.root
@@ -187,9 +187,9 @@ _STATEMENT = "SELECT sum(id) FROM range(0, 1000, 1, 2)"
 
 
 def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, listener: Listener) -> list[Run]:
-    """One run per arm, all of one experiment. The first start of each arm is warm-up: it fills the file cache.
+    """Measure one run per arm, all of one experiment. The first start of each arm is warm-up: it fills OS caches.
 
-    A start that fails is recorded as failed and counted in no time.
+    A failed start is recorded as failed and excluded from the times.
     """
     experiment = new_run_id(WORKLOAD, "experiment")
     settings = resolve(layers_of(profile), size).values()
@@ -209,7 +209,7 @@ def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, 
         for arm in ARMS
     }
     jar = _jar_of(_STARTUP_MAIN)
-    listener.step(f"Start {repetitions} times in each of {len(ARMS)} ways, in turns")
+    listener.step(f"Start {repetitions} times in each of {len(ARMS)} arms, in turns")
     with PlainSpark.prepared(bench.home, bench.lake) as plain, tempfile.TemporaryDirectory() as scratch:
         statements = Path(scratch) / "statement.sql"
         statements.write_text(_STATEMENT, encoding="utf-8")
@@ -222,7 +222,7 @@ def measure(bench: Bench, *, size: ClusterSize, repetitions: int, profile: str, 
                 main_class=_STARTUP_MAIN,
                 arguments=_arguments(statements, output),
                 settings=settings,
-                seen=lambda _: None,
+                on_progress=lambda _: None,
             )
             return ended.submitted_ms, _first_task_ms(ended)
 
@@ -254,7 +254,7 @@ def _record(recorder: Recorder, repetition: int, start: Callable[[], tuple[int, 
 def _through_penstock(
     bench: Bench, size: ClusterSize, profile: str, jar: Path, arguments: tuple[str, ...]
 ) -> tuple[int, int]:
-    """As a user does it: the command line, in a process of its own."""
+    """Submit as a user does: by the command line, in a separate process."""
     name = f"start-up {time.time_ns()}"
     command = [
         *(sys.executable, "-m", "penstock.cli.main", "run"),
@@ -287,4 +287,4 @@ def _jar_of(main_class: str) -> Path:
         with zipfile.ZipFile(jar) as archive:
             if entry in archive.namelist():
                 return jar
-    raise MissingRequirement(f"No jar of Penstock holds {main_class}", fix="make setup")
+    raise MissingRequirement(f"No jar of Penstock contains {main_class}", fix="make setup")

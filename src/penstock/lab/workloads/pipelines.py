@@ -1,6 +1,6 @@
 """Pipelines: ETL (delimited text to Parquet and ORC), enrichment (sales joined with clicks), and k-means.
 
-Bad lines are counted and kept aside; the centres that k-means finds are compared with those generated.
+Bad lines are counted and stored separately; the centres that k-means finds are compared with the generated ones.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from penstock.units import MIB
 _ETL_MAIN = "io.penstock.workloads.etl"
 FORMATS = ("parquet", "orc")
 LINE_BYTES = 69
-"""Of an average line (io.penstock.workloads.etl.Sales)."""
+"""The average length of a line (io.penstock.workloads.etl.Sales)."""
 
 
 @dataclass(frozen=True)
 class Etl(Suite):
-    """A repetition converts all lines to each of the formats and validates what is there then."""
+    """A repetition converts all lines to each of the formats and validates the tables."""
 
     workload: ClassVar[str] = "etl"
     title: ClassVar[str] = "ETL"
@@ -33,19 +33,19 @@ class Etl(Suite):
 
     rows: int = 1_000_000
     bad_share: float = 0.001
-    """Of the lines; each millionth counts."""
+    """The share of bad lines, in steps of a millionth."""
     formats: tuple[str, ...] = FORMATS
     object_size_bytes: int = 128 * MIB
-    """Of the text."""
+    """The size of the text's objects."""
     seed: int = 1
     reload: bool = False
 
     def check_options(self) -> None:
         if self.rows < 1:
-            raise InvalidInput(f"There is nothing to convert in {self.rows} rows", fix="--rows 1m")
+            raise InvalidInput(f"The number of rows cannot be {self.rows}", fix="--rows 1m")
         if not 0 <= self.bad_share <= 1:
             raise InvalidInput(
-                f"{self.bad_share:g} is no share", why="it is from 0 (none) to 1 (all)", fix="--bad-share 0.001"
+                f"{self.bad_share:g} is not a share", why="a share is from 0 (none) to 1 (all)", fix="--bad-share 0.001"
             )
         unknown = [name for name in self.formats if name not in FORMATS]
         if unknown or not self.formats:
@@ -55,7 +55,7 @@ class Etl(Suite):
             )
 
     def needs_bytes(self) -> int:
-        # The text, each table at less than the text's size, and the bad lines, which are kept with their reasons.
+        # The text, each table at less than the text's size, and the bad lines, which are stored with their reasons.
         text = self.rows * LINE_BYTES
         return int(text * (1 + len(self.formats) + 4 * self.bad_share))
 
@@ -104,13 +104,13 @@ class Etl(Suite):
 
 _ENRICHMENT_MAIN = "io.penstock.workloads.enrichment"
 _ORDER_LINES = 720_000
-"""Of web sales at scale 1; as many times more at another."""
+"""The order lines of web sales at scale 1; they are proportional to the scale."""
 _CLICK_BYTES = 235
 
 
 @dataclass(frozen=True)
 class Enrichment(Suite):
-    """A repetition reads sales and clicks, joins, writes, and validates what is there then."""
+    """A repetition reads sales and clicks, joins them, writes the result and validates it."""
 
     workload: ClassVar[str] = "enrichment"
     title: ClassVar[str] = "Enrichment"
@@ -118,9 +118,9 @@ class Enrichment(Suite):
 
     scale: float = 1
     clicks_per_line: int = 3
-    """In the mean, before the purchase; half as many again belong to no order line."""
+    """The mean number of clicks before a purchase; half as many more belong to no order line."""
     object_size_bytes: int = 128 * MIB
-    """Of the clicks' log."""
+    """The size of the click log's objects."""
     seed: int = 1
     reload: bool = False
 
@@ -130,12 +130,12 @@ class Enrichment(Suite):
 
     def check_options(self) -> None:
         if self.scale <= 0:
-            raise InvalidInput(f"There are no sales of scale {self.scale:g}", fix="--scale 0.1")
+            raise InvalidInput(f"The scale cannot be {self.scale:g}", fix="--scale 0.1")
         if self.clicks_per_line < 1:
             raise InvalidInput("Without clicks there is nothing to join", fix="--clicks-per-line 3")
 
     def needs_bytes(self) -> int:
-        # TPC-DS, the log, its clicks once more in the shuffle, and the sales as they are written back.
+        # TPC-DS, the log, its clicks again in the shuffle, and the enriched sales.
         log = self.scale * _ORDER_LINES * (1.5 * self.clicks_per_line + 1) * _CLICK_BYTES
         return Tpcds(scale=self.scale).needs_bytes() + int(2 * log + self.scale * 0.1e9)
 
@@ -154,7 +154,7 @@ class Enrichment(Suite):
         return f"enrichment/{self.sales.name}-{log}"
 
     def clicks(self, lake: Lake, *, order_lines: int) -> Generated:
-        """Made for the very sales there are: with others, the clicks that match would be others."""
+        """Return the clicks for exactly these sales, since the matching clicks depend on them."""
         identity: dict[str, Any] = {
             "order_lines": order_lines,
             "clicks_per_line": self.clicks_per_line,
@@ -199,7 +199,7 @@ _NUMBER_BYTES = 4
 
 @dataclass(frozen=True)
 class KMeans(Suite):
-    """A repetition reads the points into the executors' memory, trains on them, and checks the centres found."""
+    """A repetition caches the points in the executors' memory, trains on them, and checks the centres found."""
 
     workload: ClassVar[str] = "kmeans"
     title: ClassVar[str] = "K-means"
@@ -210,7 +210,7 @@ class KMeans(Suite):
     clusters: int = 10
     iterations: int = 20
     passes: int = 5
-    """Over the points, of k-means||, to find where to start."""
+    """Passes of k-means|| over the points, to find the initial centres."""
     object_size_bytes: int = 64 * MIB
     seed: int = 1
     reload: bool = False
@@ -222,21 +222,21 @@ class KMeans(Suite):
     def check_options(self) -> None:
         if self.clusters < 1 or self.points < 2 * self.clusters:
             raise InvalidInput(
-                f"{self.points} points do not make {self.clusters} clusters",
-                why="each cluster needs two points at least",
+                f"{self.points} points are too few for {self.clusters} clusters",
+                why="each cluster needs at least two points",
                 fix=f"--points {2 * max(self.clusters, 1)} or more",
             )
         if self.dimensions < 2:
             raise InvalidInput(
                 f"{self.dimensions} dimensions are too few",
-                why="in one, clusters far apart need too much room",
+                why="in one dimension, well-separated clusters need too wide a range",
                 fix="--dimensions 2 or more",
             )
         if self.iterations < 1 or self.passes < 1:
-            raise InvalidInput("Training takes at least one pass and one iteration", fix="--iterations 20 --passes 5")
+            raise InvalidInput("Training needs at least one pass and one iteration", fix="--iterations 20 --passes 5")
 
     def needs_bytes(self) -> int:
-        # The points, and once more where the executors' memory does not hold them, with what k-means|| knows of each.
+        # The points, and again where they do not fit into the executors' memory, with the state of k-means|| for each.
         return 2 * self.bytes + 12 * self.points
 
     def prepare(self, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""The workloads by name. A suite is imported only when it is asked for."""
+"""The workloads by name. A suite is imported on its first use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = tuple(_SUITES)
 
 
 def suite_class(workload: str) -> type[Suite]:
-    """Raises `InvalidInput` with the names there are."""
+    """Import a workload's suite. Raises `InvalidInput` with the known names."""
     if workload not in _SUITES:
         raise InvalidInput(f"There is no workload {workload}", fix=f"choose one of {', '.join(NAMES)}")
     module, _, name = _SUITES[workload].partition(":")
@@ -38,6 +38,6 @@ def suite_class(workload: str) -> type[Suite]:
 
 
 def restored(workload: str, options: Mapping[str, Any]) -> Suite:
-    """The suite a recorded run was of."""
+    """Restore the suite of a recorded run."""
     as_tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     return suite_class(workload)(**as_tuples)

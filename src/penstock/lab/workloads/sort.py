@@ -1,4 +1,4 @@
-"""TeraSort: records generated, sorted and validated to the byte; and its limit, one thread that sorts local files."""
+"""TeraSort: generates, sorts and validates records to the byte; its limit is one thread that sorts local files."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _LOCAL_MAIN = "io.penstock.workloads.terasort.LocalSort"
 
 
 def require_memory(size_bytes: int) -> None:
-    """`InvalidInput` where this machine cannot hold so many records to be sorted."""
+    """Raise `InvalidInput` where this machine lacks the memory to sort so many bytes of records."""
     have = int(machine()["memory_bytes"])
     if _heap(size_bytes) > have:
         raise InvalidInput(
             f"The local sort of {units.size(size_bytes)} needs {units.size(_heap(size_bytes))} of memory",
             why=f"this machine has {units.size(have)}",
-            fix="choose a smaller --size, or leave --limit away",
+            fix="choose a smaller --size, or leave out --limit",
         )
 
 
 def measure(session: Session, prefix: str) -> None:
     """Copy the data set at `prefix` to the local disk, sort and check it there, and record its samples.
 
-    They are marked as a `reference`: no part of what the run itself took.
+    The samples are marked as `reference`, which excludes them from the run's own totals.
     """
     with tempfile.TemporaryDirectory(prefix="sort-", dir=session.bench.home.root) as name:
         scratch = Path(name)
@@ -59,7 +59,7 @@ def _command(scratch: Path, size_bytes: int) -> list[str]:
         str(find_java().executable),
         f"-Xms{_heap(size_bytes)}",
         f"-Xmx{_heap(size_bytes)}",
-        # Records are read once and kept: there is nothing for a collector to do, least of all in parallel.
+        # Records are read once and retained, so there is no garbage, least of all for parallel collectors.
         "-XX:+UseSerialGC",
         *("-cp", os.pathsep.join((str(workloads_jar()), str(spark_jars() / "*"))), _LOCAL_MAIN),
         *("--input", str(scratch / "input")),
@@ -69,8 +69,8 @@ def _command(scratch: Path, size_bytes: int) -> list[str]:
 
 
 def _run(command: list[str]) -> None:
-    """Exit code 9 is a wrong result, which the report tells."""
-    # Without a locale of its own Java takes names of files outside ASCII for others.
+    """Run the local sort. Exit code 9 is a wrong result, which the report contains."""
+    # Without a UTF-8 locale Java misreads file names outside ASCII.
     environment = {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
     done = subprocess.run(
         command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, check=False
@@ -80,7 +80,7 @@ def _run(command: list[str]) -> None:
 
 
 def _heap(size_bytes: int) -> int:
-    """Records, the sort's 24 bytes for each, and the rest of what a JVM needs."""
+    """Return the heap for the records, the sort's 24 bytes for each, and the JVM's own needs."""
     return size_bytes + size_bytes // 4 + (256 << 20)
 
 
@@ -90,7 +90,7 @@ RECORD_BYTES = 100
 
 @dataclass(frozen=True)
 class DataSet:
-    """Records of the sort benchmark in objects of one size; another size or distribution is another data set."""
+    """Records of the sort benchmark in objects of one size; another object size or distribution is another data set."""
 
     records: int
     object_size_bytes: int
@@ -121,7 +121,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class TeraSort(Suite):
-    """A repetition sorts and validates; with `concurrent`, so many applications sort the same data at once."""
+    """A repetition sorts and validates the data, in `concurrent` applications at once."""
 
     workload: ClassVar[str] = "terasort"
     title: ClassVar[str] = "TeraSort"
@@ -129,9 +129,9 @@ class TeraSort(Suite):
 
     size_bytes: int = 1024 * MIB
     object_size_bytes: int = 128 * MIB
-    """Of the generated objects, and of the sorted ones where `partitions` does not say otherwise."""
+    """The size of the generated objects, and of the sorted ones unless `partitions` is set."""
     partitions: int = 0
-    """How many objects the sorted data has; 0 for as many as `object_size_bytes` makes it."""
+    """The number of sorted objects; 0 for the number that `object_size_bytes` gives."""
     skewed: bool = False
     concurrent: int = 1
     limit: bool = False
@@ -147,8 +147,8 @@ class TeraSort(Suite):
             raise InvalidInput(f"{self.size_bytes} bytes are less than one record", fix="--size 1g")
         if self.object_size_bytes < MIB or self.object_size_bytes % MIB:
             raise InvalidInput(
-                f"Objects cannot be of {self.object_size_bytes} bytes",
-                why="the size is whole MiB",
+                f"The object size cannot be {self.object_size_bytes} bytes",
+                why="it must be whole MiB",
                 fix="--object-size 128m",
             )
         if self.limit:
@@ -162,7 +162,7 @@ class TeraSort(Suite):
             conditions.require_room(size, self.concurrent, capacity, option="--concurrent")
 
     def needs_bytes(self) -> int:
-        """The records, what each sort shuffles (uncompressed) and writes, and what the local sort reads and writes."""
+        """Return the size of the records, each sort's uncompressed shuffle and output, and the local sort's files."""
         copies = 1 + 2 * self.concurrent + (2 if self.limit else 0)
         return copies * self.data.bytes
 
@@ -221,7 +221,7 @@ class TeraSort(Suite):
                 *("--report", session.uri(report)),
                 *size,
             ),
-            name=f"TeraSort of {units.size(self.data.bytes)}{self._of(user)}",
+            name=f"TeraSort of {units.size(self.data.bytes)}{self._suffix(user)}",
             **self._user(user),
         )
         for sample in session.json_lines(report):
@@ -238,13 +238,13 @@ class TeraSort(Suite):
                 *("--output", session.uri(output)),
                 *("--report", session.uri(report)),
             ),
-            name=f"TeraValidate of {units.size(self.data.bytes)}{self._of(user)}",
+            name=f"TeraValidate of {units.size(self.data.bytes)}{self._suffix(user)}",
             must_succeed=False,
             **self._user(user),
         )
         session.judged(ran, report, **self._user(user))
 
-    def _of(self, user: int) -> str:
+    def _suffix(self, user: int) -> str:
         return f", {user} of {self.concurrent}" if self.concurrent > 1 else ""
 
     def _user(self, user: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Throughput of a store: DFSIO against the number of clients, sustained ingest, and many gateways of which one dies.
+"""Throughput of a store: DFSIO by the number of clients, sustained ingest, and several gateways of which one fails.
 
 Every object is read back.
 """
@@ -27,7 +27,7 @@ _DFSIO_MAIN = "io.penstock.workloads.dfsio.Dfsio"
 
 @dataclass(frozen=True)
 class Dfsio(Suite):
-    """For each number of clients the same amount of data is written, and read by others than its writers."""
+    """For each number of clients, writes the same amount of data and reads it from other clients than wrote it."""
 
     workload: ClassVar[str] = "dfsio"
     title: ClassVar[str] = "DFSIO"
@@ -36,13 +36,13 @@ class Dfsio(Suite):
     clients: tuple[int, ...] = (1, 2, 4, 8)
     file_size_bytes: int = 64 * MIB
     files: int = 0
-    """In all, shared out among the clients; 0 for as many as there are clients at the most."""
+    """The total number of files, divided among the clients; 0 for the largest number of clients."""
     write: bool = True
     read: bool = True
     shuffle: bool = False
-    """Each repetition takes the numbers of clients in an order of its own, drawn from the seed."""
+    """Whether each repetition draws its own order of the numbers of clients from the seed."""
     seed: int = 0
-    """Of the contents, and of the order."""
+    """The seed of the contents and of the order."""
 
     @property
     def file_count(self) -> int:
@@ -50,12 +50,10 @@ class Dfsio(Suite):
 
     def check_options(self) -> None:
         if not self.clients or min(self.clients) < 1 or len(set(self.clients)) < len(self.clients):
-            raise InvalidInput(
-                "The numbers of clients make no curve", why="each is 1 or more, and there once", fix="--clients 1,2,4,8"
-            )
+            raise InvalidInput("The numbers of clients must be 1 or more, each given once", fix="--clients 1,2,4,8")
         if max(self.clients) > self.file_count:
             raise InvalidInput(
-                f"{max(self.clients)} clients are more than {self.files} files",
+                f"{max(self.clients)} clients need more than {self.files} files",
                 why="each client needs at least one file of its own",
                 fix=f"--files {max(self.clients)}",
             )
@@ -65,20 +63,20 @@ class Dfsio(Suite):
             raise InvalidInput("Nothing is left to measure", fix="leave out --no-write or --no-read")
 
     def needs_bytes(self) -> int:
-        """Many stores give back what was deleted only later, so each round of writing counts."""
+        """Return the size of all written files: many stores free deleted space only later, so each round counts."""
         return self.file_count * self.file_size_bytes * (len(self.clients) if self.write else 1)
 
     def order(self, repetition: int) -> tuple[int, ...]:
         if not self.shuffle:
             return self.clients
-        # Seeded by a text, which unlike a tuple has the same hash in every process.
+        # Seeded by a string: the hash of a tuple may differ between processes.
         return tuple(random.Random(f"{self.seed}/{repetition}").sample(self.clients, len(self.clients)))  # noqa: S311
 
     def repetition(self, session: Session) -> None:
         self.run(session)
 
     def run(self, session: Session) -> Ran:
-        """One repetition, and how its application went."""
+        """Run one repetition; return the result of its application."""
         order = self.order(session.repetition or 0)
         return run_clients(
             session,
@@ -91,19 +89,19 @@ class Dfsio(Suite):
                 *("--measure", ",".join(self._measured())),
                 *("--seed", str(self.seed)),
             ),
-            name=f"DFSIO, {max(self.clients)} clients at the most",
+            name=f"DFSIO, at most {max(self.clients)} clients",
             most=max(self.clients),
             order=list(order),
         )
 
     def _measured(self) -> list[str]:
-        asked: Mapping[str, bool] = {"write": self.write, "read": self.read}
-        return [name for name, wanted in asked.items() if wanted]
+        selected: Mapping[str, bool] = {"write": self.write, "read": self.read}
+        return [name for name, included in selected.items() if included]
 
 
 _INGEST_MAIN = "io.penstock.workloads.ingest.Ingest"
 _FASTEST_BYTES_PER_SECOND = 400 * MIB
-"""About what the fastest embedded stores were seen to take; for the space that an ingest without a rate may need."""
+"""About the fastest rate observed of embedded stores; it bounds the space of an ingest without a rate."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ class Ingest(Suite):
     writers: int = 8
     object_size_bytes: int = 16 * MIB
     bytes_per_second: int = 0
-    """Of all writers together; 0 for as fast as it goes."""
+    """The rate of all writers together; 0 for no limit."""
     keep: bool = False
     """Leave the objects in the lake."""
     seed: int = 0
@@ -127,12 +125,11 @@ class Ingest(Suite):
                 "An ingest needs time, writers and objects", fix="--duration 60s --writers 8 --object-size 16m"
             )
         if self.bytes_per_second < 0 or self.seed < 0:
-            raise InvalidInput("Neither a rate nor the seed can be negative", fix="--rate 100m --seed 0")
+            raise InvalidInput("Neither the rate nor the seed can be negative", fix="--rate 100m --seed 0")
         if 0 < self.bytes_per_second * self.seconds < self.object_size_bytes * self.writers:
             raise InvalidInput(
-                f"At {units.rate(self.bytes_per_second)} not every writer gets to write an object in "
-                f"{units.seconds(self.seconds)}",
-                fix="a higher --rate, a longer --duration, fewer --writers or a smaller --object-size",
+                f"At {units.rate(self.bytes_per_second)} some writers write no object in {units.seconds(self.seconds)}",
+                fix="choose a higher --rate, a longer --duration, fewer --writers or a smaller --object-size",
             )
 
     def needs_bytes(self) -> int:
@@ -157,12 +154,12 @@ class Ingest(Suite):
             doing=self.progress(session.listener.now),
         )
         if self.keep:
-            session.listener.note(f"The objects are left at {session.uri(session.key('ingest'))}")
+            session.listener.note(f"The objects remain at {session.uri(session.key('ingest'))}")
 
     def progress(
         self, now: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> Callable[[str], None]:
-        """Turns what the application says it is at into how far it is: Spark's description of a job never changes."""
+        """Replace the ingest's description by its progress, since Spark's description of a job never changes."""
         began: float | None = None
 
         def doing(description: str) -> None:
@@ -179,7 +176,7 @@ class Ingest(Suite):
 
 @dataclass(frozen=True)
 class Gateways(Suite):
-    """DFSIO with one number of clients, through gateways of the lab's own before the lake."""
+    """Runs DFSIO with one number of clients, through the lab's own gateways in front of the lake."""
 
     workload: ClassVar[str] = "gateways"
     title: ClassVar[str] = "Gateways"
@@ -187,13 +184,13 @@ class Gateways(Suite):
 
     gateways: int = 2
     rate: int = 16 * MIB
-    """Bytes per second that each gateway lets pass, in both directions together."""
+    """The limit of each gateway in bytes per second, in both directions together."""
     clients: int = 4
     file_size_bytes: int = 32 * MIB
     files: int = 0
-    """In all; 0 for two for each client."""
+    """The total number of files; 0 for two for each client."""
     kill: bool = False
-    """One gateway is killed halfway through the writing, and stays dead."""
+    """Whether one gateway is killed halfway through the writes, and not restarted."""
     seed: int = 0
 
     @property
@@ -204,10 +201,11 @@ class Gateways(Suite):
     def check_options(self) -> None:
         if self.gateways < 1 or self.rate < MIB:
             raise InvalidInput(
-                "There is at least one gateway, and it lets a MiB per second pass", fix="--gateways 2 --rate 16m"
+                "There must be at least one gateway, with a limit of at least 1 MiB per second",
+                fix="--gateways 2 --rate 16m",
             )
         if self.kill and self.gateways < 2:
-            raise InvalidInput("A single gateway cannot be spared", fix="--gateways 2 --kill")
+            raise InvalidInput("A single gateway cannot be killed", fix="--gateways 2 --kill")
         self.load.check_options()
 
     def needs_bytes(self) -> int:
@@ -219,9 +217,9 @@ class Gateways(Suite):
     def repetition(self, session: Session) -> None:
         with (
             limited_gateways(session.bench.lake, self.gateways, self.rate) as gateways,
-            self._disturbed(gateways, session),
+            self._killing_gateway(gateways, session),
         ):
-            # The pages' cache would answer the reads, and none of them would see a gateway.
+            # The page cache would serve the reads, and none of them would reach a gateway.
             settings = {
                 f"{S3A}endpoint": gateways.endpoints[0],
                 f"{S3A}penstock.endpoints": ",".join(gateways.endpoints),
@@ -232,11 +230,11 @@ class Gateways(Suite):
         session.check("no task failed", failed == 0, f"{failed} failed")
 
     @contextlib.contextmanager
-    def _disturbed(self, gateways: LimitedGateways, session: Session) -> Iterator[None]:
+    def _killing_gateway(self, gateways: LimitedGateways, session: Session) -> Iterator[None]:
         if not self.kill:
             yield
             return
-        # Of what is written, it passes its share; half of that is in the middle of the writing.
+        # The gateway forwards its share of the writes; half of that is the middle of the writes.
         middle = self.load.file_count * self.file_size_bytes // self.gateways // 2
         with gateways.killing_one(middle) as killed:
             yield

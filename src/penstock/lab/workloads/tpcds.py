@@ -1,6 +1,6 @@
-"""TPC-DS: its queries and the sets of them the field uses, its data in the lake, the power run, and its progress.
+"""TPC-DS: its queries and published sets of them, its data in the lake, the power run, and its progress.
 
-Data is generated where the lake lacks it, and indexed for skipping on request; every answer is checked.
+Data is generated if the lake lacks it, and indexed for skipping on request; every answer is checked.
 """
 
 from __future__ import annotations
@@ -35,19 +35,21 @@ LOCATIONS = (LAKE, LOCAL)
 
 BY_SIZE, BY_DAY, BY_RANGE, ADVISED = "by-size", "by-day", "by-range", "advised"
 LAYOUTS = (BY_SIZE, BY_DAY, BY_RANGE, ADVISED)
-"""Of the fact tables: in Hive partitions by date as fine as fills their objects, in those by the date key itself, in
-none but in ranges of dates and items, or as is advised by what was asked of the first of these. The loader knows what
-each means."""
+"""Layouts of the fact tables, which the loader defines.
+
+`by-size` has Hive partitions by date, as fine as fills their objects; `by-day` partitions by the date key itself;
+`by-range` has no partitions but ranges of dates and items; `advised` follows the advice from queries on `by-size`.
+"""
 
 _INDEX = "_skipindex/manifest.json"
-"""Of a table, below its directory."""
+"""The key of a table's index below its directory."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """TPC-DS data of one scale, object size and layout; what differs in one of them is another data set, beside it.
+    """TPC-DS data of one scale, object size and layout, each combination a separate data set.
 
-    A `local` one is a copy of the lake's files on this machine's disk, as tables of a database of their own.
+    A `local` one is a copy of the lake's files on this machine's disk, with tables in a separate database.
     """
 
     scale: float
@@ -66,16 +68,16 @@ class DataSet:
         return f"tpcds/{self.name}"
 
     def database(self, lake: Lake) -> str:
-        """Every lake of a home has the same catalog, so each but the embedded one has databases of its own."""
+        """Return the name. Lakes of a home share a catalog, so each but the embedded one has its own databases."""
         own = "" if lake.name == EMBEDDED else f"_{_identifier(lake.name)}"
         return f"tpcds_{self.name}{own}{'_local' if self.local else ''}"
 
     def location(self, session: Session) -> str:
-        """Its address for Spark."""
+        """Return the address of the data for Spark."""
         return f"file:{self._directory(session.bench)}" if self.local else session.uri(self.prefix)
 
     def manifest(self, bench: Bench) -> bytes | None:
-        """The manifest, where it is of this scale, object size and layout and its load was completed."""
+        """Return the manifest; None unless a load of this scale, object size and layout was completed."""
         content = self._read(bench, "_manifest.json")
         if content is None:
             return None
@@ -84,9 +86,9 @@ class DataSet:
         return content if described == (self.scale, self.object_size_bytes, self.layout) else None
 
     def ensure(self, session: Session, *, reload: bool = False, index: bool = False) -> bytes:
-        """The manifest, after generating the data where the lake or the catalog lacks it, and copying it if `local`.
+        """Return the manifest, after generating the data if the lake or catalog lacks it, and copying it if `local`.
 
-        With `index`, every table has a skipping index afterwards.
+        With `index`, it builds a skipping index for every table.
         """
         source = self._source
         if source is not None:
@@ -97,7 +99,7 @@ class DataSet:
         if found is None or made:
             found = self._load(session, source)
         else:
-            session.listener.note("It is there already.")
+            session.listener.note("It exists already.")
         session.record("dataset", manifest=json.loads(found))
         if index:
             self._ensure_index(session, [str(table["table"]) for table in json.loads(found)["tables"]], anew=made)
@@ -105,7 +107,7 @@ class DataSet:
 
     @property
     def _source(self) -> DataSet | None:
-        """What it is made from; None where it is generated."""
+        """The data set that this one is made from; None if it is generated."""
         if self.local:
             return replace(self, local=False)
         return replace(self, layout=BY_SIZE) if self.layout == ADVISED else None
@@ -131,17 +133,17 @@ class DataSet:
         made = self.manifest(session.bench)
         if made is None:
             raise NotFound(
-                f"The data was made but {self.location(session)} has no manifest",
+                f"The data was written, but {self.location(session)} has no manifest",
                 fix="generate it again: penstock lab tpcds --reload",
             )
-        _tell(session, json.loads(made)["tables"])
+        _note_tables(session, json.loads(made)["tables"])
         return made
 
     def _ensure_index(self, session: Session, tables: Sequence[str], *, anew: bool) -> None:
-        """Recorded as `index` samples, a table each, where any was built: all are, so that they are of one age."""
+        """Build the index of every table if any lacks it, so that all have the same age; record a sample of each."""
         session.listener.step("Skipping index")
         if not anew and all(self._read(session.bench, f"{table}/{_INDEX}") for table in tables):
-            session.listener.note("It is there already.")
+            session.listener.note("It exists already.")
             return
         output = session.key("index.jsonl")
         ran = session.application(
@@ -171,7 +173,7 @@ class DataSet:
 
 
 def _identifier(name: str) -> str:
-    """A lake's name within a database's, which knows neither dashes nor capitals. Different names stay different."""
+    """Map a lake's name into a database's, which has no dashes or capitals. Different names stay different."""
     plain = name.replace("-", "_")
     if re.fullmatch(r"[a-z0-9-]+", name):
         return plain
@@ -185,7 +187,7 @@ def _short(size: int) -> str:
     return f"{size}b"
 
 
-def _tell(session: Session, tables: Sequence[Mapping[str, Any]]) -> None:
+def _note_tables(session: Session, tables: Sequence[Mapping[str, Any]]) -> None:
     rows, size = sum(table["rows"] for table in tables), sum(table["bytes"] for table in tables)
     session.listener.note(f"{units.count(rows)} rows, {units.size(size)}, in {units.plural(len(tables), 'table')}.")
     layouts: dict[str, list[str]] = {}
@@ -219,29 +221,29 @@ SETS = {
     ),
     "nine": tuple(f"q{n}" for n in (19, 42, 43, 52, 55, 63, 68, 72, 98)),
 }
-"""`io54` names 54 of the documents' queries; those of two parts (q24, q39) run as both."""
+"""`io54` names the 54 I/O-intensive queries of the published Ceph tests; q24 and q39 run with both parts."""
 
 
 def select(names: str | None, chosen_set: str) -> tuple[str, ...]:
-    """The queries of `--queries q3,q7` or of a set; `InvalidInput` names what is unknown."""
+    """Return the queries of `--queries q3,q7` or of a set. Raises `InvalidInput` with the unknown names."""
     if names is None:
         if chosen_set not in SETS:
             raise InvalidInput(f"There is no query set {chosen_set}", fix=f"choose one of {', '.join(SETS)}")
         return SETS[chosen_set]
-    wanted = tuple(dict.fromkeys(name.strip().lower() for name in names.split(",") if name.strip()))
-    unknown = [name for name in wanted if name not in ALL]
-    if unknown or not wanted:
+    selected = tuple(dict.fromkeys(name.strip().lower() for name in names.split(",") if name.strip()))
+    unknown = [name for name in selected if name not in ALL]
+    if unknown or not selected:
         near = [name for name in ALL if any(name.rstrip("ab") == other.rstrip("ab") for other in unknown)]
         raise InvalidInput(
             f"TPC-DS has no query {', '.join(unknown) or '(none given)'}",
             why="the queries are q1 to q99, with 14, 23, 24 and 39 in two parts a and b, and ss_max",
             fix=f"--queries {','.join(near)}" if near else "--queries q3,q7, or --set all",
         )
-    return wanted
+    return selected
 
 
 def query_texts(jar: Path, names: Sequence[str]) -> dict[str, str]:
-    """The text of each query, the very one Spark runs."""
+    """Return the text of each query, exactly as Spark runs it."""
     with zipfile.ZipFile(jar) as archive:
         entries = {
             Path(entry).stem: entry for entry in archive.namelist() if entry.endswith(".sql") and "tpcds/" in entry
@@ -253,7 +255,7 @@ def query_texts(jar: Path, names: Sequence[str]) -> dict[str, str]:
 
 
 def query_progress(session: Session, order: Sequence[str]) -> Callable[[str], None]:
-    """What to do with the application's job descriptions (`q3 (5 of 104)`); estimates by the newest run before."""
+    """Return a callback for job descriptions (`q3 (5 of 104)`); the newest earlier run is the basis of estimates."""
     described = session.recorder.description
     past = {
         sample["query"]: sample["elapsed_ms"] / 1000
@@ -276,12 +278,12 @@ def query_progress(session: Session, order: Sequence[str]) -> Callable[[str], No
 
 @dataclass(frozen=True)
 class Tpcds(Suite):
-    """The queries one after the other, in one application. Every answer of a repetition is checked with `validate`."""
+    """Runs the queries one after another, in one application; with `validate`, checks every answer of a repetition."""
 
     workload: ClassVar[str] = "tpcds"
     title: ClassVar[str] = "TPC-DS"
     profile: ClassVar[str] = PROFILE
-    # q90 divides by zero at small scales, which the benchmark wants as null.
+    # q90 divides by zero at small scales; the benchmark expects null.
     meaning: ClassVar[Mapping[str, str]] = {"spark.sql.ansi.enabled": "false"}
 
     scale: float = 1
@@ -291,11 +293,11 @@ class Tpcds(Suite):
     warm_iterations: int = 0
     validate: bool = True
     location: str = LAKE
-    """Of the tables that are read: in the lake, or in a copy of its files on this machine's disk."""
+    """The location of the tables: the lake, or a copy of its files on this machine's disk."""
     layout: str = BY_SIZE
-    """Of the fact tables, one of `LAYOUTS`."""
+    """The layout of the fact tables, one of `LAYOUTS`."""
     index: bool = False
-    """Whether every table gets a skipping index; whether it is used is up to the profile and the settings."""
+    """Whether every table gets a skipping index; the profile and the settings decide whether it is used."""
     reload: bool = False
 
     @property
@@ -311,7 +313,7 @@ class Tpcds(Suite):
             raise InvalidInput(f"There is no layout {self.layout}", fix=f"choose one of {', '.join(LAYOUTS)}")
         if self.layout == ADVISED and self.location == LOCAL:
             raise InvalidInput(
-                "A local copy cannot have the layout advised", fix="choose another layout, or location lake"
+                "A local copy cannot have the layout “advised”", fix="choose another layout, or location lake"
             )
 
     @property
@@ -319,7 +321,7 @@ class Tpcds(Suite):
         return self.scale
 
     def needs_bytes(self) -> int:
-        # 252 MB as Parquet and about as much again in the checker's copy; shuffle files come on top.
+        # 252 MB as Parquet and about as much for the checker's copy, plus shuffle files.
         return int(self.scale * (1.1e9 if self.location == LOCAL else 0.8e9))
 
     def prepare(self, session: Session) -> None:
@@ -336,13 +338,13 @@ class Tpcds(Suite):
         )
         if self.validate and not session.warmup:
             session.listener.now("checking the answers")
-            # Also of a copy: the checker reads the lake's files, which are the same.
+            # For a copy, too: the checker reads the lake's files, which are the same.
             check_answers(session, replace(self.data, local=False), self.queries, power.answers())
 
 
 @dataclass(frozen=True)
 class Power:
-    """One application that ran queries: what it cost, its `query` samples, and where its answers are."""
+    """The result of a power run: its application, its `query` samples, and a function that reads its answers."""
 
     ran: Ran
     samples: Sequence[Mapping[str, Any]]
@@ -361,7 +363,7 @@ def power_run(
     name: str = "TPC-DS queries",
     doing: Callable[[str], None],
 ) -> Power:
-    """Run the queries in this order in one application, and record them. A query that fails is a sample like any.
+    """Run the queries in this order in one application, and record a sample of each, failed ones included.
 
     Raises `ClusterError` where the application left no samples.
     """
@@ -387,7 +389,7 @@ def power_run(
 
 
 def check_answers(session: Session, data: DataSet, names: Sequence[str], answers: Sequence[Mapping[str, Any]]) -> None:
-    """Compare each answer with the independent engine's, and record the verdicts, with `whose` it was if it says."""
+    """Compare each answer with the independent engine's, and record the verdicts, with `whose` answers they are."""
     manifest = data.manifest(session.bench)
     if manifest is None:
         raise NotFound(f"{data.prefix}/_manifest.json is gone from the lake", fix="penstock lab tpcds --reload")

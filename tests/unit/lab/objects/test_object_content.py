@@ -1,4 +1,4 @@
-"""Contents that follow from name, size and offset, and verification that finds every mix-up."""
+"""Contents that follow from name, size and offset, and verification that detects every mix-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""COSBench workload files: what they mean here, and which line is wrong."""
+"""COSBench workload files: their meaning here, and errors with their line."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_stage_that_only_waits_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "said"),
+    ("old", "new", "line", "problem"),
     [
         ("<auth", "<auth <", 4, "well-formed"),
         ("</workflow>", "", 30, "well-formed"),
@@ -123,9 +123,9 @@ def test_a_stage_that_only_waits_is_kept() -> None:
         ('workers="8"', 'workers="0"', 13, "workers"),
         ('workers="8"', 'workers="-8"', 13, "workers"),
         ('workers="8"', 'workers="99999"', 13, "workers"),
-        (' runtime="30"', "", 13, "when this work ends"),
+        (' runtime="30"', "", 13, "this work has no end"),
         ("u(1,10);hashCheck", "z(1,10);hashCheck", 14, "z(1,10)"),
-        ("u(1,10);hashCheck", "u(10,1);hashCheck", 14, "count up"),
+        ("u(1,10);hashCheck", "u(10,1);hashCheck", 14, "ascending range from 1"),
         ("r(1,10);sizes=c(64)KB", "r(1,10)", 10, "sizes"),
         ("sizes=c(64)KB", "sizes=c(64)", 10, "unit"),
         ("hashCheck=true", "hashChek=true", 14, "hashChek"),
@@ -138,7 +138,7 @@ def test_a_stage_that_only_waits_is_kept() -> None:
         ("<workload ", "<benchmark ", 1, ""),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(old: str, new: str, line: int, said: str) -> None:
+def test_what_is_wrong_is_named_with_its_line(old: str, new: str, line: int, problem: str) -> None:
     text = changed(old, new)
     if old == "<workstage":
         text = text.replace("</workstage>", "</stage>", 1)
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_named_with_its_line(old: str, new: str, line: int, sai
     with pytest.raises(InvalidInput) as caught:
         parse(text)
     assert f"load.xml, line {line}:" in caught.value.problem
-    assert said in str(caught.value)
+    assert problem in str(caught.value)
 
 
 def test_values_of_settings_that_are_refused_are_not_repeated() -> None:

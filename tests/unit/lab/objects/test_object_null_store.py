@@ -1,4 +1,4 @@
-"""The null store answers as a store would that holds what the workload has written."""
+"""The null store responds like a store with all objects of the workload."""
 
 from __future__ import annotations
 

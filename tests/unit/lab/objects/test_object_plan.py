@@ -1,4 +1,4 @@
-"""Which requests workers make, in which order."""
+"""The requests of workers, and their order."""
 
 from __future__ import annotations
 

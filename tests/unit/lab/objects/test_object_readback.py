@@ -1,4 +1,4 @@
-"""Whether what a store has acknowledged is there."""
+"""Acknowledged objects are read back and compared."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_everything_there_is_right() -> None:
     before = written("c1/o1", "c1/o2")
     found = results.check(before, read(before))
     assert found["right"]
-    assert found["note"] == "2 of 2 objects written read back, 3000 bytes compared"
+    assert found["note"] == "2 of 2 written objects read back, 3000 bytes compared"
 
 
 @pytest.mark.parametrize("errors", [{"missing_object": 1}, {WRONG_CONTENT.replace(" ", "_"): 1}])

@@ -1,4 +1,4 @@
-"""What the records keep of a stage."""
+"""The recorded samples of a stage."""
 
 from __future__ import annotations
 

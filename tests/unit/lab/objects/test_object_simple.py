@@ -1,4 +1,4 @@
-"""The load that the command line describes."""
+"""The load of the command line's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When workers make their requests, and what of it counts."""
+"""The times of workers' requests, and which requests count."""
 
 from __future__ import annotations
 
