@@ -78,7 +78,7 @@ class SuiteOption:
         """The value of text from the command line, or of plain YAML. Raises `InvalidInput`."""
         if self.kind is bool:
             if not isinstance(given, bool):
-                raise InvalidInput(f"{self.key} must be true or false, not {given!r}")
+                raise InvalidInput(f"{self.key} must be true or false, not {given!r}", fix=f"write {self.key}: true")
             return given
         several = list(given) if isinstance(given, (list, tuple)) else [given]
         if any(one is None or isinstance(one, (bool, list, dict)) for one in several):
