@@ -50,10 +50,10 @@ def parse_seconds(text: str, *, unit: str = "s") -> float | None:
     return int(match[1]) * _TIME_UNITS[match[2] or unit]
 
 
-def require_size(text: str, option: str, *, unit: str = "", example: str = "32m") -> int:
+def require_size(text: str, option: str, *, unit: str = "", example: str = "32m", least: int = 1) -> int:
     """Parse the size of an option. Raises `InvalidInput`, also for a bare number if it has no `unit`."""
     found = parse_size(text, unit=unit)
-    if found is None or found <= 0:
+    if found is None or found < least:
         raise InvalidInput(
             f"{option} {text} is not a size", why="a size is a number with k, m, g or t", fix=f"{option} {example}"
         )

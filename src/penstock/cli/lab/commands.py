@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Optional, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Optional, cast
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from penstock.cli import options as shared
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
 from penstock.cli.lab.measure import plan, run_arms
@@ -49,10 +50,8 @@ def _function(workload: str, carry_out: Callable[..., None]) -> Callable[..., No
         values = {option.key: given.pop(option.key) for option in own}
         carry_out(suite_of(suite, {key: value for key, value in values.items() if value is not None}), **given)
 
-    parameters = [*map(_parameter, own), *_shared(carry_out)]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return function
+    _, *others = shared.parameters(carry_out)
+    return shared.with_parameters(function, [*map(_parameter, own), *others])
 
 
 def _parameter(option: SuiteOption) -> inspect.Parameter:
@@ -72,14 +71,6 @@ def _parameter(option: SuiteOption) -> inspect.Parameter:
     )
 
 
-def _shared(carry_out: Callable[..., None]) -> list[inspect.Parameter]:
-    """The parameters beside the suite, with resolved annotations, as Typer needs them."""
-    _, *wanted = inspect.signature(carry_out).parameters.values()
-    only = type("", (), {"__annotations__": {parameter.name: parameter.annotation for parameter in wanted}})
-    hints = get_type_hints(only, globalns=carry_out.__globals__, include_extras=True)
-    return [parameter.replace(annotation=hints[parameter.name]) for parameter in wanted]
-
-
 def _measure_without_spark(
     suite: Suite,
     *,
@@ -90,11 +81,12 @@ def _measure_without_spark(
 ) -> None:
     from penstock.lab.experiment import Arm
 
-    runs = run_arms([Arm(suite.title, suite, options.cluster_size(), lake)], plan(repetitions, warmup, drop_caches))
+    runs = run_arms([Arm(suite.title, suite, options.usual_size(), lake)], plan(repetitions, warmup, drop_caches))
     show(Console(), runs)
     end_as(runs)
 
 
+@shared.sized(options.SIZES)
 def _measure(
     suite: Suite,
     *,
@@ -106,18 +98,13 @@ def _measure(
     lake: options.LakeName = None,
     profile: options.Profile = None,
     conf: options.Settings = None,
-    driver_memory: options.DriverMemory = None,
-    executors: options.Executors = None,
-    executor_cores: options.ExecutorCores = None,
-    executor_memory: options.ExecutorMemory = None,
+    sized: shared.Sized,
 ) -> None:
-    from penstock.clusters import choice
     from penstock.lab import conditions, launchers
     from penstock.lab.experiment import Arm
 
-    default = suite.default_size(choice.capacity(Home.default()))
-    size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
-    own = conditions.added(options.spark_settings(conf), round_trip)
+    size = sized(options.usual_size(suite))
+    own = conditions.added(shared.pairs(conf, "--conf"), round_trip)
     ours = Arm("Penstock", suite, size, lake, profile, own)
     far = conditions.added({}, round_trip)
     plain = [Arm("plain Spark", suite, size, lake, settings=far, launcher=launchers.PLAIN)] if against_plain else []
@@ -126,6 +113,7 @@ def _measure(
     end_as(runs)
 
 
+@shared.sized(options.SIZES)
 def _compare_gateways(
     suite: Suite,
     *,
@@ -134,17 +122,12 @@ def _compare_gateways(
     lake: options.LakeName = None,
     profile: options.Profile = None,
     conf: options.Settings = None,
-    driver_memory: options.DriverMemory = None,
-    executors: options.Executors = None,
-    executor_cores: options.ExecutorCores = None,
-    executor_memory: options.ExecutorMemory = None,
+    sized: shared.Sized,
 ) -> None:
-    from penstock.clusters import choice
     from penstock.lab.experiment import Arm
 
-    default = suite.default_size(choice.capacity(Home.default()))
-    size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory, default=default)
-    settings = options.spark_settings(conf)
+    size = sized(options.usual_size(suite))
+    settings = shared.pairs(conf, "--conf")
 
     def arm(name: str, gateways: int, *, kill: bool = False) -> Arm:
         changed = replace(cast("Gateways", suite), gateways=gateways, kill=kill)
@@ -157,15 +140,13 @@ def _compare_gateways(
 
 
 @app.command("startup")
+@shared.sized(options.SIZES)
 def startup_command(
     *,
     repetitions: options.Repetitions = 10,
     lake: options.LakeName = None,
     profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "default",
-    driver_memory: options.DriverMemory = None,
-    executors: options.Executors = None,
-    executor_cores: options.ExecutorCores = None,
-    executor_memory: options.ExecutorMemory = None,
+    sized: shared.Sized,
 ) -> None:
     """Measure the time from submission to the first task: Penstock against plain spark-submit, in turns."""
     from penstock.lab.environment import Bench
@@ -173,9 +154,10 @@ def startup_command(
     from penstock.lab.workloads import overhead
 
     console = Console()
-    size = options.cluster_size(driver_memory, executors, executor_cores, executor_memory)
     bench = Bench.open(Home.default(), lake)
     with Terminal(console).showing() as listener:
-        runs = overhead.measure(bench, size=size, repetitions=repetitions, profile=profile, listener=listener)
+        runs = overhead.measure(
+            bench, size=sized(options.usual_size()), repetitions=repetitions, profile=profile, listener=listener
+        )
     show(console, runs)
     end_as(runs)

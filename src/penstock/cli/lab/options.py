@@ -1,4 +1,4 @@
-"""Options that several lab commands share, and their parsing."""
+"""Options that several lab commands share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from penstock import units
-from penstock.errors import InvalidInput
 from penstock.home import Home
 
 if TYPE_CHECKING:
+    from penstock.lab.workloads.base import Suite
     from penstock.model import ClusterSize
 
 # Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
@@ -19,9 +18,12 @@ LakeName = Annotated[Optional[str], typer.Option("--lake", help="Name of the lak
 Profile = Annotated[Optional[str], typer.Option(help="Profile instead of the workload's own (penstock profile list).")]  # noqa: UP045
 Settings = Annotated[Optional[list[str]], typer.Option("--conf", help="KEY=VALUE, a Spark setting; repeatable.")]  # noqa: UP045
 DriverMemory = Annotated[Optional[str], typer.Option(help="Heap of the driver, e.g. 2g.")]  # noqa: UP045
-Executors = Annotated[Optional[int], typer.Option(help="Number of executors.", min=1)]  # noqa: UP045
-ExecutorCores = Annotated[Optional[int], typer.Option(help="Cores of each executor.", min=1)]  # noqa: UP045
-ExecutorMemory = Annotated[Optional[str], typer.Option(help="Heap of each executor, e.g. 4g.")]  # noqa: UP045
+SIZES = {
+    "driver_memory": DriverMemory,
+    "executors": Annotated[Optional[int], typer.Option(help="Number of executors.", min=1)],  # noqa: UP045
+    "executor_cores": Annotated[Optional[int], typer.Option(help="Cores of each executor.", min=1)],  # noqa: UP045
+    "executor_memory": Annotated[Optional[str], typer.Option(help="Heap of each executor, e.g. 4g.")],  # noqa: UP045
+}
 Repetitions = Annotated[int, typer.Option(help="Counted repetitions of each arm.", min=1)]
 Warmup = Annotated[int, typer.Option(help="Uncounted repetitions before them.", min=0)]
 DropCaches = Annotated[
@@ -51,36 +53,10 @@ PriceFile = Annotated[
 ]
 
 
-def cluster_size(
-    driver_memory: str | None = None,
-    executors: int | None = None,
-    executor_cores: int | None = None,
-    executor_memory: str | None = None,
-    *,
-    default: ClusterSize | None = None,
-) -> ClusterSize:
-    """The requested size; missing values come from `default`, or from the size that applications usually get."""
+def usual_size(suite: Suite | None = None) -> ClusterSize:
+    """The size of the workload's clusters, or of those that applications usually get."""
     from penstock.clusters import choice
     from penstock.engine.policy import admission
-    from penstock.model import ClusterSize, ProcessSize
 
-    default = default or admission.usual_size(choice.capacity(Home.default()))
-    driver, executor = default.driver.memory_bytes, default.executor.memory_bytes
-    return ClusterSize(
-        driver=ProcessSize(
-            default.driver.cores, units.require_size(driver_memory, "--driver-memory") if driver_memory else driver
-        ),
-        executor=ProcessSize(
-            executor_cores or default.executor.cores,
-            units.require_size(executor_memory, "--executor-memory") if executor_memory else executor,
-        ),
-        executors=executors or default.executors,
-    )
-
-
-def spark_settings(conf: list[str] | None) -> dict[str, str]:
-    pairs = [setting.partition("=") for setting in conf or []]
-    for key, equals, _ in pairs:
-        if not equals or not key:
-            raise InvalidInput(f"--conf {key} has no value", fix="--conf KEY=VALUE")
-    return {key.strip(): value for key, _, value in pairs}
+    capacity = choice.capacity(Home.default())
+    return suite.default_size(capacity) if suite else admission.usual_size(capacity)

@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.core import TyperCommand
 
 from penstock import units
+from penstock.cli import options as shared
 from penstock.cli.lab import options
 from penstock.cli.lab.app import WorkloadGroup
 from penstock.cli.lab.app import app as lab
@@ -91,7 +92,7 @@ def measure_curve(
 
     paid = read_prices(prices) if prices else None
     sizes = cluster_sizes(cores, executor_cores, executor_memory, driver_memory)
-    settings = options.spark_settings(conf)
+    settings = shared.pairs(conf, "--conf")
     arms = [Arm(_name(size), suite, size, lake, profile, settings) for size in sizes]
     runs = run_arms(arms, plan(repetitions, warmup, drop_caches))
     console = Console()
