@@ -14,7 +14,7 @@ from penstock.errors import InvalidInput
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
 from penstock.lab.workloads.options import (
-    From,
+    Computed,
     Option,
     numbers,
     options_of,
@@ -38,7 +38,7 @@ class Example(Suite):
         str,
         Option("First.", name="first"),
         Option("Second.", name="second"),
-        From(lambda a, b: a or b, ("first", "second")),
+        Computed(lambda a, b: a or b, ("first", "second")),
     ] = ""
     directory: Annotated[str, path("Directory.")] = ""
     on: Annotated[bool, Option("On.")] = True

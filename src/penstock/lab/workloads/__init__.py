@@ -1,3 +1,4 @@
-"""The workloads: `base` (their contract) and `registry` (their names); `tpcds`, `concurrency`, `sort`, `pipelines`,
-`throughput`, `overhead`, `objects`, `blocks`.
+"""The workloads: `base` is their contract, `registry` has their names, `options` reads their options.
+
+`tpcds`, `concurrency`, `sort`, `pipelines`, `throughput`, `overhead`, `objects` and `blocks` each hold some of them.
 """

@@ -21,7 +21,7 @@ from penstock.lab.progress import Listener
 from penstock.lab.session import Session
 from penstock.lab.workloads import tpcds
 from penstock.lab.workloads.base import Suite
-from penstock.lab.workloads.options import From, ObjectSize, Option
+from penstock.lab.workloads.options import Computed, ObjectSize, Option
 from penstock.lab.workloads.pipelines import Enrichment
 from penstock.lab.workloads.tpcds import DEFAULT_OBJECT, DataSet, Power, Tpcds, check_answers, power_run
 from penstock.model import Capacity, ClusterSize, State
@@ -301,7 +301,7 @@ class Mixed(Suite):
         tuple[str, ...],
         Option("Queries of the other users, e.g. q3,q7."),
         replace(tpcds.QUERY_SET, name="users-set", help="Query set of the other users: all, io54 or nine."),
-        From(tpcds.select, ("users_queries", "users_set")),
+        Computed(tpcds.select, ("users_queries", "users_set")),
     ] = _IO54
     clicks_per_line: Annotated[int, Option("Clicks for each order line of the enrichment.", least=1)] = 3
     seed: Seed = 1

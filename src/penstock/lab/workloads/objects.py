@@ -21,7 +21,7 @@ from penstock.lab.loadgen.workload import Limit, Stage, Work, Workload
 from penstock.lab.report.measures import BUSY_SHARE
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
-from penstock.lab.workloads.options import From, Option, duration, numbers, path
+from penstock.lab.workloads.options import Computed, Option, duration, numbers, path
 from penstock.lake.model import Credentials, Lake, require_s3
 from penstock.lake.registry import Lakes
 
@@ -70,7 +70,7 @@ class Objects(Suite):
             repeated=True,
             panel=_LOAD,
         ),
-        From(_mixes, ("operation", "mix", "stage", "cosbench")),
+        Computed(_mixes, ("operation", "mix", "stage", "cosbench")),
     ] = ("get",)
     """The stages, one after another."""
     size: Annotated[str, Option("Size of the objects: 1m, 4k-1m, or u(1,64)KB as in COSBench.", panel=_LOAD)] = "1m"

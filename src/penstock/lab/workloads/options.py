@@ -45,7 +45,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class From:
+class Computed:
     """The value of a field that is computed from the values of several options, by their keys.
 
     The options are texts without a default, unless they say otherwise; a value that is not given is None.
@@ -131,15 +131,15 @@ def suite_of(suite: type[S], given: Mapping[str, Any]) -> S:
     return suite(**fields)
 
 
-def _declared(suite: type[Suite]) -> dict[str, tuple[list[SuiteOption], From | None]]:
+def _declared(suite: type[Suite]) -> dict[str, tuple[list[SuiteOption], Computed | None]]:
     """The options of each field that has some, and how its value follows from them if there are several."""
     hints = get_type_hints(suite, include_extras=True)
-    found: dict[str, tuple[list[SuiteOption], From | None]] = {}
+    found: dict[str, tuple[list[SuiteOption], Computed | None]] = {}
     for field in dataclasses.fields(suite):
         if get_origin(hints[field.name]) is not Annotated:
             continue
         kind, *notes = get_args(hints[field.name])
-        source = next((note for note in notes if isinstance(note, From)), None)
+        source = next((note for note in notes if isinstance(note, Computed)), None)
         given = [note for note in notes if isinstance(note, Option)]
         options = [
             _option(suite.workload, field, str if source or note.parse else kind, note, several=source is not None)

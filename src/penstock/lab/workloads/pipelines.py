@@ -14,7 +14,7 @@ from penstock.errors import InvalidInput
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Generated, Suite
 from penstock.lab.workloads.options import (
-    From,
+    Computed,
     ObjectSize,
     Option,
     Reload,
@@ -53,7 +53,7 @@ class Etl(Suite):
         int,
         Option("Lines of text, e.g. 1m (the default).", parse=parse_count),
         Option("Approximate size of the text instead, e.g. 1g.", name="size", parse=units.require_size),
-        From(_rows, ("rows", "size")),
+        Computed(_rows, ("rows", "size")),
     ] = DEFAULT_ROWS
     bad_share: Annotated[float, Option("Share of malformed lines, from 0 to 1.")] = 0.001
     """Each millionth counts."""

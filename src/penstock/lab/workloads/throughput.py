@@ -18,7 +18,7 @@ from penstock.lab.conditions import LimitedGateways, limited_gateways, require_h
 from penstock.lab.launchers import Ran
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite, run_clients
-from penstock.lab.workloads.options import ObjectSize, Option, nothing, numbers, parse_whole_seconds, size
+from penstock.lab.workloads.options import Keep, ObjectSize, Option, nothing, numbers, parse_whole_seconds, size
 from penstock.lake.model import Lake
 from penstock.profiles.s3a import S3A
 from penstock.units import MIB
@@ -137,7 +137,7 @@ class Ingest(Suite):
         ),
     ] = 0
     """0: as fast as it goes."""
-    keep: Annotated[bool, Option("Keep the objects in the lake.")] = False
+    keep: Keep = False
     seed: Annotated[int, Option("Seed of the contents.", least=0)] = 0
 
     def check_options(self) -> None:

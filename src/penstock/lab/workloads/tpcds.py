@@ -22,7 +22,7 @@ from penstock.lab.environment import Bench, last_samples, workloads_jar
 from penstock.lab.launchers import Ran
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
-from penstock.lab.workloads.options import From, ObjectSize, Option, Reload
+from penstock.lab.workloads.options import Computed, ObjectSize, Option, Reload
 from penstock.lake.model import Lake
 from penstock.lake.registry import EMBEDDED
 from penstock.units import KIB, MIB
@@ -248,7 +248,7 @@ def _set_of(queries: tuple[str, ...]) -> str:
 
 QUERIES = Option("Queries to run, e.g. q3,q7.")
 QUERY_SET = Option("all (104), io54 (the I/O-intensive ones), or nine.", name="set", show=_set_of)
-SELECTED = From(select, ("queries", "set"))
+SELECTED = Computed(select, ("queries", "set"))
 
 Scale = Annotated[float, Option("TPC-DS scale factor: about this many GB of raw data.", least=0.001)]
 Queries = Annotated[tuple[str, ...], QUERIES, QUERY_SET, SELECTED]
