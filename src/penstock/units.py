@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from penstock.errors import InvalidInput
+
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
@@ -46,6 +48,34 @@ def parse_seconds(text: str, *, unit: str = "s") -> float | None:
     if match is None or (match[2] or unit) not in _TIME_UNITS:
         return None
     return int(match[1]) * _TIME_UNITS[match[2] or unit]
+
+
+def require_size(text: str, option: str, *, unit: str = "", example: str = "32m", least: int = 1) -> int:
+    """Parse the size of an option. Raises `InvalidInput`, also for a bare number if it has no `unit`."""
+    found = parse_size(text, unit=unit)
+    if found is None or found < least:
+        raise InvalidInput(
+            f"{option} {text} is not a size", why="a size is a number with k, m, g or t", fix=f"{option} {example}"
+        )
+    return found
+
+
+def require_seconds(text: str, option: str) -> float:
+    """Parse the time of an option; a bare number is seconds. Raises `InvalidInput`."""
+    found = parse_seconds(text)
+    if found is None or found < 0:
+        raise InvalidInput(
+            f"{option} {text} is not a time", why="a time is a number with s, m, h or d", fix=f"{option} 90s, 15m, 2h"
+        )
+    return found
+
+
+def short_size(count: int) -> str:
+    """`32m`, `256k`, `100000b`: the shortest text that `parse_size` reads."""
+    for unit, letter in ((GIB, "g"), (MIB, "m"), (KIB, "k")):
+        if count and count % unit == 0:
+            return f"{count // unit}{letter}"
+    return f"{count}b"
 
 
 def parse_number(text: str) -> float | None:

@@ -24,17 +24,14 @@ from penstock.summary import IoMetrics, SkippingMetrics
 Several = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 
 
+@options.sized(options.EVERY_SIZE)
 def run(
     application: Annotated[
         str, typer.Argument(metavar="APP", help="Python file or jar, on this machine or in the lake.")
     ],
     arguments: Annotated[Several, typer.Argument(metavar="[ARGS]...", help="Arguments for the application.")] = None,
     *,
-    driver_cores: options.DriverCores = None,
-    driver_memory: options.DriverMemory = None,
-    executors: options.Executors = None,
-    executor_cores: options.ExecutorCores = None,
-    executor_memory: options.ExecutorMemory = None,
+    sized: options.Sized,
     main_class: Annotated[Optional[str], typer.Option("--class", help="Main class of a jar.")] = None,  # noqa: UP045
     name: Annotated[
         Optional[str],  # noqa: UP045
@@ -71,14 +68,7 @@ def run(
     spec = ApplicationSpec(
         application=application,
         arguments=tuple(arguments or ()),
-        size=options.cluster_size(
-            engine.usual_size(),
-            driver_cores=driver_cores,
-            driver_memory=driver_memory,
-            executors=executors,
-            executor_cores=executor_cores,
-            executor_memory=executor_memory,
-        ),
+        size=sized(engine.usual_size()),
         name=name or Path(application).name,
         main_class=main_class,
         profile=profile,

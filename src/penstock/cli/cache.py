@@ -13,7 +13,6 @@ from penstock import units
 from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import count, share, size
-from penstock.errors import InvalidInput
 from penstock.home import Home
 
 app = typer.Typer(
@@ -169,14 +168,7 @@ def _print_tiers(lines: Iterator[Mapping[str, Any]], as_json: bool, sentence: An
 
 
 def _bytes(text: str, option: str) -> int | None:
-    if text == "usual":
-        return None
-    found = units.parse_size(text)
-    if found is None or found < 0:
-        raise InvalidInput(
-            f"{option} {text} is not a size", why="a size is a number with k, m, g or t", fix=f"{option} 4g"
-        )
-    return found
+    return None if text == "usual" else units.require_size(text, option, unit="b", example="4g", least=0)
 
 
 def _in_words(progress: Mapping[str, Any]) -> str:

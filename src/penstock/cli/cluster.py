@@ -124,7 +124,6 @@ def check(as_json: options.Json = False) -> None:
     The exit code is 1 if it cannot.
     """
     from penstock.clusters.choice import cluster_file
-    from penstock.errors import InvalidInput
 
     file = cluster_file(Home.default())
     if file is None:
@@ -312,12 +311,12 @@ def show_profile(
     from penstock.profiles.layers import resolve
 
     size = ClusterSize(
-        driver=ProcessSize(driver_cores, _memory("--driver-memory", driver_memory)),
-        executor=ProcessSize(executor_cores, _memory("--executor-memory", executor_memory)),
+        driver=ProcessSize(driver_cores, units.require_size(driver_memory, "--driver-memory", unit="m")),
+        executor=ProcessSize(executor_cores, units.require_size(executor_memory, "--executor-memory", unit="m")),
         executors=executors,
     )
     layers = workloads.layers_of(name)
-    user = dict(_pair(text) for text in conf or ())
+    user = options.pairs(conf, "--conf")
     if user:
         problems = check(user, bundled(), size=size, beneath=resolve(layers, size).values())
         refuse(problems)
@@ -328,20 +327,6 @@ def show_profile(
         typer.echo(json.dumps([_as_json(setting) for setting in resolved], indent=2))
     else:
         _print_profile(name, size, resolved)
-
-
-def _memory(option: str, text: str) -> int:
-    amount = units.parse_size(text)
-    if amount is None or amount <= 0:
-        raise InvalidInput(f"{option} {text} is not a size", fix=f"give a number and a unit, such as {option} 4g")
-    return amount
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise InvalidInput(f"--conf {text} is not KEY=VALUE", fix="give --conf KEY=VALUE")
-    return key.strip(), value
 
 
 def _as_json(setting: ResolvedSetting) -> dict[str, Any]:

@@ -30,6 +30,7 @@ _NAME = re.compile(r"(`(?:[^`]|``)+`|\w+)(?:\.|$)")
 
 
 @app.command()
+@options.sized(options.SIZES)
 def build(
     table: Table,
     *,
@@ -37,10 +38,7 @@ def build(
         Names, typer.Option(metavar="A,B", help="Columns to index; by default those that benefit.")
     ] = None,
     kinds: Annotated[Names, typer.Option(metavar="KIND,KIND", help="Kinds of index: minmax, values, bloom.")] = None,
-    driver_memory: options.DriverMemory = None,
-    executors: options.Executors = None,
-    executor_cores: options.ExecutorCores = None,
-    executor_memory: options.ExecutorMemory = None,
+    sized: options.Sized,
     lake: options.Lake = None,
     as_json: options.Json = False,
 ) -> None:
@@ -52,14 +50,7 @@ def build(
         if names
     )
     engine = target()
-    size = options.cluster_size(
-        engine.usual_size(),
-        driver_cores=None,
-        driver_memory=driver_memory,
-        executors=executors,
-        executor_cores=executor_cores,
-        executor_memory=executor_memory,
-    )
+    size = sized(engine.usual_size())
     spec = sql.application(engine, lake, size, name=f"index {table}")
     change, covered = sql.answers(
         engine,

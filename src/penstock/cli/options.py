@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from collections.abc import Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 import typer
 
@@ -13,21 +16,9 @@ from penstock import units
 from penstock.errors import InvalidInput
 from penstock.model import ClusterSize, ProcessSize
 
+T = TypeVar("T")
+
 # Typer reads these at run time, where Python 3.10 has no `X | None` it understands.
-DriverCores = Annotated[Optional[int], typer.Option(help="Cores of the driver.", show_default="1")]  # noqa: UP045
-DriverMemory = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(help="Heap of the driver.", show_default="an eighth of the machine, 512m to 4g"),
-]
-Executors = Annotated[Optional[int], typer.Option(help="Number of executors.", show_default="1")]  # noqa: UP045
-ExecutorCores = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option(help="Cores of each executor.", show_default="all of the machine"),
-]
-ExecutorMemory = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(help="Heap of each executor.", show_default="a quarter of the machine, 512m to 8g"),
-]
 Lake = Annotated[Optional[str], typer.Option(help="Name of the lake.", show_default="the default lake")]  # noqa: UP045
 ObjectSize = Annotated[
     Optional[str],  # noqa: UP045
@@ -36,16 +27,81 @@ ObjectSize = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def cluster_size(
+Sized = Callable[[ClusterSize], ClusterSize]
+"""The requested cluster size, given the usual one."""
+
+EVERY_SIZE = {
+    "driver_cores": Annotated[Optional[int], typer.Option(help="Cores of the driver.", show_default="1")],  # noqa: UP045
+    "driver_memory": Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Heap of the driver.", show_default="an eighth of the machine, 512m to 4g"),
+    ],
+    "executors": Annotated[Optional[int], typer.Option(help="Number of executors.", show_default="1")],  # noqa: UP045
+    "executor_cores": Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Cores of each executor.", show_default="all of the machine"),
+    ],
+    "executor_memory": Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Heap of each executor.", show_default="a quarter of the machine, 512m to 8g"),
+    ],
+}
+SIZES = {name: option for name, option in EVERY_SIZE.items() if name != "driver_cores"}
+"""The options of commands whose driver needs one core."""
+
+
+def sized(sizes: Mapping[str, Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Replace a command's parameter `sized: Sized` by these options of the cluster size."""
+
+    def decorate(command: Callable[..., T]) -> Callable[..., T]:
+        @functools.wraps(command)
+        def with_size(*args: Any, **given: Any) -> T:
+            chosen = {name: given.pop(name) for name in sizes}
+            return command(*args, **given, sized=lambda usual: _size(usual, **chosen))
+
+        own = parameters(command)
+        place = next(index for index, parameter in enumerate(own) if parameter.name == "sized")
+        own[place : place + 1] = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+            for name, option in sizes.items()
+        ]
+        return with_parameters(with_size, own)
+
+    return decorate
+
+
+def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters with resolved annotations, as Typer needs them; types that are imported late stay names."""
+    return [
+        parameter.replace(annotation=_resolved(parameter.annotation, function.__globals__))
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+
+
+def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
+    try:
+        only = types.SimpleNamespace(__annotations__={"it": annotation})
+        return get_type_hints(only, globalns=names, include_extras=True)["it"]
+    except NameError:
+        return annotation
+
+
+def with_parameters(function: Callable[..., T], own: Sequence[inspect.Parameter]) -> Callable[..., T]:
+    """The function with the parameters that Typer makes options of."""
+    function.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
+    return function
+
+
+def _size(
     usual: ClusterSize,
     *,
-    driver_cores: int | None,
-    driver_memory: str | None,
-    executors: int | None,
-    executor_cores: int | None,
-    executor_memory: str | None,
+    driver_cores: int | None = None,
+    driver_memory: str | None = None,
+    executors: int | None = None,
+    executor_cores: int | None = None,
+    executor_memory: str | None = None,
 ) -> ClusterSize:
-    """The requested cluster size, with `usual` values for sizes that are not given."""
     return ClusterSize(
         driver=ProcessSize(
             usual.driver.cores if driver_cores is None else driver_cores,
@@ -61,39 +117,19 @@ def cluster_size(
 
 def memory(text: str | None, option: str) -> int | None:
     """Bytes of `512m`, `4g`, …; a bare number is MiB, as in Spark."""
-    if text is None:
-        return None
-    found = units.parse_size(text, unit="m")
-    if found is None or found <= 0:
-        raise InvalidInput(
-            f"{option} {text} is not a size", why="a size is a number with k, m, g or t", fix=f"{option} 4g"
-        )
-    return found
+    return None if text is None else units.require_size(text, option, unit="m", example="4g")
 
 
 def layout_settings(object_size: str | None) -> dict[str, str]:
     """Spark settings of an application that writes a table's layout."""
     if object_size is None:
         return {}
-    found = units.parse_size(object_size)
-    if found is None or found <= 0:
-        raise InvalidInput(
-            f"--object-size {object_size} is not a size",
-            why="a size is a number with k, m, g or t",
-            fix="--object-size 32m",
-        )
+    found = units.require_size(object_size, "--object-size", unit="b")
     return {"spark.penstock.skipping.layout.object.size": f"{found}b"}
 
 
 def seconds(text: str | None, option: str) -> float | None:
-    if text is None:
-        return None
-    found = units.parse_seconds(text)
-    if found is None:
-        raise InvalidInput(
-            f"{option} {text} is not a time", why="a time is a number with s, m, h or d", fix=f"{option} 90s, 15m, 2h"
-        )
-    return found
+    return None if text is None else units.require_seconds(text, option)
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:

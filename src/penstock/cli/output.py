@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
+from penstock import units
 from penstock.model import Application, State
 from penstock.summary import IoMetrics, SkippingMetrics
 
@@ -56,13 +57,7 @@ def whole_width(table: Table) -> int:
 
 
 def size(count: float | None) -> str:
-    """Bytes in the largest unit that gives a number above one."""
-    value = float(count or 0)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
+    return units.size(count or 0)
 
 
 def duration(seconds: float | None) -> str:

@@ -23,13 +23,10 @@ Text = Optional[str]  # noqa: UP045  Typer reads it at run time, also on Python 
 
 
 @app.command()
+@options.sized(options.EVERY_SIZE)
 def start(
     *,
-    driver_cores: options.DriverCores = None,
-    driver_memory: options.DriverMemory = None,
-    executors: options.Executors = None,
-    executor_cores: options.ExecutorCores = None,
-    executor_memory: options.ExecutorMemory = None,
+    sized: options.Sized,
     name: Annotated[str, typer.Option(help="Its name.")] = "session",
     idle_timeout: Annotated[str, typer.Option(help="End the session when it has been idle for this long.")] = "30m",
     time_limit: Annotated[Text, typer.Option(help="End the session after this time, even in use, e.g. 8h.")] = None,
@@ -46,14 +43,7 @@ def start(
     PySpark's own client connects to it: SPARK_REMOTE=$(penstock session start) python, then use SparkSession.builder.
     """
     there = sessions()
-    size = options.cluster_size(
-        target().usual_size(),
-        driver_cores=driver_cores,
-        driver_memory=driver_memory,
-        executors=executors,
-        executor_cores=executor_cores,
-        executor_memory=executor_memory,
-    )
+    size = sized(target().usual_size())
     session = there.start(
         SessionRequest(
             size=size,

@@ -90,6 +90,7 @@ def answers(target: Target, spec: ApplicationSpec, text: str, *, problem: str, f
     return ran.results
 
 
+@options.sized(options.SIZES)
 def sql(
     text: Annotated[
         Optional[str],  # noqa: UP045
@@ -99,10 +100,7 @@ def sql(
     *,
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
     limit: Annotated[int, typer.Option(help="Maximum number of rows per result.", min=1)] = 1000,
-    driver_memory: options.DriverMemory = None,
-    executors: options.Executors = None,
-    executor_cores: options.ExecutorCores = None,
-    executor_memory: options.ExecutorMemory = None,
+    sized: options.Sized,
     conf: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,  # noqa: UP045
     lake: options.Lake = None,
 ) -> None:
@@ -114,14 +112,7 @@ def sql(
         raise InvalidInput(f"There is no format “{output_format}”", fix=f"--format {' or '.join(FORMATS)}")
     given = _statements(text, file)
     engine = target()
-    size = options.cluster_size(
-        engine.usual_size(),
-        driver_cores=None,
-        driver_memory=driver_memory,
-        executors=executors,
-        executor_cores=executor_cores,
-        executor_memory=executor_memory,
-    )
+    size = sized(engine.usual_size())
     spec = application(engine, lake, size, limit=limit, settings=options.pairs(conf, "--conf"))
     _run(engine, spec, given, output_format=output_format)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _Names = Optional[list[str]]  # noqa: UP045  Typer reads it at run time, also on Python 3.10
 
 
+@options.sized(options.SIZES)
 def rewrite(
     table: index.Table,
     *,
@@ -44,10 +45,7 @@ def rewrite(
         typer.Option(metavar="DB.TABLE", help="Write a new table and keep this one."),
     ] = None,
     object_size: options.ObjectSize = None,
-    driver_memory: options.DriverMemory = None,
-    executors: options.Executors = None,
-    executor_cores: options.ExecutorCores = None,
-    executor_memory: options.ExecutorMemory = None,
+    sized: options.Sized,
     lake: options.Lake = None,
     as_json: options.Json = False,
 ) -> None:
@@ -60,14 +58,7 @@ def rewrite(
     spec = sql.application(
         engine,
         lake,
-        options.cluster_size(
-            engine.usual_size(),
-            driver_cores=None,
-            driver_memory=driver_memory,
-            executors=executors,
-            executor_cores=executor_cores,
-            executor_memory=executor_memory,
-        ),
+        sized(engine.usual_size()),
         name=f"rewrite {table}",
         settings=options.layout_settings(object_size),
     )
@@ -237,11 +228,4 @@ def _number(value: int | None) -> str:
 
 
 def _size(value: int | None) -> str:
-    if value is None:
-        return ""
-    amount = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
+    return "" if value is None else size(value)

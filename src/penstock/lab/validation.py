@@ -14,8 +14,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from penstock.errors import LakeError, MissingRequirement
 from penstock.home import Home, write_json
 from penstock.lab import answers
@@ -31,6 +29,8 @@ class Reference:
     """
 
     def __init__(self, directory: Path, *, scratch: Path, memory_bytes: int = 2 << 30) -> None:
+        import duckdb  # noqa: PLC0415  commands read this module for the options of its workloads alone
+
         self._connection = duckdb.connect()
         self._connection.execute("SET memory_limit = ?", [f"{memory_bytes // MIB}MiB"])
         self._connection.execute("SET temp_directory = ?", [str(scratch)])

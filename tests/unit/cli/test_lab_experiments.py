@@ -11,7 +11,6 @@ import pytest
 
 from penstock import formats
 from penstock.cli import main
-from penstock.cli.lab.workloads import CommandWorkloads
 from penstock.clusters import machine
 from penstock.engine.policy import admission
 from penstock.errors import InvalidInput, StateError
@@ -19,7 +18,7 @@ from penstock.home import Home
 from penstock.lab import labfile
 from penstock.lab.records import Description, Recorder
 from penstock.lab.workloads import blocks
-from penstock.lab.workloads.registry import restored
+from penstock.lab.workloads.registry import FileWorkloads, restored
 from penstock.lab.workloads.tpcds import Tpcds
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -65,26 +64,26 @@ def test_what_the_example_shows_as_comments_is_right_too() -> None:
     arms, each, choices, several = (re.sub("^# ", "", block, flags=re.MULTILINE) for block in blocks)
     usual = admission.usual_size(machine.capacity())
     for text in (f"workload: tpcds\n{arms}", f"workload: tpcds\n{each}{choices}", several):
-        assert labfile.experiments(formats.parse(text, "example"), CommandWorkloads(), lambda _: usual)
+        assert labfile.experiments(formats.parse(text, "example"), FileWorkloads(), lambda _: usual)
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: str(file.name))
 def test_every_example_beside_the_sources_can_be_measured(file: Path) -> None:
     entry = formats.read(file, fix="")
-    assert labfile.experiments(entry, CommandWorkloads(), lambda _: admission.usual_size(machine.capacity()))
+    assert labfile.experiments(entry, FileWorkloads(), lambda _: admission.usual_size(machine.capacity()))
 
 
 def test_options_in_a_file_mean_what_they_mean_on_the_command_line() -> None:
     options = {"scale": 0.5, "object_size": "128m", "queries": ["q3", "q7"], "validate": False}
-    made = CommandWorkloads().suite("tpcds", options)
+    made = FileWorkloads().suite("tpcds", options)
     assert made == Tpcds(scale=0.5, object_size_bytes=128 << 20, queries=("q3", "q7"), validate=False)
-    assert CommandWorkloads().suite("tpcds", {"set": "nine"}).options()["queries"][0] == "q19"
-    assert CommandWorkloads().suite("tpcds", {}) == Tpcds()
+    assert FileWorkloads().suite("tpcds", {"set": "nine"}).options()["queries"][0] == "q19"
+    assert FileWorkloads().suite("tpcds", {}) == Tpcds()
 
 
-@pytest.mark.parametrize("workload", CommandWorkloads().names())
+@pytest.mark.parametrize("workload", FileWorkloads().names())
 def test_every_workload_can_be_described_by_a_file_and_gone_on_with_from_its_records(workload: str) -> None:
-    made = CommandWorkloads().suite(workload, {})
+    made = FileWorkloads().suite(workload, {})
     assert made.workload == workload
     assert restored(workload, json.loads(json.dumps(made.options()))) == made
 
@@ -105,7 +104,7 @@ def test_every_workload_can_be_described_by_a_file_and_gone_on_with_from_its_rec
 )
 def test_a_value_that_cannot_be_is_refused(options: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        CommandWorkloads().suite("tpcds", options)
+        FileWorkloads().suite("tpcds", options)
     assert problem in raised.value.problem
 
 

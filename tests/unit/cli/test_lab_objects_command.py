@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lab import app, workloads
+from penstock.cli.lab import app, commands
 from penstock.errors import InvalidInput
 from penstock.lab.experiment import Arm
 from penstock.lab.workloads.base import Suite
@@ -25,8 +25,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Suite]:
             found.append(arm.suite)
         return []
 
-    monkeypatch.setattr(workloads, "run_arms", run)
-    monkeypatch.setattr(workloads, "show", lambda *_: None)
+    monkeypatch.setattr(commands, "run_arms", run)
+    monkeypatch.setattr(commands, "show", lambda *_: None)
     return found
 
 

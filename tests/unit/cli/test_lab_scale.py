@@ -33,8 +33,8 @@ def sizes(cores: str, executor_cores: int | None = None, memory: str | None = No
 
 
 def test_a_cluster_that_nobody_sized_fits_where_clusters_are_which_need_not_be_this_machine() -> None:
-    assert options.cluster_size() == admission.usual_size(choice.capacity(Home.default()))
-    assert options.cluster_size().executor.cores == 16
+    assert options.usual_size() == admission.usual_size(choice.capacity(Home.default()))
+    assert options.usual_size().executor.cores == 16
 
 
 def test_executors_are_as_large_as_divides_every_size() -> None:

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from penstock.cli import main, options
 from penstock.errors import CatalogError, InvalidInput, NotFound
+from penstock.model import ClusterSize, ProcessSize
 
 
 def run(*arguments: str) -> int:
@@ -99,6 +102,24 @@ def test_memory_is_read_as_spark_reads_it(text: str, found: int) -> None:
 def test_what_is_no_memory_size_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         options.memory(text, "--driver-memory")
+
+
+def test_options_of_the_size_replace_the_usual_size_where_given() -> None:
+    usual = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), executors=3)
+    found: list[ClusterSize] = []
+
+    @options.sized(options.EVERY_SIZE)
+    def command(name: str, *, sized: options.Sized) -> None:
+        found.append(sized(usual))
+
+    app = typer.Typer()
+    app.command()(command)
+    for arguments in ([], ["--executors", "5", "--driver-cores", "4", "--executor-memory", "512m"]):
+        assert CliRunner().invoke(app, ["name", *arguments]).exit_code == 0
+    assert found == [usual, ClusterSize(ProcessSize(4, 1 << 30), ProcessSize(2, 512 << 20), executors=5)]
+    refused = CliRunner().invoke(app, ["name", "--driver-memory", "much"]).exception
+    assert isinstance(refused, InvalidInput)
+    assert "--driver-memory much is not a size" in refused.problem
 
 
 def test_a_setting_may_hold_equal_signs() -> None:

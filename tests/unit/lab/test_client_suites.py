@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.lab import app, options
+from penstock.cli.lab import app
 from penstock.errors import InvalidInput, PenstockError
 from penstock.home import Home
 from penstock.lab import environment as benches
@@ -19,6 +19,7 @@ from penstock.lab.experiment import Arm, Plan
 from penstock.lab.records import Run
 from penstock.lab.workloads import base
 from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.options import parse_numbers, parse_whole_seconds
 from penstock.lab.workloads.registry import restored
 from penstock.lab.workloads.throughput import Dfsio, Ingest
 from penstock.lake.model import Lake
@@ -195,13 +196,13 @@ def test_how_far_an_ingest_is_is_told_from_when_it_began() -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("60s", 60), ("30m", 1800), ("24h", 86400)])
 def test_durations_are_seconds_minutes_and_hours(text: str, seconds: int) -> None:
-    assert options.seconds(text, "--duration") == seconds
+    assert parse_whole_seconds(text, "--duration") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "60", "0s", "-5s", "1.5h", "1d", "²s"])
 def test_what_is_no_duration_is_refused_with_the_option_named(text: str) -> None:
     with pytest.raises(InvalidInput, match="--duration"):
-        options.seconds(text, "--duration")
+        parse_whole_seconds(text, "--duration")
 
 
 @pytest.mark.parametrize(
@@ -221,4 +222,4 @@ def test_the_commands_refuse_what_cannot_be_read(command: list[str]) -> None:
 
 
 def test_numbers_of_clients_are_read_with_or_without_spaces() -> None:
-    assert options.numbers("1, 2,16", "--clients", "of clients") == (1, 2, 16)
+    assert parse_numbers("1, 2,16", "--clients", "of clients") == (1, 2, 16)

@@ -1,271 +1,163 @@
-"""`penstock lab tpcds|streams|mixed|etl|enrichment|kmeans|terasort|ingest`: queries and pipelines."""
+"""Commands of workloads, generated from the options of their suites; and `startup`, which measures no suite."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Optional
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Optional, cast
 
 import typer
+from rich.console import Console
+from typer.core import TyperCommand
+from typer.main import get_command
 
+from penstock.cli import options as shared
 from penstock.cli.lab import options
-from penstock.cli.lab.workloads import suite_command
-from penstock.errors import InvalidInput
+from penstock.cli.lab.app import app
+from penstock.cli.lab.measure import plan, run_arms
+from penstock.cli.lab.reports import end_as, show
+from penstock.home import Home
+from penstock.lab.workloads.options import SuiteOption, options_of, suite_of
+from penstock.lab.workloads.registry import WORKLOADS, suite_class
 
 if TYPE_CHECKING:
-    from penstock.lab.workloads.concurrency import Mixed, Streams
-    from penstock.lab.workloads.pipelines import Enrichment, Etl, KMeans
-    from penstock.lab.workloads.sort import TeraSort
-    from penstock.lab.workloads.throughput import Ingest
-    from penstock.lab.workloads.tpcds import Tpcds
+    from penstock.lab.workloads.base import Suite
+    from penstock.lab.workloads.throughput import Gateways
 
 
-Scale = Annotated[float, typer.Option(help="TPC-DS scale factor: about this many GB of raw data.", min=0.001)]
-Queries = Annotated[Optional[str], typer.Option(help="Queries to run, e.g. q3,q7.")]  # noqa: UP045
-QuerySet = Annotated[str, typer.Option("--set", help="all (104), io54 (the I/O-intensive ones), or nine.")]
+def command(workload: str, carry_out: Callable[..., None]) -> TyperCommand:
+    """A command with the options of the workload and of `carry_out`, which it calls with the suite."""
+    alone = typer.Typer(add_completion=False)
+    alone.command(workload, help=inspect.cleandoc(WORKLOADS[workload].help))(_function(workload, carry_out))
+    made = get_command(alone)
+    assert isinstance(made, TyperCommand)  # noqa: S101 - a single command is not a group
+    return made
 
 
-@suite_command("tpcds")
-def tpcds(
-    *,
-    scale: Scale = 1,
-    queries: Queries = None,
-    query_set: QuerySet = "all",
-    iterations: Annotated[int, typer.Option(help="Executions of each query in one repetition.", min=1)] = 1,
-    warm_iterations: Annotated[
-        int, typer.Option(help="Uncounted rounds before those, in the same cluster.", min=0)
-    ] = 0,
-    validate: Annotated[bool, typer.Option(help="Verify every answer against DuckDB.")] = True,
-    object_size: options.ObjectSize = "32m",
-    location: Annotated[
-        str, typer.Option(help="Location of the tables: lake, or local (a copy on this machine's disk).")
-    ] = "lake",
-    layout: Annotated[
-        str,
-        typer.Option(
-            help="Layout of the fact tables: by-size (Hive partitions by date that fill their objects), by-day (by "
-            "date key), by-range (ranges of dates and items only), or advised (from the queries recorded on by-size)."
-        ),
-    ] = "by-size",
-    index: Annotated[bool, typer.Option("--index", help="Build the skipping index of every table.")] = False,
-    reload: options.Reload = False,
-) -> Tpcds:
-    """Run TPC-DS on a dedicated cluster. Exit code 9 if an answer is wrong, 1 if a query failed."""
-    from penstock.lab.workloads import tpcds as known
-    from penstock.lab.workloads.tpcds import Tpcds
+def measuring(workload: str) -> Callable[..., None]:
+    """The function that measures the workload, shows the result, and exits with 0, 1 (failed) or 9 (wrong)."""
+    if workload == "gateways":
+        return _compare_gateways
+    return _measure if WORKLOADS[workload].spark else _measure_without_spark
 
-    return Tpcds(
-        scale=scale,
-        object_size_bytes=options.size_bytes(object_size, "--object-size"),
-        queries=known.select(queries, query_set),
-        iterations=iterations,
-        warm_iterations=warm_iterations,
-        validate=validate,
-        location=location,
-        layout=layout,
-        index=index,
-        reload=reload,
+
+def _function(workload: str, carry_out: Callable[..., None]) -> Callable[..., None]:
+    suite = suite_class(workload)
+    own = [option for option in options_of(suite) if not option.option.file_only]
+
+    def function(**given: Any) -> None:
+        values = {option.key: given.pop(option.key) for option in own}
+        carry_out(suite_of(suite, {key: value for key, value in values.items() if value is not None}), **given)
+
+    _, *others = shared.parameters(carry_out)
+    return shared.with_parameters(function, [*map(_parameter, own), *others])
+
+
+def _parameter(option: SuiteOption) -> inspect.Parameter:
+    kind: Any = list[str] if option.option.repeated else option.kind
+    switch = option.kind is bool and option.default
+    declared = typer.Option(
+        f"{option.flag}/--no-{option.name}" if switch else option.flag,
+        help=option.option.help,
+        min=option.option.least,
+        max=option.option.most,
+        show_default=option.option.default_note or True,
+        rich_help_panel=option.option.panel or None,
+    )
+    kind = Optional[kind] if option.default is None else kind  # noqa: UP045 - Python 3.10 has no `X | None` for Typer
+    return inspect.Parameter(
+        option.key, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=Annotated[kind, declared]
     )
 
 
-Seed = Annotated[int, typer.Option(help="Seed of the random query orders.")]
-Alone = Annotated[bool, typer.Option(help="Measure a single user first, as the baseline of the slow-down.")]
-
-
-@suite_command("streams")
-def streams(
+def _measure_without_spark(
+    suite: Suite,
     *,
-    users: Annotated[int, typer.Option(help="Concurrent users, each with a dedicated cluster.", min=2)] = 5,
-    scale: Scale = 1,
-    queries: Queries = None,
-    query_set: QuerySet = "all",
-    seed: Seed = 1,
-    alone: Alone = True,
-    validate: Annotated[bool, typer.Option(help="Verify every answer of every user against DuckDB.")] = True,
-    object_size: options.ObjectSize = "32m",
-) -> Streams:
-    """Run TPC-DS as several concurrent users, each with all queries in a different random order.
+    repetitions: options.Repetitions = 1,
+    warmup: options.Warmup = 0,
+    drop_caches: options.DropCaches = False,
+    lake: options.LakeName = None,
+) -> None:
+    from penstock.lab.experiment import Arm
 
-    The users share the machine: unless a size is given, each cluster gets an equal part of it. The single user's
-    cluster has the same size, so the slow-down is the cost of concurrency.
-    """
-    from penstock.lab.workloads import tpcds as known
-    from penstock.lab.workloads.concurrency import Streams
-
-    return Streams(
-        scale=scale,
-        object_size_bytes=options.size_bytes(object_size, "--object-size"),
-        users=users,
-        queries=known.select(queries, query_set),
-        seed=seed,
-        alone=alone,
-        validate=validate,
-    )
+    runs = run_arms([Arm(suite.title, suite, options.usual_size(), lake)], plan(repetitions, warmup, drop_caches))
+    show(Console(), runs)
+    end_as(runs)
 
 
-@suite_command("mixed")
-def mixed(
+@shared.sized(options.SIZES)
+def _measure(
+    suite: Suite,
     *,
-    users: Annotated[int, typer.Option(help="Concurrent users, in addition to the single one.", min=1)] = 10,
-    scale: Scale = 1,
-    queries: Queries = None,
-    query_set: Annotated[str, typer.Option("--set", help="Query set of the single user: all, io54 or nine.")] = "io54",
-    users_queries: Annotated[Optional[str], typer.Option(help="Queries of the other users, e.g. q3,q7.")] = None,  # noqa: UP045
-    users_set: Annotated[str, typer.Option(help="Query set of the other users: all, io54 or nine.")] = "io54",
-    clicks_per_line: Annotated[int, typer.Option(help="Clicks for each order line of the enrichment.", min=1)] = 3,
-    seed: Seed = 1,
-    alone: Annotated[
-        bool, typer.Option(help="Measure each part alone first, as the baseline of the slow-down.")
-    ] = True,
-    validate: Annotated[bool, typer.Option(help="Verify every answer of every user against DuckDB.")] = True,
-) -> Mixed:
-    """Run one user's queries, several users' queries and the enrichment at the same time.
+    repetitions: options.Repetitions = 1,
+    warmup: options.Warmup = 0,
+    drop_caches: options.DropCaches = False,
+    against_plain: options.AgainstPlain = False,
+    round_trip: options.RoundTrip = None,
+    lake: options.LakeName = None,
+    profile: options.Profile = None,
+    conf: options.Settings = None,
+    sized: shared.Sized,
+) -> None:
+    from penstock.lab import conditions, launchers
+    from penstock.lab.experiment import Arm
 
-    Each user and the enrichment have a dedicated cluster. All share the machine: unless a size is given, each cluster
-    gets an equal part of it.
-    """
-    from penstock.lab.workloads import tpcds as known
-    from penstock.lab.workloads.concurrency import Mixed
-
-    return Mixed(
-        scale=scale,
-        queries=known.select(queries, query_set),
-        users=users,
-        users_queries=known.select(users_queries, users_set),
-        clicks_per_line=clicks_per_line,
-        seed=seed,
-        alone=alone,
-        validate=validate,
-    )
+    size = sized(options.usual_size(suite))
+    own = conditions.added(shared.pairs(conf, "--conf"), round_trip)
+    ours = Arm("Penstock", suite, size, lake, profile, own)
+    far = conditions.added({}, round_trip)
+    plain = [Arm("plain Spark", suite, size, lake, settings=far, launcher=launchers.PLAIN)] if against_plain else []
+    runs = run_arms([*plain, ours], plan(repetitions, warmup, drop_caches))
+    show(Console(), runs)
+    end_as(runs)
 
 
-@suite_command("etl")
-def etl(
+@shared.sized(options.SIZES)
+def _compare_gateways(
+    suite: Suite,
     *,
-    rows: Annotated[Optional[str], typer.Option(help="Lines of text, e.g. 1m (the default).")] = None,  # noqa: UP045
-    size: Annotated[Optional[str], typer.Option(help="Approximate size of the text instead, e.g. 1g.")] = None,  # noqa: UP045
-    bad_share: Annotated[float, typer.Option(help="Share of malformed lines, from 0 to 1.")] = 0.001,
-    formats: Annotated[str, typer.Option(help="Formats to convert to, in this order.")] = "parquet,orc",
-    object_size: options.ObjectSize = "128m",
-    seed: Annotated[int, typer.Option(help="Seed of the generated lines.", min=0)] = 1,
-    reload: options.Reload = False,
-) -> Etl:
-    """Convert delimited text to monthly Parquet and ORC, and set bad lines aside. Exit code 9 if a row is wrong."""
-    from penstock.lab.workloads.pipelines import LINE_BYTES, Etl
+    repetitions: options.Repetitions = 3,
+    warmup: options.Warmup = 0,
+    lake: options.LakeName = None,
+    profile: options.Profile = None,
+    conf: options.Settings = None,
+    sized: shared.Sized,
+) -> None:
+    from penstock.lab.experiment import Arm
 
-    if rows is not None and size is not None:
-        raise InvalidInput("--rows and --size exclude each other", fix="use one of them")
-    count = options.count(rows or "1m", "--rows")
-    return Etl(
-        rows=options.size_bytes(size, "--size") // LINE_BYTES if size else count,
-        bad_share=bad_share,
-        formats=tuple(name.strip() for name in formats.split(",") if name.strip()),
-        object_size_bytes=options.size_bytes(object_size, "--object-size"),
-        seed=seed,
-        reload=reload,
-    )
+    size = sized(options.usual_size(suite))
+    settings = shared.pairs(conf, "--conf")
+
+    def arm(name: str, gateways: int, *, kill: bool = False) -> Arm:
+        changed = replace(cast("Gateways", suite), gateways=gateways, kill=kill)
+        return Arm(name, changed, size, lake, profile, settings)
+
+    arms = [arm("one gateway", 1), arm("two gateways", 2), arm("one of two killed", 2, kill=True)]
+    runs = run_arms(arms, plan(repetitions, warmup, drop_caches=False))
+    show(Console(), runs)
+    end_as(runs)
 
 
-@suite_command("enrichment")
-def enrichment(
+@app.command("startup")
+@shared.sized(options.SIZES)
+def startup_command(
     *,
-    scale: Annotated[float, typer.Option(help="TPC-DS scale factor of the sales.", min=0.001)] = 1,
-    clicks_per_line: Annotated[
-        int, typer.Option(help="Mean number of clicks before the purchase of each order line.", min=1)
-    ] = 3,
-    object_size: options.ObjectSize = "128m",
-    seed: Annotated[int, typer.Option(help="Seed of the generated clicks.", min=0)] = 1,
-    reload: options.Reload = False,
-) -> Enrichment:
-    """Join web sales with a click-stream log and write them by month. Exit code 9 if a sale or click is wrong."""
-    from penstock.lab.workloads.pipelines import Enrichment
+    repetitions: options.Repetitions = 10,
+    lake: options.LakeName = None,
+    profile: Annotated[str, typer.Option(help="Workload profile (penstock profile list).")] = "default",
+    sized: shared.Sized,
+) -> None:
+    """Measure the time from submission to the first task: Penstock against plain spark-submit, in turns."""
+    from penstock.lab.environment import Bench
+    from penstock.lab.progress import Terminal
+    from penstock.lab.workloads import overhead
 
-    return Enrichment(
-        scale=scale,
-        clicks_per_line=clicks_per_line,
-        object_size_bytes=options.size_bytes(object_size, "--object-size"),
-        seed=seed,
-        reload=reload,
-    )
-
-
-@suite_command("kmeans")
-def kmeans(
-    *,
-    points: Annotated[str, typer.Option(help="Number of points, e.g. 1m.")] = "1m",
-    dimensions: Annotated[int, typer.Option(help="Dimensions of a point, four bytes each.", min=2)] = 20,
-    clusters: Annotated[int, typer.Option(help="Number of clusters to generate and to find.", min=1)] = 10,
-    iterations: Annotated[int, typer.Option(help="Iterations of the training, a fixed number.", min=1)] = 20,
-    passes: Annotated[
-        int, typer.Option(help="Passes over the points to choose the initial centres (k-means||).", min=1)
-    ] = 5,
-    object_size: options.ObjectSize = "64m",
-    seed: Annotated[int, typer.Option(help="Seed of the generated points.", min=0)] = 1,
-    reload: options.Reload = False,
-) -> KMeans:
-    """Train k-means on points from the store. Exit code 9 if the centres found are not the generated ones."""
-    from penstock.lab.workloads.pipelines import KMeans
-
-    return KMeans(
-        points=options.count(points, "--points"),
-        dimensions=dimensions,
-        clusters=clusters,
-        iterations=iterations,
-        passes=passes,
-        object_size_bytes=options.size_bytes(object_size, "--object-size"),
-        seed=seed,
-        reload=reload,
-    )
-
-
-@suite_command("terasort")
-def terasort(
-    *,
-    size: Annotated[str, typer.Option(help="Total size of the records, e.g. 10g.")] = "1g",
-    object_size: options.ObjectSize = "128m",
-    partitions: Annotated[
-        int, typer.Option(help="Objects of the sorted data; 0 derives the number from --object-size.", min=0)
-    ] = 0,
-    skew: Annotated[bool, typer.Option("--skew", help="Skewed keys, as gensort -s makes them.")] = False,
-    concurrent: Annotated[int, typer.Option(help="Concurrent sorts, each on a dedicated cluster.", min=1)] = 1,
-    limit: Annotated[
-        bool, typer.Option("--limit", help="Also sort the records in one local process, as a lower bound of the cost.")
-    ] = False,
-    reload: options.Reload = False,
-) -> TeraSort:
-    """Generate, sort and validate the sort benchmark's records. Exit code 9 if the result is wrong."""
-    from penstock.lab.workloads.sort import TeraSort
-
-    return TeraSort(
-        size_bytes=options.size_bytes(size, "--size"),
-        object_size_bytes=options.size_bytes(object_size, "--object-size"),
-        partitions=partitions,
-        skewed=skew,
-        concurrent=concurrent,
-        limit=limit,
-        reload=reload,
-    )
-
-
-@suite_command("ingest")
-def ingest(
-    *,
-    duration: Annotated[str, typer.Option(help="Time of writing, e.g. 60s, 30m or 24h.")] = "60s",
-    writers: Annotated[int, typer.Option(help="Concurrent writers.", min=1)] = 8,
-    object_size: options.ObjectSize = "16m",
-    rate: Annotated[Optional[str], typer.Option(help="Total bytes per second of all writers, e.g. 100m.")] = None,  # noqa: UP045
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the objects in the lake.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the contents.", min=0)] = 0,
-) -> Ingest:
-    """Write objects with many writers for a set time, then read all back. Exit code 9 if an object is wrong.
-
-    Without --rate the writers run at full speed. Missing, unexpected and different objects are listed.
-    """
-    from penstock.lab.workloads.throughput import Ingest
-
-    return Ingest(
-        seconds=options.seconds(duration, "--duration"),
-        writers=writers,
-        object_size_bytes=options.size_bytes(object_size, "--object-size"),
-        bytes_per_second=options.size_bytes(rate, "--rate") if rate else 0,
-        keep=keep,
-        seed=seed,
-    )
+    console = Console()
+    bench = Bench.open(Home.default(), lake)
+    with Terminal(console).showing() as listener:
+        runs = overhead.measure(
+            bench, size=sized(options.usual_size()), repetitions=repetitions, profile=profile, listener=listener
+        )
+    show(console, runs)
+    end_as(runs)

@@ -38,11 +38,11 @@ def demo(
     """Run TPC-DS end to end in a separate home: lake, catalog, data, 104 queries, verified answers, report."""
     os.environ.setdefault("PENSTOCK_HOME", str(Path(".demo").absolute()))
     from penstock.cli.lab import reports
-    from penstock.cli.lab.options import cluster_size
+    from penstock.cli.lab.options import usual_size
     from penstock.lab.workloads.tpcds import Tpcds
 
     console = Console()
-    run = run_demo(Home.default(), Tpcds(scale=scale), cluster_size(), report.absolute(), console)
+    run = run_demo(Home.default(), Tpcds(scale=scale), usual_size(), report.absolute(), console)
     reports.show(console, [run])
     console.print(f"Report: {report.absolute()}", highlight=False, soft_wrap=True)
     reports.end_as([run])

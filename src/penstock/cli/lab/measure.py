@@ -127,13 +127,13 @@ def resume_command(
 
 def _read(file: Path) -> list[Experiment]:
     from penstock import formats
-    from penstock.cli.lab.workloads import CommandWorkloads
     from penstock.clusters import choice
     from penstock.lab import labfile
+    from penstock.lab.workloads.registry import FileWorkloads
 
     capacity = choice.capacity(Home.default())
     return labfile.experiments(
-        formats.read(file, fix=_SEE_EXAMPLE), CommandWorkloads(), lambda suite: suite.default_size(capacity)
+        formats.read(file, fix=_SEE_EXAMPLE), FileWorkloads(), lambda suite: suite.default_size(capacity)
     )
 
 

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from penstock import units
 from penstock.cli import options as shared
 from penstock.cli.lab import options
 from penstock.cli.lab.app import app
@@ -289,7 +290,7 @@ def price_command(
     asked = report.Question(
         prices=read_prices(prices),
         protections=kept,
-        capacity_bytes=options.size_bytes(capacity, "--capacity") if capacity else None,
+        capacity_bytes=units.require_size(capacity, "--capacity") if capacity else None,
     )
     found = find(runs or [])
     present(found, output, lambda: report.document(found, asked), unfit="These runs cannot be priced")

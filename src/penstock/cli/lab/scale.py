@@ -4,30 +4,50 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
 
-from penstock.cli.lab import app as lab
+from penstock import units
+from penstock.cli import options as shared
 from penstock.cli.lab import options
+from penstock.cli.lab.app import WorkloadGroup
+from penstock.cli.lab.app import app as lab
 from penstock.cli.lab.measure import plan, run_arms
 from penstock.cli.lab.reports import end_as, show_and_save
 from penstock.errors import InvalidInput
 from penstock.home import Home
+from penstock.lab.workloads.options import parse_numbers
+from penstock.lab.workloads.registry import WORKLOADS
 
 if TYPE_CHECKING:
     from penstock.lab.workloads.base import Suite
     from penstock.model import ClusterSize
 
 
+class _ScaleGroup(WorkloadGroup):
+    """The workloads that are faster on a cluster with more cores."""
+
+    def workloads(self) -> Iterable[str]:
+        return [name for name, workload in WORKLOADS.items() if workload.scales]
+
+    def made(self, workload: str) -> TyperCommand:
+        from penstock.cli.lab import commands
+
+        return commands.command(workload, measure_curve)
+
+
 app = typer.Typer(
+    cls=_ScaleGroup,
     help="Right-sizing: measure a workload on clusters of several sizes and find the fastest, the cheapest, and the "
     "size beyond which more cores slow it down.",
     no_args_is_help=True,
     add_completion=False,
 )
-lab.app.add_typer(app, name="scale")
+lab.add_typer(app, name="scale")
 
 _LARGEST_EXECUTOR = 8
 """Cores per executor: a larger heap strains the garbage collector."""
@@ -72,7 +92,7 @@ def measure_curve(
 
     paid = read_prices(prices) if prices else None
     sizes = cluster_sizes(cores, executor_cores, executor_memory, driver_memory)
-    settings = options.spark_settings(conf)
+    settings = shared.pairs(conf, "--conf")
     arms = [Arm(_name(size), suite, size, lake, profile, settings) for size in sizes]
     runs = run_arms(arms, plan(repetitions, warmup, drop_caches))
     console = Console()
@@ -104,10 +124,10 @@ def cluster_sizes(
     default = admission.usual_size(capacity)
     heap = max(512 << 20, default.executor.memory_bytes * each // default.executor.cores)
     if executor_memory:
-        heap = options.size_bytes(executor_memory, "--executor-memory")
+        heap = units.require_size(executor_memory, "--executor-memory")
     driver = default.driver
     if driver_memory:
-        driver = ProcessSize(driver.cores, options.size_bytes(driver_memory, "--driver-memory"))
+        driver = ProcessSize(driver.cores, units.require_size(driver_memory, "--driver-memory"))
     try:
         sizes = cost.sizes_for(wanted, ProcessSize(each, heap), driver)
     except ValueError as error:
@@ -124,7 +144,7 @@ def cluster_sizes(
 
 
 def _sizes(text: str) -> list[int]:
-    found = sorted(set(options.numbers(text, "--cores", "of cores")))
+    found = sorted(set(parse_numbers(text, "--cores", "of cores")))
     if len(found) < 2:
         raise InvalidInput("A curve needs several sizes", why="--cores has only one", fix="--cores 1,2,4")
     return found

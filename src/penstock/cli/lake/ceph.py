@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from penstock import units
 from penstock.cli import options
 from penstock.cli.output import share, size, step
 from penstock.errors import InvalidInput
@@ -169,14 +170,7 @@ def _ceph() -> Ceph:
 
 
 def _bytes(text: str | None, option: str) -> int | None:
-    from penstock.units import parse_size
-
-    found = parse_size(text) if text is not None else None
-    if text is not None and (found is None or found <= 0):
-        raise InvalidInput(
-            f"{option} {text} is not a size", why="a size is a number with k, m, g or t", fix=f"{option} 8g"
-        )
-    return found
+    return None if text is None else units.require_size(text, option, unit="b", example="8g")
 
 
 def _lines(seen: Status) -> Iterator[str]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from penstock import units
 from penstock.cli import options
 from penstock.cli.output import count, moment, size
 from penstock.errors import InvalidInput, LakeError
@@ -141,16 +142,13 @@ def sweep(
     The files of a decided job all become visible. Unfinished uploads, __magic and _temporary trees are removed. Data
     that changed within --older-than, or since the oldest running application of this home started, is kept.
     """
-    from penstock import units
     from penstock.engine.engine import Engine
     from penstock.lake import sweep as sweeping
     from penstock.lake.model import require_s3
     from penstock.lake.registry import Lakes
     from penstock.model import State
 
-    seconds = units.parse_seconds(older_than)
-    if seconds is None:
-        raise InvalidInput(f"--older-than {older_than} is not a time", fix="give a time such as 30min, 24h or 7d")
+    seconds = units.require_seconds(older_than, "--older-than")
     home = Home.default()
     lakes = Lakes(home)
     chosen = lakes.get(lake)

@@ -21,14 +21,16 @@ from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
 from penstock.lab.loadgen.schedule import Plan, Request
 from penstock.lab.loadgen.statistics import UNFINISHED, Tally
-from penstock.lab.loadgen.transfer import Address, Ended, Multi, Outcome, Transfer
 from penstock.lab.loadgen.workload import Content, Kind, Stage, Work
 from penstock.lake.model import Credentials, Lake
+
+if TYPE_CHECKING:
+    from penstock.lab.loadgen.transfer import Ended, Outcome, Transfer
 
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -194,6 +196,8 @@ class Running:
     """This process's part of one stage."""
 
     def __init__(self, pipe: Connection, setup: Setup, content: Content, stage: Stage) -> None:
+        from penstock.lab.loadgen.transfer import Address, Multi, Transfer  # noqa: PLC0415  libcurl, for workers alone
+
         self._pipe = pipe
         self._multi = Multi()
         self._active: dict[Any, tuple[Slot, Request, float]] = {}

@@ -1,5 +1,4 @@
-"""The lab's workloads.
+"""The workloads: `base` is their contract, `registry` has their names, `options` reads their options.
 
-`base` is their contract and `registry` lists their names; the workloads are in `tpcds`, `concurrency`, `sort`,
-`pipelines`, `throughput`, `overhead`, `objects` and `blocks`.
+`tpcds`, `concurrency`, `sort`, `pipelines`, `throughput`, `overhead`, `objects` and `blocks` each hold some of them.
 """

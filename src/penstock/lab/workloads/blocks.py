@@ -16,11 +16,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from penstock.errors import ClusterError, InvalidInput, MissingRequirement
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.options import Option, path, size
 from penstock.lake.ceph import rbd as rados
 from penstock.lake.ceph.cluster import KIND as CEPH
 from penstock.lake.ceph.cluster import Ceph
@@ -157,16 +158,15 @@ class Blocks(Suite):
     title: ClassVar[str] = "Block device"
     profile: ClassVar[str] = "default"
 
-    directory: str = ""
-    """The default is the state directory, where applications have their scratch space."""
-    size_bytes: int = 1024 * MIB
-    """The size of each worker's file; it should exceed every cache of the device."""
-    seconds: int = 10
-    """The duration of each pattern, without the preceding writes and their verification."""
-    depth: int = 1
-    """Requests in flight for each worker."""
-    workers: int = 1
-    device: str = NOWHERE
+    directory: Annotated[str, path("Directory on the device.", default_note="the state directory")] = ""
+    size_bytes: Annotated[int, size("Size of each worker's file, larger than the device's cache.")] = 1024 * MIB
+    seconds: Annotated[int, Option("Seconds for each of the four patterns.", least=1)] = 10
+    depth: Annotated[int, Option("Requests in flight per worker.", least=1, most=1024)] = 1
+    workers: Annotated[int, Option("Worker processes, each with its own file.", least=1, most=256)] = 1
+    device: Annotated[
+        str,
+        Option("RADOS block device in the Ceph of --lake: rbd (fio's client) or krbd (the kernel's)."),
+    ] = NOWHERE
     """One of `DEVICES`."""
 
     def check_options(self) -> None:

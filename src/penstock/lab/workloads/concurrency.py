@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.errors import InvalidInput
@@ -21,6 +21,7 @@ from penstock.lab.progress import Listener
 from penstock.lab.session import Session
 from penstock.lab.workloads import tpcds
 from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.options import Computed, ObjectSize, Option
 from penstock.lab.workloads.pipelines import Enrichment
 from penstock.lab.workloads.tpcds import DEFAULT_OBJECT, DataSet, Power, Tpcds, check_answers, power_run
 from penstock.model import Capacity, ClusterSize, State
@@ -187,6 +188,10 @@ class Member:
         return self.listener.elapsed()
 
 
+Seed = Annotated[int, Option("Seed of the random query orders.")]
+Validate = Annotated[bool, Option("Verify every answer of every user against DuckDB.")]
+
+
 @dataclass(frozen=True)
 class Streams(Suite):
     """A repetition is one user alone, then all of them at once.
@@ -200,13 +205,13 @@ class Streams(Suite):
     profile: ClassVar[str] = Tpcds.profile
     meaning = Tpcds.meaning
 
-    scale: float = 1
-    object_size_bytes: int = DEFAULT_OBJECT
-    users: int = 5
-    queries: tuple[str, ...] = tpcds.ALL
-    seed: int = 1
-    alone: bool = True
-    validate: bool = True
+    users: Annotated[int, Option("Concurrent users, each with a dedicated cluster.", least=2)] = 5
+    scale: tpcds.Scale = 1
+    queries: tpcds.Queries = tpcds.ALL
+    seed: Seed = 1
+    alone: Annotated[bool, Option("Measure a single user first, as the baseline of the slow-down.")] = True
+    validate: Validate = True
+    object_size_bytes: ObjectSize = DEFAULT_OBJECT
 
     @property
     def data(self) -> DataSet:
@@ -292,14 +297,24 @@ class Mixed(Suite):
     profile: ClassVar[str] = Tpcds.profile
     meaning = Tpcds.meaning
 
-    scale: float = 1
-    queries: tuple[str, ...] = _IO54
-    users: int = 10
-    users_queries: tuple[str, ...] = _IO54
-    clicks_per_line: int = 3
-    seed: int = 1
-    alone: bool = True
-    validate: bool = True
+    users: Annotated[int, Option("Concurrent users, in addition to the single one.", least=1)] = 10
+    scale: tpcds.Scale = 1
+    queries: Annotated[
+        tuple[str, ...],
+        tpcds.QUERIES,
+        replace(tpcds.QUERY_SET, help="Query set of the single user: all, io54 or nine."),
+        tpcds.SELECTED,
+    ] = _IO54
+    users_queries: Annotated[
+        tuple[str, ...],
+        Option("Queries of the other users, e.g. q3,q7."),
+        replace(tpcds.QUERY_SET, name="users-set", help="Query set of the other users: all, io54 or nine."),
+        Computed(tpcds.select, ("users_queries", "users_set")),
+    ] = _IO54
+    clicks_per_line: Annotated[int, Option("Clicks for each order line of the enrichment.", least=1)] = 3
+    seed: Seed = 1
+    alone: Annotated[bool, Option("Measure each part alone first, as the baseline of the slow-down.")] = True
+    validate: Validate = True
 
     @property
     def data(self) -> DataSet:

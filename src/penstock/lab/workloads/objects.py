@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 from penstock import units
 from penstock.errors import InvalidInput, LakeError, PenstockError
@@ -21,6 +21,7 @@ from penstock.lab.loadgen.workload import Limit, Stage, Work, Workload
 from penstock.lab.report.measures import BUSY_SHARE
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.options import Computed, Option, duration, numbers, path
 from penstock.lake.model import Credentials, Lake, require_s3
 from penstock.lake.registry import Lakes
 
@@ -29,31 +30,80 @@ _MOST_WORKERS = 4096
 T = TypeVar("T")
 
 
+_LOAD = "The load"
+_GENERATOR = "Load generator"
+
+
+def _mixes(operation: str | None, mix: str | None, stages: list[str] | None, cosbench: str | None) -> tuple[str, ...]:
+    """The stages of the load, given in one of three ways. Raises `InvalidInput` for two, or one beside a file."""
+    ways = {"--operation": operation, "--mix": mix, "--stage": stages, "--cosbench": cosbench}
+    given = [name for name, value in ways.items() if value]
+    if len(given) > 1:
+        raise InvalidInput(
+            f"{' and '.join(given)} exclude each other", fix="for several stages: --stage get --stage put"
+        )
+    return tuple(stages or [mix or operation or "get"])
+
+
 @dataclass(frozen=True)
 class Objects(Suite):
     workload: ClassVar[str] = "objects"
     title: ClassVar[str] = "Object store"
     profile: ClassVar[str] = "default"
 
-    cosbench: str = ""
-    """A COSBench workload file, which replaces the options down to `rate`."""
-    mixes: tuple[str, ...] = ("get",)
-    """Measured one after another: a kind of request, or shares such as `get=80,put=15,list=4,delete=1`."""
-    size: str = "1m"
-    objects: int = 200
-    containers: int = 1
-    workers: tuple[int, ...] = (16,)
-    """Numbers of requests in flight at once, measured one after another."""
-    seconds: float = 30.0
-    range_size: str = "64k"
-    rampup: float = 0.0
-    rate: float = 0.0
-    """Operations per second on a schedule; with 0 each worker makes its next request when the last has ended."""
-    processes: int = 0
-    """The default of 0 is one for each core, at most as many as workers."""
-    seed: int = 1
-    ceiling: bool = False
-    keep: bool = False
+    mixes: Annotated[
+        tuple[str, ...],
+        Option(
+            "Operation: put, get, range, list or delete.",
+            name="operation",
+            default_note="get",
+            panel=_LOAD,
+        ),
+        Option(
+            "Mix of operations by shares: get=80,put=15,list=4,delete=1.",
+            name="mix",
+            panel=_LOAD,
+        ),
+        Option(
+            "Stage with an operation or a mix; repeat the option for several stages.",
+            name="stage",
+            repeated=True,
+            panel=_LOAD,
+        ),
+        Computed(_mixes, ("operation", "mix", "stage", "cosbench")),
+    ] = ("get",)
+    """The stages, one after another."""
+    size: Annotated[str, Option("Size of the objects: 1m, 4k-1m, or u(1,64)KB as in COSBench.", panel=_LOAD)] = "1m"
+    range_size: Annotated[str, Option("Size of each range GET.", panel=_LOAD)] = "64k"
+    objects: Annotated[int, Option("Number of objects to read, and to write.", panel=_LOAD)] = 200
+    containers: Annotated[int, Option("Key prefixes that the objects are spread over.", panel=_LOAD)] = 1
+    workers: Annotated[
+        tuple[int, ...],
+        numbers("Requests in flight; several numbers with commas are measured in turn.", least=0, panel=_LOAD),
+    ] = (16,)
+    seconds: Annotated[float, duration("Duration of each stage: 30s, 5m.", name="duration", panel=_LOAD)] = 30.0
+    rampup: Annotated[float, duration("Uncounted load before each stage.", panel=_LOAD)] = 0.0
+    rate: Annotated[
+        float,
+        Option(
+            "Scheduled requests per second, with latency measured from the scheduled time. 0: closed loop, each worker "
+            "sends one request after another.",
+            panel=_LOAD,
+        ),
+    ] = 0.0
+    cosbench: Annotated[
+        str,
+        path("COSBench workload file, instead of these options. Its storage and auth are not used.", panel=_LOAD),
+    ] = ""
+    ceiling: Annotated[
+        bool, Option("First measure the generator's own ceiling against a null store.", panel=_GENERATOR)
+    ] = False
+    processes: Annotated[
+        int, Option("Processes of the generator. 0: one per core.", least=0, most=256, panel=_GENERATOR)
+    ] = 0
+    """At most as many as workers are used."""
+    seed: Annotated[int, Option("Seed of contents, sizes and order.", panel=_GENERATOR)] = 1
+    keep: Annotated[bool, Option("Keep the objects in the lake.", panel=_GENERATOR)] = False
 
     def plan(self) -> Read:
         """Return the load, and notes on the ignored parts of a workload file. Raises `InvalidInput`."""

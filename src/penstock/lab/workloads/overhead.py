@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.errors import ClusterError, InvalidInput, MissingRequirement, NotFound
@@ -29,6 +29,7 @@ from penstock.lab.records import Recorder, Run, new_run_id
 from penstock.lab.session import Session
 from penstock.lab.workloads import base
 from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.options import Option, numbers, size
 from penstock.model import ClusterSize
 from penstock.profiles.layers import resolve
 from penstock.profiles.workloads import layers_of
@@ -57,18 +58,15 @@ class Reads(Suite):
     title: ClassVar[str] = "Reads"
     profile: ClassVar[str] = "default"
 
-    size_bytes: int = 256 * MIB
-    """The size of the large object."""
-    small_objects: int = 256
-    small_size_bytes: int = 256 << 10
-    threads: tuple[int, ...] = (1, 2)
-    passes: int = 3
-    """Passes of each pattern with each number of threads, in one process, after one that is not counted."""
-    source: str = LAKE
-    cache: str = WARM
-    """The state of Penstock's page cache before a pass; with `none` no tier stores pages."""
-    medium: str = MEMORY
-    """The medium of the page cache."""
+    size_bytes: Annotated[int, size("Size of the large object.")] = 256 * MIB
+    small_objects: Annotated[int, Option("Number of small objects, each read completely.", least=1)] = 256
+    small_size_bytes: Annotated[int, size("Size of each small object.")] = 256 << 10
+    threads: Annotated[tuple[int, ...], numbers("Numbers of threads to measure, one at a time.", "of threads")] = (1, 2)
+    passes: Annotated[int, Option("Passes of each pattern with each number of threads.", least=1)] = 3
+    """All in one process; the one before them is not counted."""
+    source: Annotated[str, Option("lake, local (files), or raw (local files without Hadoop's checksums).")] = LAKE
+    cache: Annotated[str, Option("State of the page cache before a pass: warm, cold or none (disabled).")] = WARM
+    medium: Annotated[str, Option("Tier of the page cache: memory or disk.")] = MEMORY
 
     def check_options(self) -> None:
         for name, value, known in (

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.errors import InvalidInput
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Generated, Suite
+from penstock.lab.workloads.options import (
+    Computed,
+    ObjectSize,
+    Option,
+    Reload,
+    parse_count,
+    parse_names,
+    short_count,
+)
 from penstock.lab.workloads.tpcds import DataSet, Tpcds
 from penstock.lake.model import Lake
 from penstock.units import MIB
@@ -23,6 +32,15 @@ LINE_BYTES = 69
 """The average length of a line (io.penstock.workloads.etl.Sales)."""
 
 
+DEFAULT_ROWS = 1_000_000
+
+
+def _rows(rows: int | None, size_bytes: int | None) -> int:
+    if rows is not None and size_bytes is not None:
+        raise InvalidInput("--rows and --size exclude each other", fix="use one of them")
+    return size_bytes // LINE_BYTES if size_bytes is not None else rows or DEFAULT_ROWS
+
+
 @dataclass(frozen=True)
 class Etl(Suite):
     """A repetition converts all lines to each of the formats and validates the tables."""
@@ -31,14 +49,20 @@ class Etl(Suite):
     title: ClassVar[str] = "ETL"
     profile: ClassVar[str] = "etl"
 
-    rows: int = 1_000_000
-    bad_share: float = 0.001
-    """The share of bad lines, in steps of a millionth."""
-    formats: tuple[str, ...] = FORMATS
-    object_size_bytes: int = 128 * MIB
-    """The size of the text's objects."""
-    seed: int = 1
-    reload: bool = False
+    rows: Annotated[
+        int,
+        Option("Lines of text, e.g. 1m (the default).", parse=parse_count),
+        Option("Approximate size of the text instead, e.g. 1g.", name="size", parse=units.require_size),
+        Computed(_rows, ("rows", "size")),
+    ] = DEFAULT_ROWS
+    bad_share: Annotated[float, Option("Share of malformed lines, from 0 to 1.")] = 0.001
+    """Each millionth counts."""
+    formats: Annotated[
+        tuple[str, ...], Option("Formats to convert to, in this order.", parse=parse_names, show=",".join)
+    ] = FORMATS
+    object_size_bytes: ObjectSize = 128 * MIB
+    seed: Annotated[int, Option("Seed of the generated lines.", least=0)] = 1
+    reload: Reload = False
 
     def check_options(self) -> None:
         if self.rows < 1:
@@ -116,13 +140,14 @@ class Enrichment(Suite):
     title: ClassVar[str] = "Enrichment"
     profile: ClassVar[str] = "etl"
 
-    scale: float = 1
-    clicks_per_line: int = 3
-    """The mean number of clicks before a purchase; half as many more belong to no order line."""
-    object_size_bytes: int = 128 * MIB
-    """The size of the click log's objects."""
-    seed: int = 1
-    reload: bool = False
+    scale: Annotated[float, Option("TPC-DS scale factor of the sales.", least=0.001)] = 1
+    clicks_per_line: Annotated[
+        int, Option("Mean number of clicks before the purchase of each order line.", least=1)
+    ] = 3
+    """Half as many again belong to no order line."""
+    object_size_bytes: ObjectSize = 128 * MIB
+    seed: Annotated[int, Option("Seed of the generated clicks.", least=0)] = 1
+    reload: Reload = False
 
     @property
     def description_scale(self) -> float:
@@ -205,15 +230,14 @@ class KMeans(Suite):
     title: ClassVar[str] = "K-means"
     profile: ClassVar[str] = "ml"
 
-    points: int = 1_000_000
-    dimensions: int = 20
-    clusters: int = 10
-    iterations: int = 20
-    passes: int = 5
-    """Passes of k-means|| over the points, to find the initial centres."""
-    object_size_bytes: int = 64 * MIB
-    seed: int = 1
-    reload: bool = False
+    points: Annotated[int, Option("Number of points, e.g. 1m.", parse=parse_count, show=short_count)] = 1_000_000
+    dimensions: Annotated[int, Option("Dimensions of a point, four bytes each.", least=2)] = 20
+    clusters: Annotated[int, Option("Number of clusters to generate and to find.", least=1)] = 10
+    iterations: Annotated[int, Option("Iterations of the training, a fixed number.", least=1)] = 20
+    passes: Annotated[int, Option("Passes over the points to choose the initial centres (k-means||).", least=1)] = 5
+    object_size_bytes: ObjectSize = 64 * MIB
+    seed: Annotated[int, Option("Seed of the generated points.", least=0)] = 1
+    reload: Reload = False
 
     @property
     def bytes(self) -> int:

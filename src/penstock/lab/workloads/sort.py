@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.errors import ClusterError, InvalidInput
@@ -19,6 +19,7 @@ from penstock.lab.environment import machine, workloads_jar
 from penstock.lab.launchers import Ran
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Generated, Suite
+from penstock.lab.workloads.options import ObjectSize, Option, Reload, size
 from penstock.model import Capacity, ClusterSize
 from penstock.runtime.jvm import find_java, spark_jars
 from penstock.units import MIB
@@ -127,16 +128,16 @@ class TeraSort(Suite):
     title: ClassVar[str] = "TeraSort"
     profile: ClassVar[str] = "terasort"
 
-    size_bytes: int = 1024 * MIB
-    object_size_bytes: int = 128 * MIB
+    size_bytes: Annotated[int, size("Total size of the records, e.g. 10g.")] = 1024 * MIB
+    object_size_bytes: ObjectSize = 128 * MIB
     """The size of the generated objects, and of the sorted ones unless `partitions` is set."""
-    partitions: int = 0
-    """The number of sorted objects; 0 for the number that `object_size_bytes` gives."""
-    skewed: bool = False
-    concurrent: int = 1
-    limit: bool = False
-    """Sort the same records in one local process too."""
-    reload: bool = False
+    partitions: Annotated[
+        int, Option("Objects of the sorted data; 0 derives the number from --object-size.", least=0)
+    ] = 0
+    skewed: Annotated[bool, Option("Skewed keys, as gensort -s makes them.", name="skew")] = False
+    concurrent: Annotated[int, Option("Concurrent sorts, each on a dedicated cluster.", least=1)] = 1
+    limit: Annotated[bool, Option("Also sort the records in one local process, as a lower bound of the cost.")] = False
+    reload: Reload = False
 
     @property
     def data(self) -> DataSet:

@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from penstock import units
 from penstock.errors import InvalidInput
@@ -18,11 +18,15 @@ from penstock.lab.conditions import LimitedGateways, limited_gateways, require_h
 from penstock.lab.launchers import Ran
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite, run_clients
+from penstock.lab.workloads.options import Keep, ObjectSize, Option, nothing, numbers, parse_whole_seconds, size
 from penstock.lake.model import Lake
 from penstock.profiles.s3a import S3A
 from penstock.units import MIB
 
 _DFSIO_MAIN = "io.penstock.workloads.dfsio.Dfsio"
+
+
+FileSize = Annotated[int, size("Size of each file.")]
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,19 @@ class Dfsio(Suite):
     title: ClassVar[str] = "DFSIO"
     profile: ClassVar[str] = "default"
 
-    clients: tuple[int, ...] = (1, 2, 4, 8)
-    file_size_bytes: int = 64 * MIB
-    files: int = 0
-    """The total number of files, divided among the clients; 0 for the largest number of clients."""
-    write: bool = True
-    read: bool = True
-    shuffle: bool = False
-    """Whether each repetition draws its own order of the numbers of clients from the seed."""
-    seed: int = 0
-    """The seed of the contents and of the order."""
+    clients: Annotated[
+        tuple[int, ...], numbers("Numbers of clients, one for each point of the curve.", "of clients")
+    ] = (1, 2, 4, 8)
+    file_size_bytes: FileSize = 64 * MIB
+    files: Annotated[
+        int,
+        Option("Total files, divided among the clients; 0: as many as the largest number of clients.", least=0),
+    ] = 0
+    write: Annotated[bool, Option("Measure writing.")] = True
+    read: Annotated[bool, Option("Measure reading. All data is read and verified in any case.")] = True
+    shuffle: Annotated[bool, Option("Measure the numbers of clients in random order.")] = False
+    """Each repetition has an order of its own, drawn from the seed."""
+    seed: Annotated[int, Option("Seed of the contents and of the order.", least=0)] = 0
 
     @property
     def file_count(self) -> int:
@@ -110,14 +117,26 @@ class Ingest(Suite):
     title: ClassVar[str] = "Sustained ingest"
     profile: ClassVar[str] = "default"
 
-    seconds: int = 60
-    writers: int = 8
-    object_size_bytes: int = 16 * MIB
-    bytes_per_second: int = 0
-    """The rate of all writers together; 0 for no limit."""
-    keep: bool = False
-    """Leave the objects in the lake."""
-    seed: int = 0
+    seconds: Annotated[
+        int,
+        Option(
+            "Time of writing, e.g. 60s, 30m or 24h.",
+            name="duration",
+            parse=parse_whole_seconds,
+            show=lambda default: f"{default}s",
+        ),
+    ] = 60
+    writers: Annotated[int, Option("Concurrent writers.", least=1)] = 8
+    object_size_bytes: ObjectSize = 16 * MIB
+    bytes_per_second: Annotated[
+        int,
+        Option(
+            "Total bytes per second of all writers, e.g. 100m.", name="rate", parse=units.require_size, show=nothing
+        ),
+    ] = 0
+    """0: as fast as it goes."""
+    keep: Keep = False
+    seed: Annotated[int, Option("Seed of the contents.", least=0)] = 0
 
     def check_options(self) -> None:
         if self.seconds < 1 or self.writers < 1 or self.object_size_bytes < 1:
@@ -182,16 +201,15 @@ class Gateways(Suite):
     title: ClassVar[str] = "Gateways"
     profile: ClassVar[str] = "default"
 
-    gateways: int = 2
-    rate: int = 16 * MIB
-    """The limit of each gateway in bytes per second, in both directions together."""
-    clients: int = 4
-    file_size_bytes: int = 32 * MIB
-    files: int = 0
-    """The total number of files; 0 for two for each client."""
-    kill: bool = False
-    """Whether one gateway is killed halfway through the writes, and not restarted."""
-    seed: int = 0
+    gateways: Annotated[int, Option("Number of gateways.", least=1, file_only=True)] = 2
+    rate: Annotated[int, size("Bandwidth limit of each gateway, in bytes per second.")] = 16 * MIB
+    """The rate of both directions together."""
+    clients: Annotated[int, Option("Concurrent streams.", least=1)] = 4
+    file_size_bytes: FileSize = 32 * MIB
+    files: Annotated[int, Option("Total files; 0: two per client.", least=0)] = 0
+    kill: Annotated[bool, Option("Kill one gateway under load.", file_only=True)] = False
+    """Halfway through the writing; it stays dead."""
+    seed: Annotated[int, Option("Seed of the contents.", least=0, file_only=True)] = 0
 
     @property
     def load(self) -> Dfsio:

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from penstock import units
 from penstock.errors import InvalidInput, MissingRequirement, NotFound
@@ -22,6 +22,7 @@ from penstock.lab.environment import Bench, last_samples, workloads_jar
 from penstock.lab.launchers import Ran
 from penstock.lab.session import Session
 from penstock.lab.workloads.base import Suite
+from penstock.lab.workloads.options import Computed, ObjectSize, Option, Reload
 from penstock.lake.model import Lake
 from penstock.lake.registry import EMBEDDED
 from penstock.units import KIB, MIB
@@ -181,6 +182,7 @@ def _identifier(name: str) -> str:
 
 
 def _short(size: int) -> str:
+    # Never in GiB: data sets that exist are named like this.
     for unit, letter in ((MIB, "m"), (KIB, "k")):
         if size % unit == 0:
             return f"{size // unit}{letter}"
@@ -242,6 +244,18 @@ def select(names: str | None, chosen_set: str) -> tuple[str, ...]:
     return selected
 
 
+def _set_of(queries: tuple[str, ...]) -> str:
+    return next(name for name, names in SETS.items() if names == queries)
+
+
+QUERIES = Option("Queries to run, e.g. q3,q7.")
+QUERY_SET = Option("all (104), io54 (the I/O-intensive ones), or nine.", name="set", show=_set_of)
+SELECTED = Computed(select, ("queries", "set"))
+
+Scale = Annotated[float, Option("TPC-DS scale factor: about this many GB of raw data.", least=0.001)]
+Queries = Annotated[tuple[str, ...], QUERIES, QUERY_SET, SELECTED]
+
+
 def query_texts(jar: Path, names: Sequence[str]) -> dict[str, str]:
     """Return the text of each query, exactly as Spark runs it."""
     with zipfile.ZipFile(jar) as archive:
@@ -286,19 +300,24 @@ class Tpcds(Suite):
     # q90 divides by zero at small scales; the benchmark expects null.
     meaning: ClassVar[Mapping[str, str]] = {"spark.sql.ansi.enabled": "false"}
 
-    scale: float = 1
-    object_size_bytes: int = DEFAULT_OBJECT
-    queries: tuple[str, ...] = ALL
-    iterations: int = 1
-    warm_iterations: int = 0
-    validate: bool = True
-    location: str = LAKE
-    """The location of the tables: the lake, or a copy of its files on this machine's disk."""
-    layout: str = BY_SIZE
-    """The layout of the fact tables, one of `LAYOUTS`."""
-    index: bool = False
-    """Whether every table gets a skipping index; the profile and the settings decide whether it is used."""
-    reload: bool = False
+    scale: Scale = 1
+    queries: Queries = ALL
+    iterations: Annotated[int, Option("Executions of each query in one repetition.", least=1)] = 1
+    warm_iterations: Annotated[int, Option("Uncounted rounds before those, in the same cluster.", least=0)] = 0
+    validate: Annotated[bool, Option("Verify every answer against DuckDB.")] = True
+    object_size_bytes: ObjectSize = DEFAULT_OBJECT
+    location: Annotated[str, Option("Location of the tables: lake, or local (a copy on this machine's disk).")] = LAKE
+    layout: Annotated[
+        str,
+        Option(
+            "Layout of the fact tables: by-size (Hive partitions by date that fill their objects), by-day (by date "
+            "key), by-range (ranges of dates and items only), or advised (from the queries recorded on by-size)."
+        ),
+    ] = BY_SIZE
+    """One of `LAYOUTS`."""
+    index: Annotated[bool, Option("Build the skipping index of every table.")] = False
+    """Whether it is used is up to the profile and the settings."""
+    reload: Reload = False
 
     @property
     def data(self) -> DataSet:
