@@ -1,4 +1,4 @@
-"""The Containerfile makes the image that `penstock image build` makes, as far as a text can say."""
+"""The Containerfile builds the same image as `penstock image build`, as far as its text shows."""
 
 from __future__ import annotations
 
