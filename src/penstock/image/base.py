@@ -46,7 +46,7 @@ class Root:
     architecture: str
     paths: tuple[str, ...]
     texts: Mapping[str, str]
-    """The contents of its `/etc/passwd` and `/etc/nsswitch.conf`, as far as these exist."""
+    """The contents of its `/etc/passwd` and `/etc/nsswitch.conf`, where these exist."""
     entries: tuple[Entry, ...] = ()
     layers: tuple[oci.Blob, ...] = ()
     configuration: Mapping[str, Any] = field(default_factory=dict)

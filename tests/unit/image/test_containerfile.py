@@ -1,4 +1,4 @@
-"""The Containerfile builds the same image as `penstock image build`, as far as its text shows."""
+"""By its text, the Containerfile builds the same image as `penstock image build`."""
 
 from __future__ import annotations
 
