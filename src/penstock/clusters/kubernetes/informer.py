@@ -20,7 +20,7 @@ from penstock.recovery import PODS, Failures, Kind, as_problem, kind_of
 _GONE = 410
 _FIRST_SECONDS = 30.0
 _STALE_SECONDS = 60.0
-"""How long the last known state is served while the API server is unreachable: longer than its restart takes."""
+"""The time that the last known state is served while the API server is unreachable: longer than its restart takes."""
 _POLICY = PODS
 _WATCH = "watch"
 

@@ -50,7 +50,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
     """
     size = launch.spec.size
     # Spark adds the heap and the off-heap memory itself.
-    beside = size.executor_bytes - size.executor.memory_bytes - layers.off_heap_bytes(launch.settings)
+    extra = size.executor_bytes - size.executor.memory_bytes - layers.off_heap_bytes(launch.settings)
     plugins = ["io.penstock.cluster.ObserverPlugin", "org.apache.spark.penstock.PagesPlugin"]
     scratch = {}
     if size.scratch_memory_bytes:
@@ -71,7 +71,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
         "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
         "spark.executor.cores": str(size.executor.cores),
         "spark.executor.memory": f"{size.executor.memory_bytes >> 20}m",
-        "spark.executor.memoryOverhead": f"{(beside + size.scratch_memory_of_executor) >> 20}m",
+        "spark.executor.memoryOverhead": f"{(extra + size.scratch_memory_of_executor) >> 20}m",
         **_executors(launch),
         "spark.penstock.directory": str(layout.CLUSTER),
         "spark.penstock.executors": str(size.executors),
