@@ -46,7 +46,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings that come and go together."""
+    """Settings that are applied together, under one name."""
 
     name: str
     summary: str

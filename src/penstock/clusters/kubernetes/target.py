@@ -149,7 +149,7 @@ def _text_or_empty(entry: Entry) -> str:
 
 
 def _size(entry: Entry) -> int:
-    # Kubernetes writes Gi for what Spark calls g.
+    # Kubernetes writes Gi for Spark's g.
     found = parse_size(str(entry.value).lower().replace("i", ""))
     if not found or found < 0:
         entry.wrong(f"is {entry.value!r}, not a size", fix="write it like 512m, 20g or 20Gi")
