@@ -22,12 +22,12 @@ _CROWDED = 8.0
 class SpreadBackend(LocalBackend):
     """All of 127.0.0.0/8 is this machine."""
 
-    def _start_keeper(self, directory: Path) -> None:
+    def _start_shim(self, directory: Path) -> None:
         file = directory / "private" / "plan.json"
         plan = read_json(file)
         plan["executor"] += ["--host", f"127.0.1.{shim.EXECUTOR_TOKEN}"]
         write_json(file, plan)
-        super()._start_keeper(directory)
+        super()._start_shim(directory)
 
 
 def start(home: Home, application_id: str, log: Path) -> subprocess.Popen[bytes]:

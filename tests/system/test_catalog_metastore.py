@@ -240,7 +240,7 @@ def test_a_failing_schema_tool_is_reported_in_its_own_words_without_the_password
 
 
 def test_a_missing_jar_is_named(database: Database) -> None:
-    with pytest.raises(MissingRequirement, match="tables cannot be made") as raised:
+    with pytest.raises(MissingRequirement, match="tables cannot be created") as raised:
         Metastore(database).ensure_schema("java", [])
     assert "postgresql-*.jar" in raised.value.why
 

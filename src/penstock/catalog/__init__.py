@@ -1,3 +1,5 @@
-"""The catalog on PostgreSQL: `connection`, `server` (embedded), `database` (embedded or external), `metastore` (Hive's
-tables), `tables` (read by SQL) and `secrets` (sealed in the database).
+"""The catalog on PostgreSQL.
+
+`connection` parses addresses and pools connections; `server` is the embedded server, `database` that or an external
+one. `metastore` creates Hive's tables, and `tables` reads them by SQL; `secrets` stores sealed secrets in the database.
 """

@@ -1,9 +1,9 @@
-"""Connections to PostgreSQL: address, time-outs, keepalives and the pool, for both ends of a connection.
+"""Connections to PostgreSQL: address, timeouts, keepalives and the pool, for both ends of a connection.
 
-A claim on an application is a lock that ends with its connection, so the server has to notice a client whose machine is
-lost: TCP alone gives it up after 15 minutes where data is under way, and after two hours where none is. The client has
-to notice a lost server as well, or it would wait as long for an answer. Connections are kept between uses: making one
-costs milliseconds of both sides, which prove a password to each other.
+A claim on an application is a lock that ends with its connection, so the server has to detect the loss of a client's
+machine: TCP alone takes 15 minutes with data in flight, and two hours without. The client has to detect a lost server
+as well, or it would wait as long for an answer. Connections are pooled: the mutual authentication of a new one costs
+both sides milliseconds.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from penstock.formats import url_host
 
 @dataclass(frozen=True)
 class Liveness:
-    """How soon the loss of the other machine is noticed. All but `probes` in seconds."""
+    """The detection of a lost peer. All figures but `probes` are in seconds."""
 
     connect_seconds: int = 10
     idle_seconds: int = 10
-    """Without a packet, until the first probe."""
+    """The time without a packet until the first probe."""
     interval_seconds: int = 5
     probes: int = 3
-    """Unanswered ones, after which the connection is lost."""
+    """The number of unanswered probes after which the connection is lost."""
 
     @property
     def lost_after_milliseconds(self) -> int:
         return 1000 * (self.idle_seconds + self.interval_seconds * self.probes)
 
     def client(self) -> dict[str, int]:
-        """Parameters of libpq."""
+        """Return the parameters for libpq."""
         return {
             "connect_timeout": self.connect_seconds,
             "keepalives": 1,
@@ -52,7 +52,7 @@ class Liveness:
         }
 
     def server(self) -> dict[str, str]:
-        """Settings of a PostgreSQL server, or of one session of it."""
+        """Return the settings for a PostgreSQL server, or for one of its sessions."""
         return {
             "tcp_keepalives_idle": str(self.idle_seconds),
             "tcp_keepalives_interval": str(self.interval_seconds),
@@ -62,18 +62,18 @@ class Liveness:
 
 
 LIVENESS = Liveness()
-"""A lost machine is noticed within 25 s."""
+"""The defaults detect a lost machine within 25 s."""
 
 
 def connect(address: str = "", *, password: str, liveness: Liveness = LIVENESS, **parameters: Any) -> Connection:
-    """One connection in autocommit mode, for a question that is asked at once. Raises `psycopg.OperationalError`."""
+    """Open a connection in autocommit mode, for immediate use. Raises `psycopg.OperationalError`."""
     return psycopg.connect(address, password=password, autocommit=True, **{**liveness.client(), **parameters})
 
 
 def watch_client(connection: Connection, liveness: Liveness = LIVENESS) -> None:
-    """Have the server end this session when the machine at this end is lost: for connections that hold locks.
+    """Have the server end this session when the client's machine is lost: for connections that hold locks.
 
-    One turn between here and the server. A server, or a pooler before it, that does not know the settings has its own.
+    It costs one round trip. A server or pooler that does not know the settings keeps its own.
     """
     calls = sql.SQL(", ").join(
         sql.SQL("set_config({}, {}, false)").format(name, value) for name, value in liveness.server().items()
@@ -91,13 +91,13 @@ def watch_client(connection: Connection, liveness: Liveness = LIVENESS) -> None:
 VARIABLE = "PENSTOCK_DATABASE_URL"
 CATALOG_VARIABLE = "PENSTOCK_CATALOG_DATABASE_URL"
 
-# What libpq and the JDBC driver call by the same name and mean the same by.
+# Options with the same name and meaning in libpq and the JDBC driver.
 _OPTIONS = frozenset({"sslmode", "sslrootcert"})
 
 
 @dataclass(frozen=True)
 class DatabaseUrl:
-    """One database of one server. `repr` never shows the password."""
+    """The address and login of one database. `repr` and `str` never show the password."""
 
     host: str
     port: int
@@ -108,10 +108,10 @@ class DatabaseUrl:
 
     @staticmethod
     def parse(text: str, *, variable: str = VARIABLE) -> DatabaseUrl:
-        """`postgresql://user:password@host[:port][/dbname][?sslmode=…]`, parts percent-encoded where needed.
+        """Parse `postgresql://user:password@host[:port][/dbname][?sslmode=…]`, with percent-encoded parts.
 
-        Raises `InvalidInput`, which names the environment variable that said so, and never repeats the text: it may
-        hold a password.
+        Raises `InvalidInput`, which names the environment variable and never repeats the text: it may contain a
+        password.
         """
         try:
             parts = urlsplit(text)
@@ -122,7 +122,7 @@ class DatabaseUrl:
             raise _unusable(variable, "it does not begin with postgresql://")
         if not parts.hostname or not parts.username:
             raise _unusable(variable, "the host or the user is missing")
-        # As libpq reads it: only %20 is a space, and a plus sign is one.
+        # Like libpq: only %20 is a space, and a plus sign is literal.
         options = tuple(parse_qsl(parts.query.replace("+", "%2B")))
         if unknown := sorted(name for name, _ in options if name not in _OPTIONS):
             raise _unusable(variable, f"the option {unknown[0]} is not one of {', '.join(sorted(_OPTIONS))}")
@@ -139,17 +139,17 @@ class DatabaseUrl:
         return replace(self, dbname=dbname)
 
     def jdbc(self, **more: str) -> str:
-        """The JDBC address, without user and password."""
+        """Return the JDBC address, without user and password."""
         query = urlencode([*self.options, *more.items()], quote_via=quote)
         return f"jdbc:postgresql://{self._server()}/{quote(self.dbname)}" + (f"?{query}" if query else "")
 
     def libpq(self) -> str:
-        """The libpq address, without the password."""
+        """Return the libpq address, without the password."""
         query = f"?{urlencode(self.options, quote_via=quote)}" if self.options else ""
         return f"postgresql://{quote(self.user, safe='')}@{self._server()}/{quote(self.dbname)}{query}"
 
     def sqlalchemy(self) -> URL:
-        """For `create_engine`; shown with the password masked."""
+        """Return the address for `create_engine`; its `str` masks the password."""
         return URL.create(
             "postgresql+psycopg",
             username=self.user,
@@ -164,7 +164,7 @@ class DatabaseUrl:
         return f"{url_host(self.host)}:{self.port}"
 
     def __str__(self) -> str:
-        """For people: no password."""
+        """Return the address without the password."""
         return f"postgresql://{self.user}@{self._server()}/{self.dbname}"
 
 
@@ -172,31 +172,30 @@ def _unusable(variable: str, why: str) -> InvalidInput:
     return InvalidInput(
         f"{variable} cannot be used",
         why=why,
-        fix="write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require, special characters as %XX",
+        fix="write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require, with special characters as %XX",
     )
 
 
 _MOST = 5
-"""Of one process: an application's has one or two, a service all of them."""
+"""The connections of one process: a supervisor uses one or two, a service all of them."""
 
 _SURELY_ALIVE_SECONDS = 1.0
 _USED = "used"
 
 
 def pooled(address: Callable[[], sa.URL], *, liveness: Liveness = LIVENESS) -> sa.Engine:
-    """An engine that goes on working across a restart of the server, which may have another address then.
+    """Return an engine that survives a restart of the server, even at another address.
 
-    A connection that was idle is asked whether it still lives before it is used; one that was used a moment ago is not,
-    since asking would cost as much as most queries do. Where the server went away within that moment, the first query
-    raises what it raises when the server goes away during it. Both ends notice the loss of the other's machine as
-    `liveness` says.
+    An idle connection is tested before its use, except within a second of its last one: a test costs as much as most
+    queries. Where the server is lost within that second, the first query raises the error of a server that is lost
+    during a query. Both ends detect the loss of the other's machine by `liveness`.
     """
     engine = sa.create_engine(address(), pool_size=_MOST, max_overflow=0, pool_use_lifo=True)
 
-    def to_where_it_is(dialect: sa.Dialect, _: Any, __: Any, parameters: dict[str, Any]) -> None:
+    def connect_to_address(dialect: sa.Dialect, _: Any, __: Any, parameters: dict[str, Any]) -> None:
         parameters.update({**liveness.client(), **dialect.create_connect_args(address())[1]})
 
-    def made(connection: Any, _: ConnectionPoolEntry) -> None:
+    def connected(connection: Any, _: ConnectionPoolEntry) -> None:
         watch_client(connection, liveness)
 
     def used(_: Any, entry: ConnectionPoolEntry) -> None:
@@ -208,11 +207,11 @@ def pooled(address: Callable[[], sa.URL], *, liveness: Liveness = LIVENESS) -> s
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
-            # The pool makes another one; the others in it are as old.
+            # This discards the whole pool: its other connections are as old.
             raise sa.exc.InvalidatePoolError from error
 
-    sa.event.listen(engine, "do_connect", to_where_it_is)
-    sa.event.listen(engine, "connect", made)
+    sa.event.listen(engine, "do_connect", connect_to_address)
+    sa.event.listen(engine, "connect", connected)
     sa.event.listen(engine, "connect", used)
     sa.event.listen(engine, "checkin", used)
     sa.event.listen(engine, "checkout", checked)
@@ -220,5 +219,5 @@ def pooled(address: Callable[[], sa.URL], *, liveness: Liveness = LIVENESS) -> s
 
 
 def reading(engine: sa.Engine) -> sa.Engine:
-    """The same for single queries that change nothing: over the same connections, without a transaction around each."""
+    """Return an engine for single queries that change nothing, on the same pool, without transactions."""
     return engine.execution_options(isolation_level="AUTOCOMMIT")

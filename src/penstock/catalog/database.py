@@ -1,8 +1,9 @@
-"""The one PostgreSQL server of a home: embedded, or named by `$PENSTOCK_DATABASE_URL`.
+"""The PostgreSQL server of a home: embedded, or external by `$PENSTOCK_DATABASE_URL`.
 
-Two databases: `penstock` holds the engine's records, `metastore` the tables of the lake. On the embedded server the
-second belongs to a role of its own, so an application, which must know that login, cannot read the engine's records. On
-an external one it does where `$PENSTOCK_CATALOG_DATABASE_URL` names that login; a service does not start without it.
+It has two databases: `penstock` with the engine's records, and `metastore` with the tables of the lake. On the embedded
+server `metastore` belongs to a role of its own, so that an application, which has to know that login, cannot read the
+engine's records. On an external server `$PENSTOCK_CATALOG_DATABASE_URL` names that login; a service does not start
+without it.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ RECORDS = "penstock"
 METASTORE = "metastore"
 
 SHARED_LOGIN = (
-    f"{CATALOG_VARIABLE} names no other login than {VARIABLE}: every driver is given the engine's own, "
-    "and a program could add a token for itself or change any record"
+    f"{CATALOG_VARIABLE} does not name another login than {VARIABLE}: every driver receives the engine's own, "
+    "with which a program could add a token for itself or change any record"
 )
 OWN_LOGIN_FIX = (
-    "make another role on the server (CREATE ROLE applications LOGIN PASSWORD '…'), then "
+    "create another role on the server (CREATE ROLE applications LOGIN PASSWORD '…'), then "
     f"export {CATALOG_VARIABLE}=postgresql://applications:PASSWORD@HOST:PORT/"
 )
 
 
 @dataclass(frozen=True)
 class DatabaseStatus:
-    """`state` is `up`, `down` or `unreachable`; `address` has no password."""
+    """The status of a home's database. `state` is `up`, `down` or `unreachable`; `address` contains no password."""
 
     embedded: bool
     state: str
@@ -50,7 +51,10 @@ class DatabaseStatus:
 
 
 class Database:
-    """Every method may be called by several processes of one home at once, and again after a kill at any point."""
+    """The database of a home.
+
+    Every method may be called by several processes of one home at once, and again after a kill at any point.
+    """
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -67,37 +71,39 @@ class Database:
 
     @property
     def shares_its_login(self) -> bool:
-        """Whether applications are given the login of the engine's records, which hold the tokens of the service."""
+        """Return whether applications use the login of the engine's records, which contain the service's tokens."""
         if self._external is None or self._catalog is None:
             return False
-        # The server may have several names.
+        # The host is not compared: a server may have several names.
         engine, applications = self._external, self._catalog
         return (engine.user, engine.password) == (applications.user, applications.password)
 
     def require_own_login(self) -> None:
-        """Raise `InvalidInput` where applications are given the engine's login, or one with its rights: no service may
-        start so. Raises as `up`."""
+        """Raise `InvalidInput` where applications use the engine's login, or one with its rights.
+
+        No service may start then. Raises the errors of `up`.
+        """
         if self.shares_its_login:
             raise InvalidInput("The service does not start with this database", why=SHARED_LOGIN, fix=OWN_LOGIN_FIX)
         if self._external is None or self._catalog is None:
             return
         self.ensure()
         with _connect(self._external.at(RECORDS)) as connection:
-            # True of superusers, too. Not of a role of another server, which is not here.
+            # Also true for superusers. A role of another server does not exist here.
             query = "SELECT pg_has_role(rolname, current_user, 'MEMBER') FROM pg_roles WHERE rolname = %s"
             found = connection.execute(query, (self._catalog.user,)).fetchone()
         if found is not None and found[0]:
             raise InvalidInput(
                 "The service does not start with this database",
-                why=f"{CATALOG_VARIABLE} names {self._catalog.user}, which has the rights of {self._external.user}: "
-                "a program could add a token for itself or change any record",
+                why=f"{CATALOG_VARIABLE} names {self._catalog.user}, which has the rights of {self._external.user}, "
+                "with which a program could add a token for itself or change any record",
                 fix=OWN_LOGIN_FIX,
             )
 
     def up(self) -> DatabaseUrl:
-        """Have the server answer and both databases exist; returns the login of the engine's records.
+        """Start the server and create both databases if needed; return the login of the engine's records.
 
-        One connection where all is up already (about 10 ms), 1 to 2 s for the first start of a home. Raises
+        It costs one connection (about 10 ms) where the server is up, and 1 to 2 s for the first start of a home. Raises
         `CatalogError` or `MissingRequirement`, with the last lines of the server's log.
         """
         if self._external:
@@ -106,7 +112,7 @@ class Database:
         if not self._embedded_answers():
             try:
                 with self._turn():
-                    # Asked again: whoever had the lock may have started it.
+                    # The previous holder of the lock may have started it.
                     if not self._embedded_answers():
                         self._start_embedded()
             except OSError as error:
@@ -114,21 +120,24 @@ class Database:
         return self._url(RECORDS)
 
     def ensure(self) -> DatabaseUrl:
-        """`up`, once for this object: what every other part calls before it uses a database."""
+        """Call `up` once for this object; every user of a database calls this first."""
         if not self._ready:
             self.up()
             self._ready = True
         return self._url(RECORDS)
 
     def revive(self) -> bool:
-        """Start the embedded server again where it died; False where it lives, or was stopped. Raises as `up`."""
+        """Restart the embedded server if it died; return whether it had.
+
+        Raises the errors of `up`.
+        """
         if self._external or not self._existing_server().died():
             return False
         self.up()
         return True
 
     def down(self) -> bool:
-        """Stop the embedded server in order; False where none ran. An external one is left alone."""
+        """Shut down the embedded server; return False where none ran. An external server is not affected."""
         self._ready = False
         if self._external or not self._home.database.exists():
             return False
@@ -136,7 +145,7 @@ class Database:
             return self._existing_server().stop()
 
     def wipe(self) -> None:
-        """Stop the embedded server and remove its data, in one turn; an external one is left alone."""
+        """Stop the embedded server and remove its data under one lock; an external server is not affected."""
         self._ready = False
         with self._turn():
             if not self._external:
@@ -144,11 +153,11 @@ class Database:
             shutil.rmtree(self._home.database, ignore_errors=True)
 
     def process(self) -> ProcessId | None:
-        """The embedded server, where it runs; the others of its processes are its children."""
+        """Return the embedded server's process if it runs; its other processes are children of this one."""
         return None if self._external else self._existing_server().running()
 
     def status(self) -> DatabaseStatus:
-        """What is, without changing it."""
+        """Return the status, without starting anything."""
         if self._external:
             try:
                 _connect(self._external).close()
@@ -164,16 +173,19 @@ class Database:
         return DatabaseStatus(True, "up" if self._embedded_answers() else "unreachable", address, detail)
 
     def url(self, dbname: str) -> DatabaseUrl:
-        """The login of one of the two databases; starts the embedded server when it is down."""
+        """Return the login of one of the two databases; start the embedded server if it is down."""
         self.ensure()
         return self._url(dbname)
 
     def connection(self) -> Connection:
-        """A new connection to the engine's records, in autocommit; the caller closes it. Raises as `up`."""
+        """Open a connection to the engine's records in autocommit mode; the caller closes it.
+
+        Raises the errors of `up`.
+        """
         return _connect(self.url(RECORDS))
 
     def engine(self, dbname: str = RECORDS) -> Engine:
-        """A SQLAlchemy engine on one of the two databases; starts the embedded server when it is down."""
+        """Return a SQLAlchemy engine on one of the two databases; start the embedded server if it is down."""
         self.ensure()
         return pooled(lambda: self._url(dbname).sqlalchemy())
 
@@ -183,7 +195,7 @@ class Database:
             yield
 
     def _existing_server(self) -> PostgresServer:
-        """For questions and for stopping: neither needs the account nor the programs."""
+        """Return the server for queries of its state and for stopping it, which need neither account nor programs."""
         return PostgresServer(self._home.database, ServerAccount.caller())
 
     def _url(self, dbname: str) -> DatabaseUrl:
@@ -197,11 +209,11 @@ class Database:
 
     def _embedded_answers(self) -> bool:
         server = self._existing_server()
-        # Not running, the port may be a stranger's who accepts and never answers: do not wait for that.
+        # While the server does not run, another program may hold its port, accept connections and never answer.
         if server.running() is None or server.password is None:
             return False
         try:
-            # Made last, so where it exists, so does everything else.
+            # This database is created last, so where it exists, everything else does too.
             server.connect(RECORDS).close()
         except psycopg.OperationalError:
             return False
@@ -216,16 +228,19 @@ class Database:
                 _create(connection, METASTORE, owner=METASTORE)
                 _create(connection, RECORDS, owner=SUPERUSER)
         except psycopg.Error as error:
-            raise server.failure("The catalog's databases cannot be made") from error
+            raise server.failure("The catalog's databases cannot be created") from error
 
 
 def _metastore_password(password: str) -> str:
-    """Derived, so there is one secret to keep; one-way, so an application learns nothing but its own login."""
+    """Derive the metastore's password, so that there is one secret to store.
+
+    The derivation is one-way: an application learns nothing but its own login.
+    """
     return hmac.new(password.encode(), METASTORE.encode(), hashlib.sha256).hexdigest()
 
 
 def _create_role(connection: Connection, name: str, password: str) -> None:
-    # The statement carries SCRAM's verifier, not the password: statements may end up in logs.
+    # The statement contains SCRAM's verifier, not the password: statements may be logged.
     verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
     exists = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone()
     connection.execute(f"{'ALTER' if exists else 'CREATE'} ROLE {name} LOGIN PASSWORD '{verifier}'".encode())
@@ -237,14 +252,14 @@ def _create(connection: Connection, dbname: str, *, owner: str | None = None) ->
     statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(dbname))
     if owner:
         statement += sql.SQL(" OWNER {}").format(sql.Identifier(owner))
-    with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):  # another process was quicker
+    with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):  # another process was faster
         connection.execute(statement)
         if dbname == RECORDS:
             connection.execute(f"REVOKE CONNECT ON DATABASE {RECORDS} FROM PUBLIC")
 
 
 def _create_external(url: DatabaseUrl, catalog: DatabaseUrl) -> None:
-    """`catalog` is the login of the metastore, the same where there is no other."""
+    """Create the databases on an external server. `catalog` is the login of the metastore, or equals `url`."""
     try:
         _connect(url.at(RECORDS)).close()
         _connect(catalog.at(METASTORE)).close()
@@ -259,7 +274,7 @@ def _create_external(url: DatabaseUrl, catalog: DatabaseUrl) -> None:
         _connect(catalog.at(METASTORE)).close()
     except psycopg.errors.InsufficientPrivilege as error:
         raise CatalogError(
-            f"The databases cannot be made on {url}",
+            f"The databases cannot be created on {url}",
             why=_first_line(error),
             fix=f"have its administrator run: CREATE DATABASE {RECORDS} OWNER {url.user}; "
             f"CREATE DATABASE {METASTORE} OWNER {catalog.user}; REVOKE CONNECT ON DATABASE {RECORDS} FROM PUBLIC;",

@@ -1,7 +1,7 @@
 """The Hive metastore: its tables in PostgreSQL, and the `hive-site.xml` with which Spark's drivers open them.
 
-The tables are made once, by the object layer that will use them, then only opened. Each application holds its own Hive
-client inside its driver: no metastore service to run, to size, or to wait for.
+The object layer that uses the tables creates them once. Each driver contains a Hive client of its own, so there is no
+metastore service to run, to size, or to wait for.
 """
 
 from __future__ import annotations
@@ -24,42 +24,43 @@ from penstock.runtime import tool
 # The metastore layout of the Hive client built into Spark 4.
 SCHEMA_VERSION = "2.3.0"
 
-# How the object layer names and numbers things; the client must agree with whoever made the tables.
+# The object layer's names and ids; the client has to use those with which the tables were created.
 LAYOUT = {
-    # Hive's own names in upper case. DataNucleus 4 by itself would choose others.
+    # Hive's own names, in upper case. DataNucleus 4 has other defaults.
     "datanucleus.identifierFactory": "datanucleus1",
-    # Numbers from SEQUENCE_TABLE, as in every Hive metastore, so other engines can share it.
+    # Ids from SEQUENCE_TABLE, as in every Hive metastore, so that other engines can share it.
     "datanucleus.rdbms.useLegacyNativeValueStrategy": "true",
 }
 
 _CLIENT = {
-    # The tables exist. Making them lazily deadlocks on PostgreSQL: an open INSERT blocks DDL on a second connection.
+    # Creating tables lazily would deadlock on PostgreSQL: an open INSERT blocks DDL on a second connection.
     "datanucleus.schema.autoCreateAll": "false",
     "datanucleus.schema.validateTables": "false",
     "datanucleus.schema.validateColumns": "false",
     "datanucleus.schema.validateConstraints": "false",
     "datanucleus.rdbms.checkExistTablesOrViews": "false",
-    # A database of another layout is refused, never adapted or written over.
+    # A database of another layout is rejected, never upgraded or overwritten.
     "hive.metastore.schema.verification": "true",
     "hive.metastore.schema.verification.record.version": "false",
-    # To create, fill and drop one table: 2 logins. With HikariCP 6; with NONE 43, each a process of the server's and
-    # thousands of rounds of SCRAM, together 0.2 s of CPU. Connections beyond the second are rarely opened.
-    # Not DataNucleus' own copy of it, “dbcp-builtin”: Hive's TxnHandler, which each DROP DATABASE asks, knows none.
+    # Creating, filling and dropping one table takes 2 logins with DBCP, 6 with HikariCP and 43 with NONE. Each login
+    # starts a server process and takes thousands of rounds of SCRAM; those of NONE together took 0.2 s of CPU.
+    # Connections beyond the second are rarely opened. DataNucleus' own copy, “dbcp-builtin”, is no alternative: Hive's
+    # TxnHandler, which each DROP DATABASE uses, does not support it.
     "datanucleus.connectionPoolingType": "DBCP",
     "datanucleus.connectionPool.maxPoolSize": "4",
-    # Partitions and statistics of large tables in one query each instead of thousands.
+    # Reads partitions and statistics of large tables in one query each instead of thousands.
     "hive.metastore.try.direct.sql": "true",
-    # Private to the application. The default, /tmp/hive, belongs to whoever came first and locks others out.
+    # Private to the application. The default, /tmp/hive, belongs to its first user and excludes others.
     "hive.exec.scratchdir": "file://${system:java.io.tmpdir}/hive",
-    # Spark collects its own statistics; Hive's would list every new partition's files in the driver.
+    # Spark collects its own statistics; Hive would list the files of every new partition in the driver.
     "hive.stats.autogather": "false",
 }
 
 
 def hive_site(url: DatabaseUrl, *, loopback: bool) -> str:
-    """The content of `hive-site.xml`. It holds the password: for a private file on the driver's class path only.
+    """Return the content of `hive-site.xml`, which contains the password: for a private file on the class path only.
 
-    `loopback`: the server is the embedded one, without TLS; not asking it for TLS saves a round trip each connection.
+    `loopback`: the server is the embedded one, without TLS; not requesting TLS saves each connection a round trip.
     """
     jdbc = url.jdbc(sslmode="disable", gssEncMode="disable") if loopback else url.jdbc()
     return configuration_xml(
@@ -74,25 +75,27 @@ def hive_site(url: DatabaseUrl, *, loopback: bool) -> str:
     )
 
 
-# Any number, the same in every Penstock: one process at a time makes the schema, also from several machines.
+# The same number in every release: one process at a time creates the schema, across machines.
 _ADVISORY_LOCK = 0x70656E73746F636B >> 8
 
 _SCHEMA_TOOL = "org.datanucleus.store.schema.SchemaTool"
-# All that SchemaTool loads. With Spark's whole class path it takes half as long again, most of it for logging.
+# The jars that SchemaTool loads. With Spark's full class path it takes half as long again, mostly for logging.
 _NEEDED = ("datanucleus-", "hive-metastore-", "jdo-api-", "javax.jdo-", "jta-", "transaction-api-", "postgresql-")
 
 
 class Metastore:
+    """The Hive metastore in a home's database. Raises the errors of `Database.up`."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def ensure_schema(self, java: Path | str, classpath: Sequence[Path]) -> None:
-        """Make the metastore's tables where they are not; a query of a few ms where they are.
+        """Create the metastore's tables if they are missing; existing ones cost a query of a few ms.
 
-        `classpath` holds Spark's jars and PostgreSQL's JDBC driver. Making takes one JVM, 2 to 4 s. Several callers at
-        once: one makes, the others wait. A caller killed half-way leaves nothing, or what the next one completes:
-        the row that names the schema's version is written last. Raises `CatalogError` (another schema is there;
-        SchemaTool failed) or `MissingRequirement` (a jar is not on the class path).
+        `classpath` holds Spark's jars and PostgreSQL's JDBC driver. The creation takes one JVM, 2 to 4 s; of several
+        simultaneous callers, one creates and the others wait. A caller killed half-way leaves nothing, or a state that
+        the next one completes: the row with the schema's version is written last. Raises `CatalogError` (another
+        schema exists; SchemaTool failed) or `MissingRequirement` (a jar is not on the class path).
         """
         engine = self._database.engine(METASTORE)
         try:
@@ -107,14 +110,14 @@ class Metastore:
             engine.dispose()
 
     def hive_site(self) -> str:
-        """The content of the driver's `hive-site.xml`; holds a password (see `catalog.hive.hive_site`)."""
+        """Return the content of the driver's `hive-site.xml`, which contains a password (see `hive_site` above)."""
         return hive_site(self._database.url(METASTORE), loopback=self._database.embedded)
 
     def tables(self, pattern: str | None = None) -> list[Table]:
-        """The tables and views, ordered by database and name; empty where no application ever used the catalog.
+        """Return the tables and views, ordered by database and name; none where no application ever used the catalog.
 
-        `pattern` is a shell pattern of `DATABASE.TABLE`, or of `TABLE` in any database, in any case: `tpcds*.store_*`.
-        Read by SQL, without a JVM, in tens of ms.
+        `pattern` is a case-insensitive shell pattern of `DATABASE.TABLE`, or of `TABLE` in any database:
+        `tpcds*.store_*`. It reads by SQL, without a JVM, in tens of ms.
         """
         engine = self._database.engine(METASTORE)
         try:
@@ -124,19 +127,19 @@ class Metastore:
             engine.dispose()
 
     def table(self, name: str) -> Table:
-        """The one table of this `DATABASE.TABLE` (`default` where no database is given); `NotFound` otherwise."""
+        """Return the table `DATABASE.TABLE`, or `TABLE` in the database `default`. Raises `NotFound`."""
         database, _, table = name.rpartition(".")
         full = f"{database or 'default'}.{table}".lower()
-        # A name is no pattern: its own brackets and stars are looked for as they are.
+        # A name is not a pattern: brackets and stars in it are literal.
         found = self.tables(re.sub(r"([*?\[])", r"[\1]", full))
         if not found:
             raise NotFound(f"There is no table {full}", why="the catalog does not list it", fix="penstock tables")
         return found[0]
 
     def locations(self, name: str) -> list[str]:
-        """Where the data of this `DATABASE.TABLE` is: the table's place, and those of partitions that lie elsewhere.
+        """Return the locations of a table's data: its own, and those of partitions outside of it.
 
-        Raises `NotFound` where there is no such table, or it is a view.
+        Raises `NotFound` where the table does not exist, or is a view.
         """
         table = self.table(name)
         if not table.location:
@@ -174,31 +177,31 @@ class Metastore:
                 last = "\n".join([*(line.rstrip() for line in output), *making.last_errors(8)][-8:])
                 last = last.replace(url.password or "\0", "…")
                 raise CatalogError(
-                    f"The metastore's tables cannot be made in {url}",
+                    f"The metastore's tables cannot be created in {url}",
                     why=f"DataNucleus SchemaTool ended with {making.ending}:\n{last}",
-                    fix="mend the cause and run the command again; it completes what is there",
+                    fix="fix the cause and run the command again; it completes the existing tables",
                 )
 
 
 def _has_schema(connection: Connection) -> bool:
-    """Whether the schema is complete; raises `CatalogError` where it is another one than Spark's client can use."""
+    """Return whether the schema is complete. Raises `CatalogError` where Spark's client cannot use it."""
     if connection.execute(text("""SELECT to_regclass('"VERSION"')""")).scalar() is None:
         return False
     versions = connection.execute(text('SELECT "SCHEMA_VERSION" FROM "VERSION"')).scalars().all()
     if versions and versions != [SCHEMA_VERSION]:
         raise CatalogError(
-            "The metastore's database holds another schema",
+            "The metastore's database has another schema",
             why=f"it is version {', '.join(versions)}; the Hive client of Spark 4 needs {SCHEMA_VERSION}",
-            fix="name another server with PENSTOCK_DATABASE_URL, or keep that metastore under another database name",
+            fix="choose another server with PENSTOCK_DATABASE_URL, or move that metastore to another database name",
         )
     return bool(versions)
 
 
 @contextmanager
 def _advisory_lock(connection: Connection) -> Iterator[None]:
-    """Held by the session, so it ends with this process, however it ends."""
+    """Hold a lock of the session, which the server releases when this process ends, however it ends."""
     connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY_LOCK})
-    # The lock outlives this commit; without it our open transaction would block SchemaTool's DDL.
+    # The lock survives this commit; an open transaction would block SchemaTool's DDL.
     connection.commit()
     try:
         yield
@@ -209,7 +212,7 @@ def _advisory_lock(connection: Connection) -> Iterator[None]:
 
 
 def _complete(connection: Connection) -> None:
-    """What Hive's own schema has beyond the mapped classes, and the version that says it is complete."""
+    """Add the parts of Hive's own schema that no class maps, and the version, which marks the schema as complete."""
     connection.execute(
         text(
             'CREATE TABLE IF NOT EXISTS "SEQUENCE_TABLE" '
@@ -228,7 +231,7 @@ def _jars(classpath: Sequence[Path]) -> list[Path]:
     missing = [prefix for prefix in _NEEDED if not any(jar.name.startswith(prefix) for jar in jars)]
     if missing:
         raise MissingRequirement(
-            "The metastore's tables cannot be made",
+            "The metastore's tables cannot be created",
             why=f"no jar {', '.join(prefix + '*.jar' for prefix in missing)} on Spark's class path",
             fix="install penstock again with its jars (make jars)",
         )

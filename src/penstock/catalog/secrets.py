@@ -1,8 +1,8 @@
 """Secrets that the services of one external database share, sealed with a key that the database never sees.
 
-A state directory may be new tomorrow: a pod's is. Where `$PENSTOCK_SECRETS_KEY_FILE` names a key, the keys of
+A state directory may be short-lived, as in a pod. Where `$PENSTOCK_SECRETS_KEY_FILE` names a key, the keys of
 credential-scoped lakes and the secret that signs webhooks are in the engine's records, in the table `secrets`, which
-only the engine's own login can read. Without it they are in the state directory alone.
+only the engine's own login can read. Otherwise they are in the state directory only.
 """
 
 from __future__ import annotations
@@ -29,29 +29,37 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "PENSTOCK_SECRETS_KEY_FILE"
 
 _KEY_BYTES = 32
-_KEY_FIX = "make one: head -c 32 /dev/urandom | base64. Several lines are several keys: the first one seals, each opens"
+_KEY_FIX = (
+    "create one: head -c 32 /dev/urandom | base64. Each line is a key: the first one seals secrets, and each opens them"
+)
 
 
 @dataclass(frozen=True)
 class Secret:
-    """`about` is public. `content` is None where the secret was forgotten and only `about` is still of use."""
+    """A secret with public metadata, `about`. `content` is None where the secret was forgotten."""
 
     about: Mapping[str, Any]
     content: Mapping[str, Any] | None
 
 
 class SecretStore(Protocol):
-    """Secrets by name. Every method raises `CatalogError` where the database does not answer, and `InvalidInput` where
-    `$PENSTOCK_SECRETS_KEY_FILE` names no key and one is needed."""
+    """Secrets by name.
+
+    Every method raises `CatalogError` where the database does not answer, and `InvalidInput` where it needs a key and
+    `$PENSTOCK_SECRETS_KEY_FILE` does not name one.
+    """
 
     def get(self, name: str) -> Secret | None:
-        """Raises `StateError` where none of the keys opens it."""
+        """Return the secret; None where there is none. Raises `StateError` where no key opens it."""
 
     def put(self, name: str, about: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-        """Replaces the secret of that name."""
+        """Store the secret; replace one of the same name."""
 
     def put_first(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Keep the content unless there is a secret of that name; returns what is there now. Raises what `get` does."""
+        """Store the content unless there is a secret of that name; return the stored one.
+
+        Raises the errors of `get`.
+        """
 
     def forget(self, name: str) -> None:
         """Remove the content; `about` stays."""
@@ -59,21 +67,21 @@ class SecretStore(Protocol):
     def remove(self, *names: str) -> None: ...
 
     def names(self, prefix: str, *, forgotten: bool = False) -> list[str]:
-        """Returns the names that begin so and have a content; or, with `forgotten`, the ones that have none."""
+        """Return the names with that prefix whose secrets have content or, with `forgotten`, have none."""
 
 
 def secret_store(home: Home) -> SecretStore | None:
-    """The store that this home's services share; None where they share none. Nothing is read or connected to yet."""
+    """Return the store that this home's services share, without opening it; None where they share none."""
     named = os.environ.get(KEY_VARIABLE)
     return DatabaseSecrets(home, Path(named)) if named and os.environ.get(VARIABLE) else None
 
 
 class Sealer:
-    """Authenticated encryption (Fernet: AES-128-CBC and HMAC-SHA256). A sealed text opens under its own name alone."""
+    """Authenticated encryption (Fernet: AES-128-CBC and HMAC-SHA256). A sealed text opens only under its own name."""
 
     def __init__(self, *keys: bytes) -> None:
-        """The first of the keys seals, each opens. Each has 32 bytes."""
-        # 50 ms to load, which only services that share secrets spend.
+        """Use the first key to seal, and all of them to open. Each has 32 bytes."""
+        # This import takes 50 ms, and only services that share secrets need it.
         from cryptography.fernet import Fernet, InvalidToken, MultiFernet  # noqa: PLC0415
 
         self._fernet = MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys])
@@ -81,7 +89,7 @@ class Sealer:
 
     @staticmethod
     def of_file(path: Path) -> Sealer:
-        """Raises `InvalidInput`, which never repeats what is in the file."""
+        """Read the keys from a file. Raises `InvalidInput`, which never quotes the file."""
         try:
             lines = path.read_text(encoding="ascii").split()
             keys = [base64.b64decode(line.translate({45: "+", 95: "/"}), validate=True) for line in lines]
@@ -92,15 +100,15 @@ class Sealer:
         else:
             if keys and all(len(key) == _KEY_BYTES for key in keys):
                 return Sealer(*keys)
-            why = f"{path} does not hold {_KEY_BYTES} bytes in base64 on each line"
+            why = f"{path} does not have {_KEY_BYTES} bytes in base64 on each line"
         raise InvalidInput(f"{KEY_VARIABLE} cannot be used", why=why, fix=_KEY_FIX)
 
     def seal(self, name: str, content: Mapping[str, Any]) -> str:
-        # With its name, so that whoever can write the table cannot pass one secret off as another.
+        # The sealed name prevents a writer of the table from swapping secrets.
         return self._fernet.encrypt(json.dumps([name, content]).encode()).decode("ascii")
 
     def open(self, name: str, sealed: str) -> Mapping[str, Any]:
-        """Raises `StateError` where it was sealed by another key, under another name, or changed."""
+        """Decrypt a sealed text. Raises `StateError` where its key or name is another one, or it was changed."""
         try:
             own, content = json.loads(self._fernet.decrypt(sealed.encode()))
         except self._invalid:
@@ -109,13 +117,13 @@ class Sealer:
             raise StateError(
                 f"The secret “{name}” in the database cannot be opened",
                 why=f"it was not sealed with a key in the file that {KEY_VARIABLE} names",
-                fix="add that key to the file, on a line behind the present one: services of one database share it",
+                fix="append that key to the file on a line of its own: services of one database share it",
             )
         return content
 
 
 class DatabaseSecrets:
-    """The table `secrets` of the records, whose migration makes it. One connection for each call: they are rare."""
+    """The table `secrets` of the engine's records, which a migration creates. Each call opens a connection."""
 
     def __init__(self, home: Home, key_file: Path) -> None:
         self._home = home
@@ -169,7 +177,7 @@ class DatabaseSecrets:
                 return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             if isinstance(error, psycopg.errors.UndefinedTable) and statement.startswith("SELECT"):
-                # No engine has opened these records yet, or none of this release.
+                # No engine of this release has opened these records yet.
                 return []
             raise CatalogError(
                 "The shared secrets cannot be reached",
@@ -178,6 +186,6 @@ class DatabaseSecrets:
             ) from error
 
     def _connection(self) -> AbstractContextManager[Connection]:
-        from penstock.catalog.database import Database  # noqa: PLC0415  Lakes are read by commands that need none
+        from penstock.catalog.database import Database  # noqa: PLC0415  commands that read lakes do not need it
 
         return Database(self._home).connection()

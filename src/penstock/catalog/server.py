@@ -1,13 +1,13 @@
 """The embedded PostgreSQL server: the binaries of the `pgserver` wheel, run on one directory, over loopback TCP only.
 
-Mechanism only; `database.py` decides when to call it and holds the lock that makes the calls of one home take turns.
-The wheel's own Python control is not used: it opens up parent directories and talks through sockets in shared places.
+`database.py` decides when to call this module, and holds the lock that serializes the calls of one home. The wheel's
+own Python control is not used: it makes parent directories readable and communicates through sockets in shared places.
 PostgreSQL refuses to run as root, so for root it runs under another account, with its programs where that account can
 read them.
 
-    <directory>/data      the cluster (PGDATA); made under another name and renamed when complete
+    <directory>/data      the cluster (PGDATA); created under another name and renamed when complete
     <directory>/password  the superuser's password, readable by its owner only
-    <directory>/port      where the server listens; kept across restarts while it stays free
+    <directory>/port      the server's port; kept across restarts while it is free
     <directory>/postgres.log
 """
 
@@ -42,7 +42,7 @@ from penstock.processes import (
     start_daemon,
 )
 
-# An account of its own, not `nobody`: files of `nobody` are open to every other service that fell back on it.
+# An account of its own, not `nobody`, whose files are open to every other service that runs as `nobody`.
 ACCOUNT = "penstock"
 
 _SHARED = Path("/var/lib/penstock")
@@ -50,7 +50,7 @@ _SHARED = Path("/var/lib/penstock")
 
 @dataclass(frozen=True)
 class ServerAccount:
-    """`uid` and `gid` are None where the server runs as the caller. `programs` holds `postgres` and `initdb`."""
+    """The account of the server and the directory of `postgres` and `initdb`. Both ids are None for the caller's."""
 
     programs: Path
     uid: int | None = None
@@ -58,12 +58,15 @@ class ServerAccount:
 
     @staticmethod
     def caller() -> ServerAccount:
-        """The caller itself: enough to ask after a server and to stop it."""
+        """Return the caller's account, which suffices to query and to stop a server."""
         return ServerAccount(_site_packages() / _PROGRAMS)
 
     @staticmethod
     def choose() -> ServerAccount:
-        """Root gets the system account `penstock`, made when missing. Raises `MissingRequirement`."""
+        """Return the caller's account; for root the system account `penstock`, created if missing.
+
+        Raises `MissingRequirement`.
+        """
         site = _site_packages()
         if os.geteuid() != 0:
             return ServerAccount(site / _PROGRAMS)
@@ -78,7 +81,7 @@ class ServerAccount:
 
 
 def open_to_all(path: Path) -> bool:
-    """Whether any account may read `path` and pass every directory above it."""
+    """Return whether any account may execute `path` and traverse every directory above it."""
     path = path.resolve()
     return all(step.stat().st_mode & 0o001 for step in (path, *path.parents))
 
@@ -87,7 +90,7 @@ _PROGRAMS = Path("pgserver/pginstall/bin")
 
 
 def _site_packages() -> Path:
-    # Found, not imported: importing pgserver makes directories and takes file locks.
+    # The package is located, not imported: its import creates directories and takes file locks.
     spec = find_spec("pgserver")
     if spec is None or spec.origin is None:
         raise MissingRequirement(
@@ -111,20 +114,20 @@ def _system_account() -> pwd.struct_passwd:
         detail = made.stderr.strip()
     except OSError as error:
         detail = str(error)
-    try:  # asked again whatever useradd said: another process may have been quicker
+    try:  # whatever the result of useradd: another process may have been faster
         return pwd.getpwnam(ACCOUNT)
     except KeyError:
         raise MissingRequirement(
             "The embedded PostgreSQL cannot run as root",
-            why=f"it needs the account '{ACCOUNT}', which cannot be made: {detail}",
-            fix=f"make it (useradd --system {ACCOUNT}), or run penstock as an ordinary user",
+            why=f"it needs the account '{ACCOUNT}', which cannot be created: {detail}",
+            fix=f"create it (useradd --system {ACCOUNT}), or run penstock as an ordinary user",
         ) from None
 
 
 def _shared_copy(site: Path) -> Path:
-    """The programs where every account can reach them, for an installation below a private directory such as /root.
+    """Copy the programs of an installation below a private directory such as /root to a place that all can read.
 
-    Owned by root and not writable by the account that runs them.
+    The copy belongs to root, and the account that runs it cannot write to it.
     """
     target = _SHARED / f"postgresql-{version('pgserver')}"
     if target.exists():
@@ -141,7 +144,7 @@ def _shared_copy(site: Path) -> Path:
         fresh.rename(target)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
-        if target.exists():  # another process made it meanwhile
+        if target.exists():  # another process created it meanwhile
             return target
         raise MissingRequirement(
             f"PostgreSQL's programs cannot be copied to {target}",
@@ -154,32 +157,32 @@ def _shared_copy(site: Path) -> Path:
 HOST = "127.0.0.1"
 SUPERUSER = "penstock"
 
-# The directory is always named through the working directory, which is inherited, so the account that runs the server
-# needs no right on any of the directory's ancestors: a home under /root stays as private as it was.
+# The programs reach the directory through their inherited working directory, so the server's account needs no rights on
+# its ancestors: a home under /root stays private.
 _HERE = "/proc/self/cwd"
 
 _UNFINISHED = "data.new-"
-"""What a directory is called in which a cluster is being made."""
+"""The prefix of a directory in which a cluster is being created."""
 
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
     "cluster_name": "penstock",
-    # Each Spark driver holds a connection or two for its whole life, an engine process up to five.
+    # Each Spark driver holds one or two connections while it runs, an engine process up to five.
     "max_connections": "300",
-    # The metastore of a thousand tables with ten thousand partitions each is far below this.
+    # Far more than the metastore of a thousand tables with ten thousand partitions each needs.
     "shared_buffers": "64MB",
     "max_wal_size": "256MB",
-    # No replica will ever follow this server: less to write, fewer processes.
+    # The server has no replicas: this saves writes and processes.
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_logical_replication_workers": "0",
-    # Short look-ups by key: starting a parallel worker or a compiler costs more than the query.
+    # Queries are short look-ups by key: the start of a parallel worker or a compiler costs more than the query.
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
-    # Also for clients that do not ask for it: applications, and engines of earlier releases.
+    # Also for clients that do not set it: applications, and engines of earlier releases.
     **LIVENESS.server(),
-    # A failed statement may carry a password.
+    # A failed statement may contain a password.
     "log_min_error_statement": "panic",
     "log_timezone": "UTC",
     "timezone": "UTC",
@@ -187,7 +190,7 @@ _SETTINGS = {
 
 
 class PostgresServer:
-    """One server on one directory. Calls must take turns across processes (`Home.lock`)."""
+    """The server on one directory. The caller serializes calls across processes (`Home.lock`)."""
 
     def __init__(self, directory: Path, account: ServerAccount) -> None:
         self._directory = directory
@@ -199,7 +202,7 @@ class PostgresServer:
 
     @property
     def port(self) -> int | None:
-        """The recorded port; None where none was recorded or the record is unreadable: it can be chosen anew."""
+        """The recorded port; None where the record is missing or unreadable: another port can be chosen."""
         try:
             return int(self._port_file.read_text(encoding="ascii"))
         except (OSError, ValueError):
@@ -213,8 +216,11 @@ class PostgresServer:
             return None
 
     def connect(self, dbname: str = "postgres") -> Connection:
-        """One connection in autocommit mode. Raises `psycopg.OperationalError` where the server does not answer,
-        or is a stranger's: SCRAM lets in only who knows the password, on both sides."""
+        """Open a connection in autocommit mode.
+
+        Raises `psycopg.OperationalError` where the server does not answer or is another one: with SCRAM, both sides
+        prove that they know the password.
+        """
         return connect(
             host=HOST,
             port=self.port or 1,
@@ -225,7 +231,7 @@ class PostgresServer:
         )
 
     def running(self) -> ProcessId | None:
-        """The server of this directory, wherever it listens and whoever started it."""
+        """Return the process of this directory's server, whatever its port and whichever process started it."""
         try:
             pid = int((self._data / "postmaster.pid").read_text(encoding="ascii", errors="replace").split("\n")[0])
         except (OSError, ValueError):
@@ -233,19 +239,19 @@ class PostgresServer:
         return process_in(self._data, pid)
 
     def died(self) -> bool:
-        """Whether it ended without being asked to: in order, it takes the record of its process along."""
+        """Return whether the server crashed or was killed: a regular shutdown removes its pid file."""
         return (self._data / "postmaster.pid").exists() and self.running() is None
 
     def start(self) -> None:
-        """Make the cluster where there is none, and have the server answer; nothing happens where it does.
+        """Create the cluster if there is none, and start the server; do nothing where it already answers.
 
         Raises `MissingRequirement` (disk full, no account, no port) or `CatalogError` with the log's last lines.
         """
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self._data.exists():
-            self._initialise()
+            self._initialize()
         if server := self.running():
-            # A start cut short: the server may still be recovering. Otherwise the records of it are lost or wrong.
+            # After an interrupted start, the server may still be recovering; otherwise its records are lost or wrong.
             if self._record_actual_port() and self.password and self._answers(server, seconds=30):
                 return
             self.stop()
@@ -257,21 +263,21 @@ class PostgresServer:
             if port is None or not await_free_ports([port]):
                 port = free_ports(1)[0]
                 write_atomically(self._port_file, str(port))
-            # Crash recovery may replay up to max_wal_size; a slow disk needs its time.
+            # Crash recovery may replay up to max_wal_size, which takes time on a slow disk.
             server = self._spawn(port)
             if self._answers(server, seconds=120):
                 return
-            if server.alive():  # it runs, and does not take the password of our record
+            if server.alive():  # it runs, but rejects the recorded password
                 self.stop()
                 self._renew_password()
         raise self.failure("The catalog's database does not start")
 
     def stop(self) -> bool:
-        """End the server in order, its clients cut off; False where none ran."""
+        """Shut the server down and disconnect its clients; return False where none ran."""
         server = self.running()
         if server is None:
             return False
-        # INT is PostgreSQL's fast shutdown; TERM would wait for every client to leave.
+        # INT is PostgreSQL's fast shutdown; TERM would wait for every client to disconnect.
         end_process(server, grace_seconds=60, ask=signal.SIGINT)
         return True
 
@@ -282,7 +288,7 @@ class PostgresServer:
             return ""
         return "\n".join(text.splitlines()[-lines:])
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         self._sweep_unfinished()
         fresh = self._directory / f"{_UNFINISHED}{secrets.token_hex(4)}"
         password = secrets.token_urlsafe(24)
@@ -305,15 +311,15 @@ class PostgresServer:
         if result.returncode != 0:
             self.log.write_bytes(result.stdout)
             shutil.rmtree(fresh, ignore_errors=True)
-            raise self.failure("The catalog's database cannot be made")
-        # From here on it exists; a kill before this line leaves only what the next start sweeps up.
+            raise self.failure("The catalog's database cannot be created")
+        # A kill before this line leaves an incomplete directory, which the next start removes.
         fresh.rename(self._data)
 
     def _sweep_unfinished(self) -> None:
-        """Remove what starts that were killed left behind, and end the initdb that may still be writing to it.
+        """Remove the leftovers of killed starts, and end an initdb that may still be writing to them.
 
-        initdb outlives its killed parent. Whoever is here holds the turn, so nobody else's work is ended. The next
-        attempt has another name: an orphan that was not seen can do it no harm.
+        initdb outlives its killed parent. The caller holds the lock, so no other process is at work here. The next
+        attempt uses another name, so that an orphan that was missed can do no harm.
         """
         for left in self._directory.glob(f"{_UNFINISHED}*"):
             while orphans := processes_in(left):
@@ -334,7 +340,10 @@ class PostgresServer:
         )
 
     def _answers(self, server: ProcessId, *, seconds: float) -> bool:
-        """Wait until the server lets us in; False where it ended, refuses the password, or time is over."""
+        """Wait until the server accepts connections.
+
+        Returns False where it has ended, rejects the password, or does not answer in time.
+        """
         deadline = time.monotonic() + seconds
         while (refusal := self._refusal()) is not None:
             if not server.alive() or "authentication failed" in refusal or time.monotonic() > deadline:
@@ -357,26 +366,26 @@ class PostgresServer:
         return True
 
     def _clear_foreign_pid_file(self) -> None:
-        """PostgreSQL itself overcomes the pid file of a dead server, except when the id now belongs to a stranger.
+        """Remove the pid file of a dead server, which stops PostgreSQL only where another process has its id now.
 
-        Only then is the file removed, and only while no process at all works in the directory: the file also guards
-        against children of a killed server that have not ended yet.
+        The file is removed only while no process uses the directory: it also guards against children of a killed
+        server that have not ended yet.
         """
         if not processes_in(self._data):
             (self._data / "postmaster.pid").unlink(missing_ok=True)
 
     def _renew_password(self) -> None:
-        """The password file is lost: set another one, in single-user mode, which asks for none."""
+        """Replace a lost password, in single-user mode, which does not need one."""
         password = secrets.token_urlsafe(24)
         statement = f"ALTER ROLE {SUPERUSER} PASSWORD '{password}'\n".encode()
         result = self._run("postgres", "--single", "-D", _HERE, "postgres", directory=self._data, given=statement)
         if result.returncode != 0 or b"ERROR" in result.stdout:
             self.log.write_bytes(result.stdout)
-            raise self.failure("The lost password of the catalog's database cannot be set anew")
+            raise self.failure("The lost password of the catalog's database cannot be replaced")
         write_atomically(self._password_file, password)
 
     def _run(self, program: str, *arguments: str, directory: Path, given: bytes) -> subprocess.CompletedProcess[bytes]:
-        # Secrets go in through memory, neither argv nor disk; a file, since the other account may not open our pipes.
+        # Secrets are passed in memory, not in argv or on disk; as a file, since the other account may not open a pipe.
         with os.fdopen(os.memfd_create("given"), "w+b") as standard_input:
             standard_input.write(given)
             standard_input.seek(0)
@@ -395,7 +404,7 @@ class PostgresServer:
             )
 
     def failure(self, problem: str) -> PenstockError:
-        """What the log, or the disk, says of it."""
+        """Return an error whose reason comes from the server's log, or from a full disk."""
         tail = self.log_tail()
         # On a full disk the log itself may have stayed empty.
         if "No space left on device" in tail or shutil.disk_usage(self._directory).free < _SMALLEST_DISK:
@@ -405,12 +414,12 @@ class PostgresServer:
         return CatalogError(
             problem,
             why=f"the last lines of {self.log}:\n{tail}",
-            fix=f"if the data is damaged, restore {self._data} from a backup, or move it away to begin with an empty "
+            fix=f"if the data is damaged, restore {self._data} from a backup, or move it away to start with an empty "
             f"catalog: mv '{self._data}' '{self._data}.damaged'; tables in the lake can be registered again",
         )
 
 
-# A cluster takes 55 MB when made, and the server wants room for a WAL segment of 16 MB at any time.
+# A new cluster takes 55 MB, and the server always needs room for a WAL segment of 16 MB.
 _SMALLEST_DISK = 16 * 1024 * 1024
 
 # Nothing of the caller's environment (PGDATA, PGOPTIONS, LD_PRELOAD, a foreign locale) may change the server.

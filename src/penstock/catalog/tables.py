@@ -1,4 +1,4 @@
-"""What the catalog knows of each table, read straight from the metastore's tables in PostgreSQL."""
+"""The tables of the catalog, read directly from the metastore's tables in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Column:
     """Spark's name of the type (`decimal(7,2)`, `struct<a:int>`)."""
     partition: bool = False
     analyzed: bool = False
-    """Whether `ANALYZE TABLE … FOR COLUMNS` left statistics of it."""
+    """True where `ANALYZE TABLE … FOR COLUMNS` collected statistics of the column."""
     comment: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table or view. `rows` and `size_bytes` are what Spark last measured; None where it never did.
+    """One table or view. `rows` and `size_bytes` are Spark's last measurements; None where there are none.
 
-    `location` is empty for a view. `partitions` counts those the catalog knows; None where it is not partitioned.
+    `location` is empty for a view. `partitions` is the number in the catalog; None for a table without partitions.
     """
 
     database: str
@@ -48,7 +48,7 @@ class Table:
 
     @property
     def statistics(self) -> str:
-        """`none`, `table` (rows or bytes), or `columns` (some columns' too): what the optimizer can build on."""
+        """The statistics for the optimizer: `none`, `table` (rows or bytes), or `columns` (also of some columns)."""
         if any(column.analyzed for column in self.columns):
             return "columns"
         return "none" if self.rows is None and self.size_bytes is None else "table"
@@ -58,13 +58,13 @@ class Table:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Table:
-        """The inverse of `as_json`; fields of a newer release are ignored."""
+        """Return the table of `as_json`; fields of a newer release are ignored."""
         known = {part.name: value[part.name] for part in fields(Table)}
         return Table(**{**known, "columns": tuple(Column(**column) for column in value["columns"])})
 
 
 def matches(pattern: str | None, database: str, name: str) -> bool:
-    """Whether a shell pattern, of `DATABASE.TABLE` or of `TABLE` alone, means this table. Case does not matter."""
+    """Return whether a shell pattern of `DATABASE.TABLE`, or of `TABLE` alone, matches the table, ignoring case."""
     if pattern is None:
         return True
     subject = f"{database}.{name}" if "." in pattern else name
@@ -72,7 +72,7 @@ def matches(pattern: str | None, database: str, name: str) -> bool:
 
 
 def read_tables(connection: Connection, pattern: str | None) -> list[Table]:
-    """The tables that match, ordered by database and name. Four queries, however many tables there are."""
+    """Return the matching tables, ordered by database and name, with four queries for any number of tables."""
     rows = [row for row in connection.execute(_TABLES).mappings() if matches(pattern, row["database"], row["name"])]
     chosen = {"tables": [row["id"] for row in rows]}
     if not rows:
@@ -88,7 +88,7 @@ def read_tables(connection: Connection, pattern: str | None) -> list[Table]:
 
 
 def read_partition_locations(connection: Connection, table: Table) -> list[str]:
-    """Where each partition's files are, in the order of the partitions' names."""
+    """Return the locations of the partitions, ordered by the partitions' names."""
     chosen = {"database": table.database, "table": table.name}
     return [location for (location,) in connection.execute(_PARTITION_LOCATIONS, chosen) if location]
 
@@ -120,20 +120,20 @@ def _table(row: RowMapping, parameters: Mapping[str, str], columns: Iterable[Col
 def _format(row: RowMapping, parameters: Mapping[str, str]) -> str:
     if provider := parameters.get("spark.sql.sources.provider"):
         return provider.lower()
-    # A table of Hive's own kind (STORED AS …): named by the class that reads it.
+    # A Hive table (STORED AS …) has only the name of the class that reads it.
     reader = (row["input_format"] or "").lower()
     return next((name for name in ("parquet", "orc", "avro", "rcfile", "sequencefile") if name in reader), "text")
 
 
 def _location(row: RowMapping) -> str:
-    # For a table Hive could not read itself, Spark keeps a placeholder there and the true path among the options.
+    # For tables that Hive cannot read, Spark stores a placeholder as location, and the true path in the options.
     return row["path"] or row["location"] or ""
 
 
 def _spark_columns(parameters: Mapping[str, str]) -> tuple[Column, ...]:
-    """The schema as Spark wrote it down, in the case the user gave; empty where Hive's own columns are all there is.
+    """Return the schema as Spark stored it, in the user's case; empty where there are only Hive's own columns.
 
-    Spark cuts the JSON into parts that fit the metastore's column, and keeps the partition columns' names apart.
+    Spark splits the JSON into parts that fit the metastore's column, and stores the partition columns separately.
     """
     whole = parameters.get("spark.sql.sources.schema")
     if whole is None:
@@ -141,7 +141,7 @@ def _spark_columns(parameters: Mapping[str, str]) -> tuple[Column, ...]:
         whole = "".join(parameters.get(f"spark.sql.sources.schema.part.{index}", "") for index in range(count))
     try:
         fields = json.loads(whole)["fields"] if whole else []
-    except (ValueError, KeyError, TypeError):  # another engine's idea of a schema
+    except (ValueError, KeyError, TypeError):  # another engine's schema
         return ()
     count = _number(parameters.get("spark.sql.sources.schema.numPartCols")) or 0
     partition = {parameters.get(f"spark.sql.sources.schema.partCol.{index}") for index in range(count)}
@@ -157,7 +157,7 @@ def _spark_columns(parameters: Mapping[str, str]) -> tuple[Column, ...]:
 
 
 def _type_name(field: Mapping[str, Any]) -> str:
-    # char(n) and varchar(n) are strings to Spark; the declared type is kept beside it.
+    # Spark stores char(n) and varchar(n) as strings, and the declared type in the metadata.
     declared = field.get("metadata", {}).get("__CHAR_VARCHAR_TYPE_STRING")
     return str(declared) if declared else sql_type(field["type"])
 
@@ -166,7 +166,7 @@ _SQL_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "
 
 
 def sql_type(value: Any) -> str:
-    """The SQL name of a type in Spark's JSON: `{"type": "array", "elementType": "long", …}` is `array<bigint>`."""
+    """Return the SQL name of a type in Spark's JSON: `array<bigint>` for `{"type": "array", "elementType": "long"}`."""
     if isinstance(value, str):
         return _SQL_NAMES.get(value, value)
     if value["type"] == "array":

@@ -1,4 +1,4 @@
-"""Where a home's applications run: on this machine, or on the Kubernetes that its cluster file tells of."""
+"""The backend of a home: this machine, or the Kubernetes cluster that the home's cluster file describes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.home import Home
 from penstock.model import Capacity
 
 VARIABLE = "PENSTOCK_CLUSTER"
-"""Names a cluster file, before the home's own."""
+"""Names a cluster file, which takes precedence over the home's own."""
 
 
 def cluster_file(home: Home) -> Path | None:
-    """None where applications run on this machine."""
+    """Return the cluster file in use; None where applications run on this machine."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
     return own if (own := own_file(home)).exists() else None
@@ -26,19 +26,19 @@ def own_file(home: Home) -> Path:
 
 
 def capacity(home: Home) -> Capacity:
-    """All that the clusters of this home may have: of this machine, or of its Kubernetes, which is asked now.
+    """Return the capacity for all clusters of this home: of this machine, or of its Kubernetes cluster at present.
 
-    Raises what `backend_of` does, and `ClusterError` where the cluster does not say.
+    Raises the errors of `backend_of`, and `ClusterError` where the Kubernetes cluster does not report its capacity.
     """
     return backend_of(home).capacity()
 
 
 def backend_of(home: Home) -> ClusterBackend:
-    """Raises `InvalidInput` where the cluster file cannot be read or understood. The cluster is not asked yet."""
+    """Return the backend, without a request to it. Raises `InvalidInput` where the cluster file is not valid."""
     file = cluster_file(home)
     if file is None:
         return LocalBackend(home)
-    # A client of Kubernetes is loaded only where there is one.
+    # Commands on homes without Kubernetes do not load its client.
     from penstock.clusters.kubernetes.backend import KubernetesBackend  # noqa: PLC0415
     from penstock.clusters.kubernetes.target import read_target  # noqa: PLC0415
 

@@ -1,9 +1,9 @@
-"""Dedicated clusters on this machine: a driver and executors as real processes under a keeper of their own.
+"""Dedicated clusters on this machine: a driver and executors as processes under a supervisor of their own.
 
-Everything of one application is in `applications/<id>` of the home: `private/` (secrets and what is started),
-`cluster/` (what the processes tell each other), `scratch/` and `artefacts/`. The process supervisor
-(`shim.py`) starts and watches the processes; this module writes its plan and reads its status, so any engine that has
-the directory can go on where another one stopped.
+The files of an application are in `applications/<id>` of the home: `private/` (secrets and the launch plan),
+`cluster/` (files that the processes exchange), `scratch/` and `artefacts/`. The process supervisor (`shim.py`) starts
+and watches the processes; this module writes its plan and reads its status, so any engine that has the directory can
+take over where another one stopped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.profiles.base import DISK
 _SCRATCH = "scratch"
 _PAUSE_SECONDS = 0.01
 _PARTS = ("private", "cluster", "artefacts")
-_KEEPER_START_SECONDS = 10.0
+_SHIM_START_SECONDS = 10.0
 _LEAST_FREE_BYTES = 256 << 20
 
 
@@ -53,7 +53,7 @@ class LocalBackend(ClusterBackend):
         if not (directory / "cluster" / "status.json").exists():
             try:
                 self._prepare(directory, launch)
-                self._start_keeper(directory)
+                self._start_shim(directory)
             except OSError as error:
                 raise _unusable(directory, error) from error
 
@@ -61,7 +61,7 @@ class LocalBackend(ClusterBackend):
         cluster = self._directory(handle) / "cluster"
         status = read_json(cluster / "status.json")
         if status is None:
-            return Observation(Phase.LOST, detail="its keeper never started")
+            return Observation(Phase.LOST, detail="its process supervisor never started")
         endpoint = settings.endpoint(cluster)
         seen: dict[str, Any] = {
             "spark_application_id": endpoint.spark_application_id if endpoint else None,
@@ -73,10 +73,10 @@ class LocalBackend(ClusterBackend):
         if status["ended"]:
             return Observation(Phase.ENDED, exit_code=status["driver"]["exit_code"], **seen)
         if not ProcessId.from_json(status["keeper"]).alive():
-            # It may have ended in good order between the two looks.
+            # It may have ended in order between the two reads.
             if read_json(cluster / "status.json")["ended"]:
                 return self.observe(handle)
-            return Observation(Phase.LOST, detail="the process that watched over the driver was killed", **seen)
+            return Observation(Phase.LOST, detail="the process supervisor of its driver was killed", **seen)
         running = endpoint is not None or seen["progress"] is not None
         return Observation(Phase.RUNNING if running else Phase.STARTING, **seen)
 
@@ -119,14 +119,14 @@ class LocalBackend(ClusterBackend):
         application_id = str(handle["application_id"])
         status = read_json(cluster / "status.json")
         if status is not None and not status["ended"]:
-            watcher = ProcessId.from_json(status["keeper"])
-            _signal(watcher, signal.SIGTERM)
-            wait_until(lambda: not watcher.alive(), grace_seconds, pause_seconds=_PAUSE_SECONDS)
-            if watcher.alive() and (driver := (read_json(cluster / "status.json") or {}).get("driver")):
-                # Killed by us, but still seen by the keeper, which records how it ended.
+            supervisor = ProcessId.from_json(status["keeper"])
+            _signal(supervisor, signal.SIGTERM)
+            wait_until(lambda: not supervisor.alive(), grace_seconds, pause_seconds=_PAUSE_SECONDS)
+            if supervisor.alive() and (driver := (read_json(cluster / "status.json") or {}).get("driver")):
+                # With only the driver killed, the supervisor still records its exit code.
                 _signal(ProcessId.from_json(driver), signal.SIGKILL)
-                wait_until(lambda: not watcher.alive(), 5.0, pause_seconds=_PAUSE_SECONDS)
-        # What is left has no keeper any more (it was killed itself), or is one that hangs.
+                wait_until(lambda: not supervisor.alive(), 5.0, pause_seconds=_PAUSE_SECONDS)
+        # Any process left has lost its supervisor, which was killed, or is a supervisor that hangs.
         deadline = time.monotonic() + 10
         group = _group(application_id, status)
         while (
@@ -187,24 +187,24 @@ class LocalBackend(ClusterBackend):
         write_json(private / "plan.json", processes)
 
     def _scratch(self, directory: Path, launch: Launch) -> None:
-        """Where shuffle and spill are on disk: in the home, or where the settings say."""
+        """Create the directory of shuffle and spill on disk: in the home, or where the settings place it."""
         chosen = launch.settings.get(DISK)
         if not chosen:
             (directory / _SCRATCH).mkdir(exist_ok=True, mode=0o700)
             return
         try:
             if not Path(chosen).is_absolute():
-                raise NotADirectoryError(errno.ENOTDIR, "not a whole path")
+                raise NotADirectoryError(errno.ENOTDIR, "not an absolute path")
             machine.make_scratch(self._home, launch.application_id, Path(chosen), _SCRATCH)
         except OSError as error:
             raise MissingRequirement(
                 f"Scratch cannot be in {chosen}",
                 why=f"{error.strerror or error}: {DISK}",
-                fix="name a directory that is there and that you can write to, or leave the setting out",
+                fix="name an existing directory that you can write to, or omit the setting",
             ) from error
 
     def _memory(self, directory: Path, launch: Launch) -> Path | None:
-        """The cluster's directory in memory; None where it asked for none, or there is none to be had."""
+        """Create the cluster's directory in memory; None where it requests none, or this machine has none."""
         budget = launch.spec.size.scratch_memory_bytes
         if not budget:
             return None
@@ -215,7 +215,7 @@ class LocalBackend(ClusterBackend):
             write_json(directory / "cluster" / "scratch.json", report)
         return place
 
-    def _start_keeper(self, directory: Path) -> None:
+    def _start_shim(self, directory: Path) -> None:
         log = directory / "cluster" / "keeper.log"
         environment = {shim.APPLICATION_VARIABLE: directory.name, "LC_ALL": "C.UTF-8", "PATH": os.defpath}
         process = start_daemon(
@@ -225,11 +225,11 @@ class LocalBackend(ClusterBackend):
             directory=directory,
         )
         status = directory / "cluster" / "status.json"
-        wait_until(lambda: status.exists() or not process.alive(), _KEEPER_START_SECONDS, pause_seconds=_PAUSE_SECONDS)
+        wait_until(lambda: status.exists() or not process.alive(), _SHIM_START_SECONDS, pause_seconds=_PAUSE_SECONDS)
         if not status.exists():
             raise ClusterError(
                 "The cluster did not start",
-                why=_last_lines(log) or "its keeper process ended at once",
+                why=_last_lines(log) or "its process supervisor ended at once",
                 fix="run the command again; penstock status shows what is running",
             )
 
@@ -240,11 +240,11 @@ def _snapshot(path: Path) -> dict[str, Any] | None:
 
 
 def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
-    """What the keeper saw: each process, the CPU time of all, and the most memory they can have had together.
+    """Return each process as the shim recorded it, the CPU time of all, and the upper bound of their memory together.
 
-    A sum is null where it is not known of every process: one without its largest part would pass for a small one.
+    A sum is None unless the figure of every process is known: without its largest part it would look like a small one.
     """
-    kept = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
+    fields = ("started_ms", "ended_ms", "exit_code", "peak_rss_bytes", "cpu_seconds")
     named = {"driver": status.get("driver") or {}}
     named.update({f"executor-{number}": value for number, value in status.get("executors", {}).items()})
 
@@ -254,15 +254,17 @@ def _processes(status: Mapping[str, Any]) -> dict[str, Any]:
 
     cpu_seconds = total("cpu_seconds")
     return {
-        "processes": {name: {key: value.get(key) for key in kept} for name, value in named.items()},
+        "processes": {name: {key: value.get(key) for key in fields} for name, value in named.items()},
         "cpu_seconds": None if cpu_seconds is None else round(cpu_seconds, 3),
         "peak_rss_bytes": total("peak_rss_bytes"),
     }
 
 
 def _group(application_id: str, status: Mapping[str, Any] | None) -> Path | None:
-    """The control group that the keeper made. The record is in a directory that the application can write to: no group
-    but one of this application's name is believed."""
+    """Return the control group that the shim created, as its status records it.
+
+    The application can write to that record, so only a group with this application's name is accepted.
+    """
     recorded, root = (status or {}).get("group"), shim.groups()
     if not recorded or root is None:
         return None

@@ -1,10 +1,10 @@
-"""This machine's resources: cores and memory within containers' limits, page-cache tiers, scratch space.
+"""This machine's resources: cores and memory within the limits of control groups, page-cache tiers, scratch space.
 
-The capacity for clusters is their backend's to report (`clusters.capacity`): they need not be on this machine.
+Clusters need not run on this machine: their backend reports the capacity for them (`clusters.choice.capacity`).
 The tiers belong to a home and outlive its clusters. The applications' file systems read and fill them
-(jvm/filesystem, `io.penstock.fs.cache`); this module only decides where, and looks at the header of their table.
-Scratch outside of the home is below a directory that only its user can look into, and known to the cluster by a link in
-the application's directory: whoever has that finds it, whatever the environment or the settings have become.
+(jvm/filesystem, `io.penstock.fs.cache`); this module only chooses place and size, and reads the header of their table.
+Scratch outside of the home is below a directory that only its user can read. A link in the application's directory
+points at it, so that it is found whatever the environment or the settings have become.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the directory below it is priv
 _SHARE_OF_MEMORY = 0.10
 _SHARE_OF_DISK = 0.10
 _SHARE_OF_ROOM = 0.5
-"""Of what the file system could give: it has other users."""
+"""The maximum share of a file system's free space: it has other users."""
 
 _GENERATION = "v1"
 _DISCARDED = "v1-discarded-"
 _OWNER = "home"
-# io.penstock.fs.cache.PageTable: words of 64 bits, one cache line each.
+# io.penstock.fs.cache.PageTable: 64-bit words, each in a cache line of its own.
 _MAGIC = 0x50454E53544B3031
 _HEADER = struct.Struct("@QQ48xQ56xQ56xQ56x64xQ")
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Budgets the user has set, in bytes; None where the usual share holds, 0 for no such tier."""
+    """The user's budgets of the tiers, in bytes; None for the default share, 0 for no such tier."""
 
     memory_bytes: int | None = None
     disk_bytes: int | None = None
@@ -49,7 +49,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a tier's table says of it: bytes and counts since the tier was made."""
+    """The figures in a tier's table: bytes in use, pages in it, and evictions since it was created."""
 
     used_bytes: int
     pages: int
@@ -58,35 +58,35 @@ class Contents:
 
 @dataclass(frozen=True)
 class Tier:
-    """`budget_bytes` is 0 where there is no such tier."""
+    """A tier of the page cache. `budget_bytes` is 0 where the tier is off."""
 
     name: str
     directory: Path
     budget_bytes: int
     contents: Contents | None
-    """None where nothing was kept there yet, or all of it was dropped."""
+    """None while the tier is empty: unused so far, or dropped."""
 
 
 def tiers(home: Home, memory_bytes: int) -> tuple[Tier, Tier]:
-    """The memory tier and the disk tier, on a machine with so much memory.
+    """Return the memory tier and the disk tier, on a machine with that much memory.
 
-    A tenth of the machine's memory and of the disk, but never more than half of what their file systems could give.
-    There is no memory tier where its place is somebody else's.
+    The default is a tenth of the machine's memory and of the disk, at most half of the free space of their file
+    systems. The memory tier is off where another user owns its place.
     """
-    wanted = chosen_budgets(home)
+    budgets = chosen_budgets(home)
     memory, disk = _memory_directory(home), home.cache / "pages"
     in_memory = int(memory_bytes * _SHARE_OF_MEMORY) if _SHARED_MEMORY.is_dir() else 0
     return (
-        _off(memory) if _is_a_strangers(memory) else _tier("memory", memory, wanted.memory_bytes, in_memory),
-        _tier("disk", disk, wanted.disk_bytes, int(_usage(disk).total * _SHARE_OF_DISK)),
+        _off(memory) if _is_foreign(memory) else _tier("memory", memory, budgets.memory_bytes, in_memory),
+        _tier("disk", disk, budgets.disk_bytes, int(_usage(disk).total * _SHARE_OF_DISK)),
     )
 
 
 def prepare_tiers(home: Home, found: Iterable[Tier]) -> list[Tier]:
-    """Say whose the memory tier is, and remove those whose home is gone: nothing else would give their memory back.
+    """Claim the memory tier for this home, and remove those of deleted homes: nothing else would free their memory.
 
-    Returns the tiers, without memory where its place cannot be used. Never raises: a missing tier makes applications
-    slower and no more.
+    Returns the tiers, with the memory tier off where its place cannot be used. Never raises: without a tier,
+    applications are only slower.
     """
     for other in _SHARED_MEMORY.glob(f"{_prefix()}*"):
         with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ def prepare_tiers(home: Home, found: Iterable[Tier]) -> list[Tier]:
 def _claimed(home: Home, tier: Tier) -> Tier:
     try:
         tier.directory.mkdir(mode=0o700, exist_ok=True)
-        # Everybody may make names in shared memory, also since the tiers were looked at.
+        # Any user may create names in shared memory, also since the tiers were listed.
         require_private(tier.directory)
         write_atomically(tier.directory / _OWNER, str(home.root))
     except OSError:
@@ -108,12 +108,12 @@ def _claimed(home: Home, tier: Tier) -> Tier:
 
 
 def tier_settings(found: Iterable[Tier]) -> dict[str, str]:
-    """What every application on this machine is told of the cache."""
-    told: dict[str, str] = {}
+    """Return the Spark settings of the cache for every application on this machine."""
+    settings: dict[str, str] = {}
     for tier in found:
-        told[f"{CACHE_PREFIX}{tier.name}.dir"] = str(tier.directory)
-        told[f"{CACHE_PREFIX}{tier.name}.size"] = str(tier.budget_bytes)
-    return told
+        settings[f"{CACHE_PREFIX}{tier.name}.dir"] = str(tier.directory)
+        settings[f"{CACHE_PREFIX}{tier.name}.size"] = str(tier.budget_bytes)
+    return settings
 
 
 def chosen_budgets(home: Home) -> Chosen:
@@ -122,16 +122,16 @@ def chosen_budgets(home: Home) -> Chosen:
 
 
 def choose_budgets(home: Home, budgets: Chosen) -> None:
-    """Applications started from now on keep to it; what is too much then is evicted as they go."""
+    """Store the user's budgets. Applications that start from now on keep to them, and evict the excess as they run."""
     home.create()
     write_json(_chosen_file(home), asdict(budgets))
 
 
 def drop_pages(found: Iterable[Tier]) -> int:
-    """Remove all pages, and what was known of objects; returns how many bytes they took.
+    """Remove all pages and all metadata of objects; return their size in bytes.
 
-    Applications that run meanwhile find none of them from now on: the table that they share says that it is gone. They
-    read from the lake, and fill the directory again.
+    Running applications no longer find them: the table that they share is marked as invalid. They read from the lake,
+    and fill the directory again. Raises `StateError` where a file cannot be removed.
     """
     freed = 0
     for tier in found:
@@ -141,11 +141,11 @@ def drop_pages(found: Iterable[Tier]) -> int:
         try:
             aside = tier.directory / f"{_DISCARDED}{os.getpid()}-{time.monotonic_ns()}"
             (tier.directory / _GENERATION).rename(aside)
-            # After the rename: whoever looks sees either no table or a new one.
+            # Only after the rename, so that another process finds either no table or a new one.
             with contextlib.suppress(FileNotFoundError), (aside / "table").open("r+b") as table:
                 table.write(bytes(8))
             for entry in tier.directory.iterdir():
-                # An application may have begun anew. The lock is what processes agree through: never two of it.
+                # An application may have started a new table. The processes synchronize on one lock file: it stays.
                 if entry.name not in (_GENERATION, "lock", _OWNER):
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         except OSError as error:
@@ -156,26 +156,26 @@ def drop_pages(found: Iterable[Tier]) -> int:
 
 
 def remove_tiers(found: Iterable[Tier]) -> None:
-    """The directories too; nothing may be using them."""
+    """Remove the tiers with their directories. No application may be using them."""
     for tier in found:
-        if tier.name != "memory" or not _is_a_strangers(tier.directory):
+        if tier.name != "memory" or not _is_foreign(tier.directory):
             shutil.rmtree(tier.directory, ignore_errors=True)
 
 
-def _tier(name: str, directory: Path, wanted: int | None, usual: int) -> Tier:
+def _tier(name: str, directory: Path, budget: int | None, default: int) -> Tier:
     contents = _contents(directory)
-    if wanted is None:
+    if budget is None:
         used = contents.used_bytes if contents else 0
-        wanted = min(usual, int((_usage(directory).free + used) * _SHARE_OF_ROOM))
-    return Tier(name, directory, wanted, contents)
+        budget = min(default, int((_usage(directory).free + used) * _SHARE_OF_ROOM))
+    return Tier(name, directory, budget, contents)
 
 
 def _off(directory: Path) -> Tier:
     return Tier("memory", directory, 0, None)
 
 
-def _is_a_strangers(directory: Path) -> bool:
-    """Whether something is there that this account did not make for itself alone."""
+def _is_foreign(directory: Path) -> bool:
+    """Return whether the path exists and is not a private directory of this account."""
     try:
         require_private(directory)
     except FileNotFoundError:
@@ -195,7 +195,7 @@ def _contents(directory: Path) -> Contents | None:
 
 
 def _memory_directory(home: Home) -> Path:
-    # Two homes have two caches; the name says whose it is, and is the same after every start.
+    # Each home has a cache of its own, whose name is the same after every start.
     of_home = hashlib.sha256(os.fsencode(home.root)).hexdigest()[:12]
     return _SHARED_MEMORY / f"{_prefix()}{of_home}"
 
@@ -209,7 +209,7 @@ def _chosen_file(home: Home) -> Path:
 
 
 def _usage(directory: Path) -> Any:
-    """Of the file system the directory is in, or will be."""
+    """Return the usage of the file system that holds the directory, or will hold it."""
     for place in (directory, *directory.parents):
         with contextlib.suppress(FileNotFoundError):
             return shutil.disk_usage(place)
@@ -219,24 +219,24 @@ def _usage(directory: Path) -> Any:
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 _KEPT_FREE = 0.10
-"""Of the memory, for the system, the embedded lake and the catalog."""
+"""The share of memory reserved for the system, the embedded lake and the catalog."""
 
 
 def capacity(home: Home | None = None) -> Capacity:
-    """What applications may be promised; the page cache of `home` (else the default one) has its memory already."""
+    """Return the capacity for applications, less the memory tier of `home`, or of the default home."""
     in_memory, _ = page_cache(home or Home.default())
     return Capacity(cores=_cores(), memory_bytes=int(_memory() * (1 - _KEPT_FREE)) - in_memory.budget_bytes)
 
 
 def page_cache(home: Home) -> tuple[Tier, Tier]:
-    """The memory tier and the disk tier."""
+    """Return the memory tier and the disk tier."""
     return tiers(home, _memory())
 
 
-def require_room(wanted: Chosen) -> None:
-    """Raise `InvalidInput` where such a cache would leave applications less than half of the memory."""
+def require_room(budgets: Chosen) -> None:
+    """Raise `InvalidInput` where these budgets would leave applications less than half of the memory."""
     most = _memory() // 2
-    if wanted.memory_bytes is not None and wanted.memory_bytes > most:
+    if budgets.memory_bytes is not None and budgets.memory_bytes > most:
         raise InvalidInput(
             "The memory tier would be too large",
             why=f"this machine has {_memory() >> 20} MiB, and applications need at least half of it",
@@ -262,9 +262,9 @@ def _memory() -> int:
 
 
 def _limits(name: str) -> list[str]:
-    """The values of this file of the process's own control group (cgroup v2) and of each group that contains it.
+    """Return the values of a file in the process's control group (cgroup v2) and in each group that contains it.
 
-    A systemd unit or slice has its limits there; in a container the outermost group that is visible has them.
+    The limits of a systemd unit or slice are there; in a container they are in the outermost visible group.
     """
     try:
         lines = (_PROC / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
@@ -272,7 +272,7 @@ def _limits(name: str) -> list[str]:
         lines = []
     own = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
     group = PurePosixPath("/", own)
-    # With a cgroup namespace, a group outside of it is shown as "/../…": only the root is visible then.
+    # In a cgroup namespace, a group outside of it appears as "/../…": only the root is visible then.
     groups = [PurePosixPath("/")] if ".." in group.parts else [group, *group.parents]
     found = []
     for one in groups:
@@ -285,12 +285,13 @@ _ATTEMPTS = 3
 
 
 def make_scratch(home: Home, application_id: str, root: Path, link_name: str) -> Path:
-    """Make the directory below `root`, and the link to it. Raises `OSError` where that cannot be.
+    """Create the application's directory below `root`, and the link to it. Raises `OSError`.
 
-    What applications that are no more have left there, with all who would have removed it killed, goes first.
+    First removes the directories of deleted applications, which remain where every process that would have removed them
+    was killed.
     """
     for _ in range(_ATTEMPTS - 1):
-        # Another application, the last one there, may be tidying up.
+        # Another application, the last one there, may be removing the parent directories.
         with contextlib.suppress(FileNotFoundError):
             return _make_once(home, application_id, root, link_name)
     return _make_once(home, application_id, root, link_name)
@@ -311,19 +312,19 @@ def _make_once(home: Home, application_id: str, root: Path, link_name: str) -> P
 
 
 def remove_scratch(directory: Path, link_name: str) -> None:
-    """Give back what the application in `directory` had there. Nothing happens where it has none."""
+    """Remove the scratch of the application in `directory`, if any."""
     link = directory / link_name
     if link.is_symlink():
         place = link.readlink()
         shutil.rmtree(place, ignore_errors=True)
-        # Not empty while others use it.
+        # `rmdir` fails while other applications use the directory.
         for emptied in (place.parent, place.parent.parent):
             with contextlib.suppress(OSError):
                 emptied.rmdir()
 
 
 def _ours(home: Home, root: Path) -> Path:
-    """Of one user and one home: the ids of applications are unique there."""
+    """Return the directory of this user and home, in which the ids of applications are unique."""
     name = hashlib.sha256(os.fsencode(home.root.absolute())).hexdigest()[:16]
     return root / f"penstock-{os.getuid()}-scratch" / name
 
@@ -334,12 +335,12 @@ def _sweep(home: Home, ours: Path) -> None:
             shutil.rmtree(place, ignore_errors=True)
 
 
-_ROOT = "/dev/shm"  # noqa: S108  where Linux has memory; what is made below it is private
+_ROOT = "/dev/shm"  # noqa: S108  Linux's file system in memory; the directory below it is private
 _LINK = "scratch-memory"
 
 
 def prepare_scratch_memory(home: Home, application_id: str) -> Path | None:
-    """Make the directory; None where this machine has no memory file system that can be used: disk is used then."""
+    """Create the directory; return None where no memory file system can be used: scratch is on disk then."""
     root = Path(os.environ.get("PENSTOCK_MEMORY_DIRECTORY") or _ROOT)
     try:
         return make_scratch(home, application_id, root, _LINK)
@@ -348,5 +349,5 @@ def prepare_scratch_memory(home: Home, application_id: str) -> Path | None:
 
 
 def remove_scratch_memory(directory: Path) -> None:
-    """Give the memory of the application in `directory` back. Nothing happens where it has none."""
+    """Remove the scratch in memory of the application in `directory`, if any."""
     remove_scratch(directory, _LINK)

@@ -1,4 +1,4 @@
-"""The launch of a local cluster: settings, commands and environment of its processes, and the driver's pages."""
+"""The launch of a local cluster: settings, commands and environment of its processes, and the driver's Spark UI."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from penstock.profiles.check import REDACTION
 from penstock.runtime import jvm
 
 BUILT_IN = "spark-internal"
-"""As an application's file: its main class is on every cluster's class path already (Spark's own word for it)."""
+"""The file of an application whose main class is on every cluster's class path already (a term of Spark's own)."""
 
 
 def processes(
     directory: Path, launch: Launch, settings: Mapping[str, str], *, archives: Path, memory: Path | None = None
 ) -> dict[str, Any]:
-    """The keeper's plan (`private/plan.json`): the commands and environment of driver and executors.
+    """Return the shim's plan (`private/plan.json`): the commands and environment of driver and executors.
 
-    `memory` is the cluster's directory in memory, where it has one: below it each executor has one of its own.
+    `memory` is the cluster's directory in memory, if any, with a subdirectory for each executor.
     """
     size = launch.spec.size
     java = jvm.find_java()
@@ -70,9 +70,9 @@ def processes(
 
 
 def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> dict[str, str]:
-    """The launch's own, and over them what makes these processes one cluster, with a new secret of their own.
+    """Return the launch's settings, overridden by those that make the processes one cluster, with a new secret.
 
-    `memory`: as for `processes`.
+    `memory` is that of `processes`.
     """
     size = launch.spec.size
     plugins = ["io.penstock.cluster.ObserverPlugin"]
@@ -100,7 +100,7 @@ def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> 
         "spark.local.dir": str(directory / "scratch"),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (directory / "artefacts" / "events").as_uri(),
-        # Also where a program's Java options name another: what is not set here, they decide.
+        # Set in any case: otherwise a `-D` in the program's Java options would decide.
         "spark.redaction.regex": REDACTION,
         "spark.authenticate": "true",
         "spark.authenticate.secret": secrets.token_hex(32),
@@ -108,7 +108,7 @@ def settings(directory: Path, launch: Launch, *, memory: Path | None = None) -> 
 
 
 def python_wrapper(directory: Path, settings: Mapping[str, str]) -> str:
-    """The driver's Python with a standard error of its own: Spark would pour it into the driver's standard output."""
+    """Wrap the driver's Python to redirect its standard error, which Spark would merge into the standard output."""
     python = settings.get("spark.pyspark.driver.python") or settings.get("spark.pyspark.python") or sys.executable
     errors = shlex.quote(str(directory / "artefacts" / "driver.err"))
     return f'#!/bin/sh\nexec {shlex.quote(python)} "$@" 2>>{errors}\n'
@@ -124,20 +124,20 @@ def _submit_arguments(launch: Launch) -> list[str]:
 
 
 def _as_uri(path: str) -> str:
-    """Encoded, so that spaces, commas and letters of any alphabet survive Spark's lists and its idea of a URI."""
+    """Encode a path, so that spaces, commas and letters of any alphabet survive Spark's lists and URI parsing."""
     return Path(path).as_uri() if path.startswith("/") else path
 
 
 def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, str]:
-    """Nothing of the submitter's own environment: an application runs the same from a shell, a service or a rerun."""
+    """Return the processes' environment, without the submitter's, so that every run of an application has the same."""
     private = str(directory / "private")
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "HOME": os.environ.get("HOME", "/"),
         "TMPDIR": str(directory / "scratch"),
-        # Java decodes arguments and file names by the locale; under the C locale every other alphabet would be lost.
+        # Java decodes arguments and file names by the locale; the C locale would lose every alphabet but ASCII.
         "LC_ALL": "C.UTF-8",
-        # Spark's web interface listens where this says, and everywhere without it.
+        # Without it, Spark's web UI listens on every interface.
         "SPARK_LOCAL_IP": "127.0.0.1",
         "JAVA_HOME": str(java.home),
         "SPARK_HOME": str(jvm.spark_jars().parent),
@@ -148,13 +148,13 @@ def _environment(directory: Path, launch: Launch, java: jvm.Java) -> dict[str, s
     if zone := os.environ.get("TZ"):
         environment["TZ"] = zone
     for name, value in launch.environment.items():
-        # What a driver writes for the engine is here as private as what it was given.
+        # On this machine, the directory of private files also serves for published ones.
         environment[name] = value.replace("{private}", private).replace("{published}", private)
     return environment
 
 
 def with_user_options(command: list[str], settings: Mapping[str, str], role: str) -> list[str]:
-    """Spark's own settings for JVM options and class path, which SparkSubmit would have applied in starting the JVM."""
+    """Apply Spark's settings for JVM options and class path, as SparkSubmit does when it starts a JVM."""
     at = command.index("-cp")
     options = [
         option
@@ -167,12 +167,12 @@ def with_user_options(command: list[str], settings: Mapping[str, str], role: str
 
 
 WANTED = "ui.wanted"
-"""In the cluster's directory: the key that the driver demands of whoever looks at the pages it opened for this file."""
+"""A file in the cluster's directory that requests the Spark UI; it holds the key that the UI requires."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """`pages_url` is empty where the driver has not opened any."""
+    """The addresses that a driver published. `pages_url` is empty while it serves no Spark UI."""
 
     driver_url: str
     spark_application_id: str
@@ -180,7 +180,7 @@ class Endpoint:
 
 
 def endpoint(cluster: Path) -> Endpoint | None:
-    """None while the driver has no context."""
+    """Return the driver's endpoint; None while it has no Spark context."""
     try:
         lines = (cluster / "endpoint").read_text(encoding="utf-8").split("\n")
         return Endpoint(lines[0], lines[1], lines[2])
@@ -188,17 +188,17 @@ def endpoint(cluster: Path) -> Endpoint | None:
         return None
 
 
-def look(cluster: Path, told: Endpoint) -> WebInterface | None:
-    """Where the driver says that its pages are, on its own machine; None where it has none, and is asked for them now.
+def look(cluster: Path, published: Endpoint) -> WebInterface | None:
+    """Return the address of the Spark UI as the driver published it; where there is none, request it and return None.
 
-    A driver runs users' code, which may tell of any port.
+    The port is not verified: a driver runs users' code, which may publish any port.
     """
-    if not told.pages_url:
-        # A cluster that is being removed opens nothing any more.
+    if not published.pages_url:
+        # The directory of a cluster that is being removed may be gone.
         with contextlib.suppress(FileNotFoundError):
             write_once(cluster / WANTED, secrets.token_urlsafe(32))
         return None
-    port = _port(told.pages_url)
+    port = _port(published.pages_url)
     return None if port is None else WebInterface("127.0.0.1", port, key=_key(cluster))
 
 

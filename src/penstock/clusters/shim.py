@@ -1,18 +1,18 @@
-"""The keeper: parent of one local cluster's driver and executors, and the only one that learns how they end.
+"""The process supervisor: parent of a local cluster's driver and executors, which alone learns their exit codes.
 
 Run as `python -I shim.py <directory of the application>`, with the standard library alone, so that it starts in
-milliseconds and stays small. It does what `private/plan.json` says, records what it sees in `cluster/status.json`, and
-decides nothing: lost executors are replaced up to the plan's limit, and whether the application goes on without them
-is for the engine to say.
+milliseconds and stays small. It executes `private/plan.json`, records its observations in `cluster/status.json`, and
+decides nothing: it replaces lost executors up to the plan's limit; the engine decides whether the application goes on
+without them.
 
-- It starts at most one driver, whoever calls it and however often: the status file, which exists from before the driver
-  starts, means that it was started.
+- It starts at most one driver, however often and by whichever process it is run: the status file, which exists before
+  the driver starts, means that the driver was started.
 - Everything it starts dies with it (`PR_SET_PDEATHSIG`), and it ends itself when the driver has ended and nothing of
   the cluster is left.
-- Nothing of the cluster outlives its driver, not even a process that left its session and cleared its environment: it
-  becomes a child of the keeper (`PR_SET_CHILD_SUBREAPER`), and where control groups (cgroup v2) can be written, the
-  cluster is one, so that such a process is found after a killed keeper, too.
-- SIGTERM means: ask the driver to end.
+- Nothing of the cluster outlives its driver, not even a process that left its session and cleared its environment: such
+  a process becomes a child of the supervisor (`PR_SET_CHILD_SUBREAPER`). Where control groups (cgroup v2) are writable,
+  the cluster is one, so that such a process is found even after the supervisor was killed.
+- SIGTERM requests the driver's end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 APPLICATION_VARIABLE = "PENSTOCK_APPLICATION"
-"""In the environment of every process of a cluster, inherited by whatever they start: how strays are recognised."""
+"""A variable of every process of a cluster, inherited by all that they start; it identifies stray processes."""
 
 EXECUTOR_TOKEN = "{executor}"  # noqa: S105  a placeholder in the plan's command, not a secret
 
@@ -40,9 +40,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 _AWAITED = (signal.SIGCHLD, signal.SIGTERM)
 _POLL_SECONDS = 0.25
 _FAREWELL_SECONDS = 1.0
-"""How long executors have for their last lines once the driver is gone."""
+"""The time that executors have for their last lines once the driver has ended."""
 _DEATH_SECONDS = 30.0
-"""How long the kernel may take to end a killed process: it gives back gigabytes of memory and of open files first."""
+"""The time that the kernel may take to end a killed process, whose gigabytes of memory and open files it frees first.
+"""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -60,6 +61,8 @@ def main(directory: Path) -> None:
 
 
 class Keeper:
+    """The supervisor of one cluster. `run` returns when the cluster has ended and its end is recorded."""
+
     def __init__(self, directory: Path, plan: dict[str, Any]) -> None:
         self.plan = plan
         self.artefacts = directory / "artefacts"
@@ -82,7 +85,7 @@ class Keeper:
 
     def run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
-        # A Python worker whose executor died is then ours to reap, and ours to end.
+        # A Python worker whose executor died becomes a child of this process, which reaps and ends it.
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.group = enter_group(self.plan["application_id"])
         self.status["group"] = self.group and str(self.group)
@@ -105,18 +108,18 @@ class Keeper:
         leave_group(self.group)
         self.free_memory()
         self.status["ended"] = True
-        # On a full disk the exit code waits for room: nobody else knows it.
+        # The exit code exists only here: on a full disk, wait until it can be recorded.
         while not self.record():
             time.sleep(1)
 
     def start(self, role: str, command: list[str], out: str, err: str) -> subprocess.Popen[bytes]:
         directory = self.scratch / role
         directory.mkdir(parents=True, exist_ok=True)
-        keeper = os.getpid()
+        supervisor = os.getpid()
 
         def in_child() -> None:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
-            tie_to(keeper)
+            tie_to(supervisor)
 
         with (self.artefacts / out).open("ab") as stdout, (self.artefacts / err).open("ab") as stderr:
             return subprocess.Popen(
@@ -141,7 +144,7 @@ class Keeper:
         return {"pid": pid, "started": started(pid), "started_ms": now_ms()}
 
     def wait(self) -> None:
-        """Until a child ended, a stop was asked for, or there may be a new driver endpoint to serve."""
+        """Wait for the end of a child, a stop request, or a quarter of a second: a new driver endpoint may appear."""
         received = signal.sigtimedwait(_AWAITED, _POLL_SECONDS)
         if received is not None and received.si_signo == signal.SIGTERM and self.driver is not None:
             self.status["stop_requested"] = True
@@ -177,14 +180,14 @@ class Keeper:
                 del self.executors[number]
                 self.status["executors"][str(number)].update(end)
                 self.free_memory(str(number))
-                # Without an endpoint the driver has no context (any more), and executors go when their context does.
+                # Without an endpoint the driver has no Spark context, and executors end with their context.
                 if self.endpoint.exists() or end["exit_code"] not in (0, 3):
                     self.status["lost_executors"] += 1
                 return True
         return False
 
     def free_memory(self, executor: str = "") -> None:
-        """Remove what one executor left in memory, or all of them: files of a killed process are memory still."""
+        """Remove the files in memory of one executor, or of all: the files of a killed process still occupy memory."""
         if self.memory is not None:
             shutil.rmtree(self.memory / executor, ignore_errors=True)
 
@@ -195,14 +198,14 @@ class Keeper:
         if self.status["lost_executors"] > self.plan["lost_executors_limit"]:
             self.status["executors_failed"] = True
             self.record()
-        # A second context of the same driver publishes a new endpoint; before that nobody wants executors.
+        # A second context of the same driver publishes a new endpoint; until then executors are of no use.
         elif self.status["driver"].get("exit_code") is None and self.endpoint.exists():
             for _ in range(missing):
                 self.start_executor()
             self.record()
 
     def sweep(self) -> None:
-        """Nothing of this cluster outlives its driver."""
+        """End every other process of the cluster."""
         deadline = time.monotonic() + _FAREWELL_SECONDS
         while self.executors and time.monotonic() < deadline:
             signal.sigtimedwait(_AWAITED, 0.05)
@@ -214,19 +217,19 @@ class Keeper:
                     os.kill(pid, signal.SIGKILL)
             signal.sigtimedwait(_AWAITED, 0.02)
             self.reap()
-        # Out of sight already, but only an executor that has been reaped tells what it cost.
+        # A killed executor's resource usage is known only once it has been reaped.
         deadline = time.monotonic() + _DEATH_SECONDS
         while self.executors and time.monotonic() < deadline:
             signal.sigtimedwait(_AWAITED, 0.05)
             self.reap()
 
     def left(self) -> set[int]:
-        """Every other process of the cluster: by its mark, as a descendant of this process, or by its control group."""
+        """Return every other process of the cluster: by its variable, its parents, or its control group."""
         found = {*members(self.plan["application_id"]), *descendants(os.getpid()), *processes_of_group(self.group)}
         return found - {os.getpid()}
 
     def record(self) -> bool:
-        """Replace the status file; False where the disk does not take it, which then keeps what it had."""
+        """Replace the status file; return False where that fails: the previous content stays."""
         temporary = self.status_file.with_name(".status.json.new")
         try:
             temporary.write_text(json.dumps(self.status), encoding="utf-8")
@@ -237,14 +240,14 @@ class Keeper:
 
 
 def tie_to(parent: int) -> None:
-    """In a child that was just forked: not to outlive its parent, however that ends."""
+    """Have the kernel kill this process, a child just forked, when its parent ends, however that ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above
+    if os.getppid() != parent:  # the parent died before the line above
         os._exit(1)
 
 
 def members(application_id: str, *, but: int | None = None) -> list[int]:
-    """Every running process of the application, wherever in the process tree it went."""
+    """Return every running process of the application, wherever it is in the process tree, except `but`."""
     mark = f"{APPLICATION_VARIABLE}={application_id}".encode()
     found = []
     for process in Path("/proc").iterdir():
@@ -256,7 +259,7 @@ def members(application_id: str, *, but: int | None = None) -> list[int]:
 
 
 def descendants(ancestor: int) -> list[int]:
-    """The living children of a process, and theirs. Zombies are nobody's to end."""
+    """Return the running descendants of a process, without zombies, which cannot be killed."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -272,7 +275,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def groups() -> Path | None:
-    """Returns the directory of this machine's control groups of version 2; None where it has none."""
+    """Return the directory of this machine's control groups (version 2); None where it has none."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
             fields, _, kind = line.partition(" - ")
@@ -282,7 +285,7 @@ def groups() -> Path | None:
 
 
 def own_group() -> Path | None:
-    """The control group that this process is in; None where there are none."""
+    """Return the control group of this process; None where the machine has none."""
     root = groups()
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
@@ -297,8 +300,10 @@ def can_make_groups() -> bool:
 
 
 def enter_group(application_id: str) -> Path | None:
-    """Have this process, and all that it starts from now on, in a control group of the application; None where that
-    cannot be."""
+    """Move this process to a control group of the application, which its future children inherit.
+
+    Returns the group; None where it cannot be created.
+    """
     if not can_make_groups() or (parent := own_group()) is None:
         return None
     group = parent / group_name(application_id)
@@ -313,7 +318,7 @@ def enter_group(application_id: str) -> Path | None:
 
 
 def leave_group(group: Path | None) -> None:
-    """Go back to the group above, and remove the application's where nothing is left in it."""
+    """Return to the parent group, and remove the application's group if it is empty."""
     if group is not None:
         with contextlib.suppress(OSError):
             (group.parent / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
@@ -337,7 +342,7 @@ def processes_of_group(group: Path | None) -> list[int]:
 
 
 def started(pid: int) -> int:
-    """When the process started, in clock ticks since boot (proc(5)); -1 where it is gone."""
+    """Return the start time of a process, in clock ticks since boot (proc(5)); -1 where it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -346,7 +351,7 @@ def started(pid: int) -> int:
 
 
 def exit_code(state: int) -> int:
-    """As a shell shows it: 128 + n for signal n."""
+    """Return the exit code as a shell reports it: 128 + n for signal n."""
     return 128 + os.WTERMSIG(state) if os.WIFSIGNALED(state) else os.WEXITSTATUS(state)
 
 

@@ -1,6 +1,6 @@
 """The base of an image: a root directory, a tar of one, another image as an OCI layout, or Debian's packages.
 
-Packages are unpacked by mmdebstrap: no container daemon, no registry.
+mmdebstrap unpacks the packages, without a container daemon or a registry.
 """
 
 from __future__ import annotations
@@ -38,17 +38,20 @@ def _no_layer(blob: oci.Blob) -> IO[bytes]:
 
 @dataclass(frozen=True)
 class Root:
-    """`entries` is what becomes a layer of its own; of another image, `layers` and `configuration` are kept."""
+    """The root file system of a base.
+
+    `entries` become a layer; `layers` and `configuration` are those of a base that is an image itself.
+    """
 
     architecture: str
     paths: tuple[str, ...]
     texts: Mapping[str, str]
-    """What is in its `/etc/passwd` and `/etc/nsswitch.conf`; empty where it has none."""
+    """The contents of its `/etc/passwd` and `/etc/nsswitch.conf`, where these exist."""
     entries: tuple[Entry, ...] = ()
     layers: tuple[oci.Blob, ...] = ()
     configuration: Mapping[str, Any] = field(default_factory=dict)
     open_layer: Callable[[oci.Blob], IO[bytes]] = _no_layer
-    """The bytes of one of the layers."""
+    """Opens one of `layers`."""
 
 
 def this_architecture() -> str:
@@ -57,35 +60,35 @@ def this_architecture() -> str:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Root]:
-    """The base in `path`, readable within. Raises `InvalidInput` for what is none."""
+    """Open the base in `path`, readable within the context. Raises `InvalidInput` where it is not a base."""
     if not path.exists():
         raise InvalidInput(f"There is no {path}", fix="--base a root directory, a tar of one, or an OCI layout")
     if path.is_dir():
         layout = (path / oci.LAYOUT_FILE).is_file()
-        with _damage_told(path):
-            root = _image(_Directory(path), path) if layout else _root(_of_directory(path))
+        with _reporting_damage(path):
+            root = _image(_Directory(path), path) if layout else _root(_directory_entries(path))
         yield root
         return
     try:
-        archive = tarfile.open(path)  # noqa: SIM115 - closed below; what it raises is told first
+        archive = tarfile.open(path)  # noqa: SIM115 - closed below; only errors of the opening belong here
     except (tarfile.TarError, OSError) as error:
         raise InvalidInput(
-            f"{path} is no tar archive", why=str(error), fix="--base a root directory or a tar"
+            f"{path} is not a tar archive", why=str(error), fix="--base a root directory or a tar"
         ) from error
     with archive:
-        with _damage_told(path):
+        with _reporting_damage(path):
             files = _Archive(archive)
-            root = _image(files, path) if files.has(oci.LAYOUT_FILE) else _root(_of_archive(archive))
+            root = _image(files, path) if files.has(oci.LAYOUT_FILE) else _root(_archive_entries(archive))
         yield root
 
 
 @contextlib.contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
+def _reporting_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, EOFError, OSError, KeyError, zlib.error) as error:
         raise InvalidInput(
-            f"{path} cannot be read to its end", why=str(error) or type(error).__name__, fix="make or fetch it anew"
+            f"{path} cannot be read to its end", why=str(error) or type(error).__name__, fix="build or fetch it again"
         ) from error
 
 
@@ -99,7 +102,7 @@ def _root(entries: Iterable[Entry]) -> Root:
     return Root(this_architecture(), tuple(entry.path for entry in found), texts, found)
 
 
-def _of_directory(root: Path) -> Iterator[Entry]:
+def _directory_entries(root: Path) -> Iterator[Entry]:
     for directory, names, files in os.walk(root):
         for name in [*names, *files]:
             path = Path(directory) / name
@@ -111,11 +114,11 @@ def _of_directory(root: Path) -> Iterator[Entry]:
             elif stat.S_ISDIR(status.st_mode):
                 yield Entry(where, "directory", mode)
             elif stat.S_ISREG(status.st_mode):
-                several = (status.st_dev, status.st_ino) if status.st_nlink > 1 else None
-                yield Entry(where, "file", mode, source=_source(where, path), identity=several)
+                inode = (status.st_dev, status.st_ino) if status.st_nlink > 1 else None
+                yield Entry(where, "file", mode, source=_source(where, path), identity=inode)
 
 
-def _of_archive(archive: tarfile.TarFile) -> Iterator[Entry]:
+def _archive_entries(archive: tarfile.TarFile) -> Iterator[Entry]:
     for member in archive:
         where = posixpath.normpath(member.name).lstrip("/")
         if where in (".", ""):
@@ -142,12 +145,12 @@ def _timeless(source: Source) -> IO[bytes]:
 def _member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     file = archive.extractfile(member)
     if file is None:
-        raise InvalidInput(f"{member.name} cannot be read", why="the archive is damaged", fix="make it anew")
+        raise InvalidInput(f"{member.name} cannot be read", why="the archive is damaged", fix="build it again")
     return file
 
 
 def open_source(source: Source) -> IO[bytes]:
-    """An entry's bytes."""
+    """Open the bytes of an entry."""
     if isinstance(source, Path):
         return source.open("rb")
     return io.BytesIO(source) if isinstance(source, bytes) else source()
@@ -194,8 +197,8 @@ def _image(files: _Files, where: Path) -> Root:
         if not layer.media_type.endswith((".tar", "+gzip", ".gzip")):
             raise InvalidInput(
                 f"A layer of {where} is {layer.media_type}",
-                why="layers can be plain or packed by gzip",
-                fix="skopeo copy --dest-compress-format gzip … to write it anew",
+                why="layers can be uncompressed or compressed by gzip",
+                fix="convert it: skopeo copy --dest-compress-format gzip …",
             )
         with files.open(_path(layer.digest, where)) as file, tarfile.open(fileobj=file, mode="r|*") as archive:
             for member in archive:
@@ -214,44 +217,52 @@ def _image(files: _Files, where: Path) -> Root:
 
 
 def _chosen(files: _Files, index: Mapping[str, Any], where: Path) -> Mapping[str, Any]:
-    """The manifest for this machine's architecture, through indices of indices."""
-    wanted = this_architecture()
+    """Return the manifest for this machine's architecture, through nested indices."""
+    architecture = this_architecture()
     for described in index.get("manifests", []):
-        if described.get("platform", {}).get("architecture", wanted) == wanted:
+        if described.get("platform", {}).get("architecture", architecture) == architecture:
             found = _json(files, _path(described["digest"], where), where)
             return _chosen(files, found, where) if "manifests" in found else found
     raise InvalidInput(
-        f"{where} has no image for {wanted}",
-        why="only what is installed on this machine can be put on it",
-        fix=f"skopeo copy --override-arch {wanted} …",
+        f"{where} has no image for {architecture}",
+        why="the image contains this machine's installation, so its base must have this machine's architecture",
+        fix=f"skopeo copy --override-arch {architecture} …",
     )
 
 
 def _json(files: _Files, path: str, where: Path) -> Any:
     if not files.has(path):
-        raise InvalidInput(f"{where} is no whole image", why=f"it has no {path}", fix="write it anew: skopeo copy …")
+        raise InvalidInput(
+            f"{where} is not a complete image", why=f"it has no {path}", fix="copy it again: skopeo copy …"
+        )
     with files.open(path) as file:
         data = file.read(_MOST_JSON_BYTES)
     try:
         return json.loads(data)
     except ValueError as error:
-        raise InvalidInput(f"{where} is damaged", why=f"{path} is no JSON", fix="write it anew") from error
+        raise InvalidInput(
+            f"{where} is damaged", why=f"{path} is not JSON", fix="copy it again: skopeo copy …"
+        ) from error
 
 
 def _path(digest: str, where: Path) -> str:
     if digest[:7] != "sha256:" or not digest[7:].isalnum():
-        raise InvalidInput(f"{where} is damaged", why="it names a file by no digest of SHA-256", fix="write it anew")
+        raise InvalidInput(
+            f"{where} is damaged",
+            why="it refers to a file without a SHA-256 digest",
+            fix="copy it again: skopeo copy …",
+        )
     return "blobs/" + digest.replace(":", "/")
 
 
 RELEASES = {"3.11": "bookworm", "3.13": "trixie"}
-"""By the Python that each has."""
+"""Debian's releases by their version of Python."""
 
 _SECONDS = 1800
 
 
 def command(release: str, to: Path) -> list[str]:
-    # The set-up of Java's packages fails without the directory; copyright files are what their licences ask for.
+    # The setup of Java's packages fails without the directory; the licenses require the copyright files.
     return [
         "mmdebstrap",
         "--quiet",
@@ -269,18 +280,18 @@ def command(release: str, to: Path) -> list[str]:
 
 
 def make(python: str, to: Path, *, at: int) -> None:
-    """Write the root's tar to `to`: half a minute to some minutes, by the network. Raises `MissingRequirement`."""
+    """Write the root's tar to `to`, in half a minute to some minutes, by the network. Raises `MissingRequirement`."""
     release = RELEASES.get(python)
     if release is None:
         raise MissingRequirement(
             f"No release of Debian has Python {python}",
-            why="the image takes what is installed here, so its Python must be of the same release",
+            why="the image contains the local installation, so its Python must be of the same release",
             fix="--base a root with it, or run Penstock with Python " + " or ".join(RELEASES),
         )
     if shutil.which("mmdebstrap") is None:
         raise MissingRequirement(
             "mmdebstrap is not installed",
-            why="the base of the image is made by it of Debian's packages",
+            why="it builds the base of the image from Debian's packages",
             fix="sudo apt-get install --yes mmdebstrap, or --base a root directory, a tar of one, or another image",
         )
     try:
@@ -299,7 +310,7 @@ def make(python: str, to: Path, *, at: int) -> None:
         failed = f"it had not ended after {_SECONDS // 60} minutes"
     if failed is not None:
         raise MissingRequirement(
-            "mmdebstrap could not make the base",
+            "mmdebstrap could not build the base",
             why=failed,
-            fix=f"run it by hand to see more: {shlex.join(command(release, to))}",
+            fix=f"run it manually to see more: {shlex.join(command(release, to))}",
         )

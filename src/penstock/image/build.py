@@ -1,6 +1,6 @@
 """The build of the image: from a base and this installation's files to an OCI archive.
 
-The same contents make the same bytes, whenever and by whomever it is built.
+The build is reproducible: the same contents give the same bytes.
 """
 
 from __future__ import annotations
@@ -38,96 +38,99 @@ RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 _PACKAGE = PYTHON_PATH.lstrip("/")
 _JARS = f"{_PACKAGE}/pyspark/jars/"
 _SEPARATORS = re.compile(r"[-_.]+")
-# What tells of this machine and its installation, not of the package.
-_ABOUT_HERE = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
+# Files that describe this machine and its installation, not the package.
+_INSTALLATION_FILES = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
 
 
 def jars() -> list[Entry]:
-    """Spark's: most of the image, and changed by its releases alone. Those below are its remote shell's, in no pod."""
+    """Return Spark's jars, most of the image, which change only with its releases.
+
+    Jars in subdirectories belong to Spark's remote shell and are left out.
+    """
     return [entry for entry in _distribution("pyspark") if entry.path.rpartition("/")[0] + "/" == _JARS]
 
 
 def installed_libraries(more: Sequence[str] = ()) -> list[Entry]:
-    """All that Penstock and `more` need of others, without Spark's jars. Raises `MissingRequirement`."""
-    _require_told_requirements()
-    wanted = ("penstock", *map(_name, more))
-    names = [name for name in required(wanted, _requirements(wanted)) if name != "penstock"]
+    """Return the files of all that Penstock and `more` require, without Spark's jars. Raises `MissingRequirement`."""
+    _require_current_installation()
+    roots = ("penstock", *map(_name, more))
+    names = [name for name in required(roots, _requirements(roots)) if name != "penstock"]
     return [entry for name in names for entry in _distribution(name) if not entry.path.startswith(_JARS)]
 
 
 def package() -> list[Entry]:
-    """Penstock with its jars, be it installed from a wheel or from its sources. Raises `MissingRequirement`."""
+    """Return the files of Penstock and its jars, for any kind of installation. Raises `MissingRequirement`."""
     penstock_jar("cluster", "Penstock's jars are not built")
     root = Path(penstock.__file__).parent
     files = (path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     found = [_entry(f"penstock/{path.relative_to(root)}", path) for path in files]
-    # Of an installation from sources the recorded one may be older.
-    about = f"Metadata-Version: 2.1\nName: penstock\nVersion: {penstock.__version__}\n"
+    # The metadata of an installation from sources may name an older version.
+    metadata = f"Metadata-Version: 2.1\nName: penstock\nVersion: {penstock.__version__}\n"
     where = f"{_PACKAGE}/penstock-{penstock.__version__}.dist-info/METADATA"
-    return [*found, Entry(where, "file", 0o644, source=about.encode())]
+    return [*found, Entry(where, "file", 0o644, source=metadata.encode())]
 
 
 def compiled(entries: Iterable[Entry], work: Path) -> list[Entry]:
-    """The entries with the modules that Python would compile each time, since it cannot keep them in the image.
+    """Add the compiled modules, which Python would otherwise compile at every start: it cannot write to the image.
 
-    They are taken as they are (PEP 552, unchecked), for no time of their sources holds in an image. Written below
-    `work`.
+    Python uses them without a check (PEP 552, unchecked), since their sources have no reliable time in an image. The
+    files are written below `work`.
     """
     entries = list(entries)
     modules = {entry.source: entry.path for entry in entries if _is_module(entry) and isinstance(entry.source, Path)}
     for root in {_root(source, path) for source, path in modules.items()}:
         listed = sorted(str(source) for source, path in modules.items() if _root(source, path) == root)
-        # In a process of its own: what is compiled depends on what the compiling process has loaded before.
+        # In a process of its own: the byte code depends on the modules that the process has loaded before.
         python = [sys.executable, "-I", "-S", "-X", f"pycache_prefix={work}"]
         options = ["-qq", "-f", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", PYTHON_PATH]
         subprocess.run(
             [*python, "-m", "compileall", *options, "-i", "-"],
             input="\n".join(listed).encode(),
-            check=False,  # Some packages carry modules for other releases of Python.
+            check=False,  # Some packages contain modules for other releases of Python.
         )
     tag = sys.implementation.cache_tag
     for source, path in modules.items():
-        made = work / source.parent.relative_to("/") / f"{source.stem}.{tag}.pyc"
-        if made.is_file():
+        file = work / source.parent.relative_to("/") / f"{source.stem}.{tag}.pyc"
+        if file.is_file():
             directory, _, name = path.rpartition("/")
             cached = f"{directory}/__pycache__/{name.removesuffix('.py')}.{tag}.pyc"
-            entries.append(Entry(cached, "file", 0o644, source=made))
+            entries.append(Entry(cached, "file", 0o644, source=file))
     return entries
 
 
 def _is_module(entry: Entry) -> bool:
-    # Scripts for command lines and templates are not imported.
+    # Other files, such as scripts for command lines and templates, are not imported.
     return entry.path.endswith(".py")
 
 
 def _root(source: Path, path: str) -> Path:
-    """The directory that becomes the image's directory of packages."""
+    """Return the local directory that corresponds to the image's directory of packages."""
     return source.parents[path.removeprefix(f"{_PACKAGE}/").count("/")]
 
 
-def _require_told_requirements() -> None:
-    """An installation from sources names what Penstock required when it was made; `git pull` may have changed that."""
-    told = _metadata("penstock").locate_file("")
+def _require_current_installation() -> None:
+    """Raise `MissingRequirement` where the sources changed since the installation, which records the requirements."""
+    site = _metadata("penstock").locate_file("")
     sources = Path(penstock.__file__).parents[2] / "pyproject.toml"
-    metadata = next(Path(str(told)).glob("penstock-*.dist-info/METADATA"), None)
+    metadata = next(Path(str(site)).glob("penstock-*.dist-info/METADATA"), None)
     if metadata and sources.is_file() and metadata.stat().st_mtime < sources.stat().st_mtime:
         raise MissingRequirement(
             "Penstock's installation is older than its sources",
-            why=f"{sources} may name packages that {metadata.parent.name} does not, and the image would lack them",
+            why=f"{sources} may require packages that {metadata.parent.name} does not, and the image would lack them",
             fix="make setup",
         )
 
 
-def _requirements(wanted: Sequence[str]) -> dict[str, list[str]]:
-    """Of every distribution below `wanted`, the names of those that it needs here, by the extras asked for."""
+def _requirements(roots: Sequence[str]) -> dict[str, list[str]]:
+    """Return the requirements of every distribution that `roots` lead to, on this platform and with their extras."""
     found: dict[str, list[str]] = {}
-    waiting = [(name, "") for name in wanted]
-    asked = set()
+    waiting = [(name, "") for name in roots]
+    visited = set()
     while waiting:
         name, extra = waiting.pop()
-        if (name, extra) in asked:
+        if (name, extra) in visited:
             continue
-        asked.add((name, extra))
+        visited.add((name, extra))
         for needed in map(Requirement, _metadata(name).requires or []):
             if needed.marker is None or needed.marker.evaluate({"extra": extra}):
                 below = _name(needed.name)
@@ -141,10 +144,10 @@ def _distribution(name: str) -> list[Entry]:
     found = []
     for file in _metadata(name).files or []:
         path = Path(str(file.locate()))
-        # Above the packages: commands, manual pages.
+        # Paths above the packages are commands and manual pages.
         if ".." in file.parts or "__pycache__" in file.parts or file.suffix in (".pyc", ".pth"):
             continue
-        if file.parts[0].endswith(".dist-info") and file.name in _ABOUT_HERE:
+        if file.parts[0].endswith(".dist-info") and file.name in _INSTALLATION_FILES:
             continue
         found.append(_entry(str(file), path))
     return found
@@ -155,7 +158,7 @@ def _metadata(name: str) -> importlib.metadata.Distribution:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError as error:
         raise MissingRequirement(
-            f"{name} is not installed", why="the image takes what is installed here", fix=f"pip install {name}"
+            f"{name} is not installed", why="the image contains the local installation", fix=f"pip install {name}"
         ) from error
 
 
@@ -171,7 +174,7 @@ _KINDS = {"directory": tarfile.DIRTYPE, "link": tarfile.SYMTYPE, "file": tarfile
 
 
 class _Digesting(io.RawIOBase):
-    """Passes on what is written and knows its digest and length."""
+    """A writer that forwards its input, and computes digest and length."""
 
     def __init__(self, to: IO[bytes]) -> None:
         self._to = to
@@ -192,10 +195,10 @@ class _Digesting(io.RawIOBase):
 
 
 def write_layer(entries: Sequence[Entry], to: Path, *, history: str, at: int) -> Layer:
-    """`entries` as `contents.ordered` gives them; every time is `at`, in seconds since 1970."""
+    """Write a layer with `entries`, ordered by `contents.ordered`; every time is `at`, in seconds since 1970."""
     with to.open("wb") as file:
         packed = _Digesting(file)
-        # No name and no time in gzip's own header.
+        # The header of gzip must contain no name and no time.
         with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0, compresslevel=6) as unpacked_to:
             plain = _Digesting(unpacked_to)  # type: ignore[arg-type]
             with tarfile.open(fileobj=plain, mode="w|", format=tarfile.PAX_FORMAT) as archive:
@@ -219,7 +222,10 @@ def _add(archive: tarfile.TarFile, entries: Iterable[Entry], at: int) -> None:
 
 
 def write_archive(to: Path, documents: Mapping[str, bytes], blobs: Mapping[str, Source], *, at: int) -> int:
-    """A tar of a whole layout, in place at once; returns its size. `documents` and `blobs` by their paths in it."""
+    """Write the tar of a complete layout atomically; return its size in bytes.
+
+    `documents` and `blobs` are keyed by their paths in the tar.
+    """
     part = to.with_name(f".{to.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -248,45 +254,45 @@ def _member(path: str, at: int, mode: int) -> tarfile.TarInfo:
 
 
 RELEASED_AT = 1767225600
-"""2026-01-01. Files of an image have one time, or two images of the same contents would differ."""
+"""2026-01-01, the time of all files, so that two images of the same contents are equal."""
 
 Telling = Callable[[str, int, float], None]
-"""What was done, how many bytes came of it, and how many seconds it took."""
+"""Called after each step with its name, the size of its result in bytes, and its duration in seconds."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """`digest` is the manifest's: what a registry will know the image by."""
+    """A built image. `digest` is that of the manifest, by which a registry identifies the image."""
 
     name: str
     digest: str
     size: int
-    """Of the archive."""
+    """The size of the archive, in bytes."""
     layers: tuple[oci.Layer, ...]
 
 
 def time_of_files(environment: dict[str, str] | None = None) -> int:
-    """`$SOURCE_DATE_EPOCH` where it is set, as in any reproducible build."""
+    """Return `$SOURCE_DATE_EPOCH`, the convention of reproducible builds, or the default time."""
     given = (os.environ if environment is None else environment).get("SOURCE_DATE_EPOCH")
     if given is not None and not given.isdecimal():
-        raise InvalidInput("SOURCE_DATE_EPOCH is no time", why="it is whole seconds since 1970", fix="unset it")
+        raise InvalidInput("SOURCE_DATE_EPOCH is not a time", why="it is in whole seconds since 1970", fix="unset it")
     return RELEASED_AT if given is None else int(given)
 
 
-def make_base(to: Path, telling: Telling) -> None:
-    """The root that `build` makes where none is given, for use again and again."""
+def make_base(to: Path, report: Telling) -> None:
+    """Write the root that `build` creates where no base is given, for repeated use."""
     began = time.monotonic()
     base.make(RUNNING, to, at=time_of_files())
-    telling(f"root of Debian's packages ({', '.join(contents.PACKAGES)})", to.stat().st_size, time.monotonic() - began)
+    report(f"root of Debian's packages ({', '.join(contents.PACKAGES)})", to.stat().st_size, time.monotonic() - began)
 
 
-def build(to: Path, called: oci.Name, base: Path | None, telling: Telling, *, more: Sequence[str] = ()) -> Built:
-    """Write the archive to `to`, with the distributions `more` beside what Penstock needs.
+def build(to: Path, name: oci.Name, base: Path | None, report: Telling, *, more: Sequence[str] = ()) -> Built:
+    """Write the archive to `to`, with the distributions `more` in addition to those that Penstock requires.
 
-    Raises `InvalidInput` for a base that cannot carry it, `MissingRequirement`.
+    Raises `InvalidInput` for an unsuitable base, and `MissingRequirement`.
     """
     with ExitStack() as stack:
-        # Beside the result, which is as large: /tmp may be kept in memory.
+        # In the directory of the result, which is as large: /tmp may be in memory.
         try:
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".penstock-image-", dir=to.parent)))
         except OSError as error:
@@ -295,16 +301,16 @@ def build(to: Path, called: oci.Name, base: Path | None, telling: Telling, *, mo
             ) from error
         if base is None:
             base = work / "root.tar"
-            make_base(base, telling)
-        return _Build(to, called, work, telling, more).on(stack.enter_context(opened(base)))
+            make_base(base, report)
+        return _Build(to, name, work, report, more).on(stack.enter_context(opened(base)))
 
 
 class _Build:
-    def __init__(self, to: Path, called: oci.Name, work: Path, telling: Telling, more: Sequence[str]) -> None:
+    def __init__(self, to: Path, name: oci.Name, work: Path, report: Telling, more: Sequence[str]) -> None:
         self._to = to
-        self._name = called
+        self._name = name
         self._work = work
-        self._telling = telling
+        self._report = report
         self._more = more
         self._at = time_of_files()
         self._layers: list[oci.Layer] = []
@@ -313,7 +319,7 @@ class _Build:
     def on(self, root: Root) -> Built:
         base = contents.recognised(root.paths)
         contents.same_python(base, RUNNING, this_architecture(), root.architecture)
-        # Before anything that takes long: it is refused where something is not installed.
+        # First, since these raise at once where a package is not installed.
         libraries, ours = installed_libraries(self._more), package()
         if root.entries:
             kept = (found for entry in root.entries if (found := contents.kept(self._timeless(entry))) is not None)
@@ -332,13 +338,13 @@ class _Build:
         with open_source(entry.source) as file:
             return replace(entry, source=contents.normalized_keystore(file.read(), self._at))
 
-    def _write(self, what: str, entries: list[Entry]) -> None:
+    def _write(self, name: str, entries: list[Entry]) -> None:
         began = time.monotonic()
         file = self._work / f"{len(self._layers)}.layer"
-        layer = write_layer(contents.ordered(entries), file, history=what, at=self._at)
+        layer = write_layer(contents.ordered(entries), file, history=name, at=self._at)
         self._layers.append(layer)
         self._blobs[layer.blob.path] = file
-        self._telling(f"layer {what}", layer.blob.size, time.monotonic() - began)
+        self._report(f"layer {name}", layer.blob.size, time.monotonic() - began)
 
     def _finish(self, root: Root, settings: dict[str, object]) -> Built:
         began = time.monotonic()
@@ -356,7 +362,7 @@ class _Build:
             "manifest.json": oci.document(oci.docker_manifest(config, blobs, self._name), "")[1],
         }
         size = write_archive(self._to, documents, self._blobs, at=self._at)
-        self._telling(f"archive {self._to}", size, time.monotonic() - began)
+        self._report(f"archive {self._to}", size, time.monotonic() - began)
         return Built(self._name.full, manifest.digest, size, tuple(self._layers))
 
 

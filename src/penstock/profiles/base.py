@@ -1,7 +1,7 @@
 """The layer of every application: a dedicated cluster, started for it, used by it alone, and thrown away.
 
-With it the settings of scratch space (shuffle and spill in memory up to a budget, and on disk beyond it), and the
-sources that the reasons of settings name.
+Also the settings of scratch space (shuffle and spill in memory up to a budget, and on disk beyond it), and the sources
+that the reasons of settings cite.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from penstock.profiles.layers import Layer, Setting, mebibytes
 from penstock.units import GIB, MIB
 
 MEMORY = "spark.penstock.scratch.memory"
-"""How much all executors of an application together may have in memory, as a size; 0 for none."""
+"""The scratch in memory of all executors of an application together, as a size; 0 for none."""
 
 DISK = "spark.penstock.scratch.disk"
-"""The directory below which scratch on disk is, on a device of its own; else it is in the home."""
+"""The directory of scratch on disk, which may be a device of its own; by default scratch is in the home."""
 
 _SOURCE = "docs/guide/filesystem.md, 'Scratch'"
 
 
 def budget_bytes(settings: Mapping[str, str]) -> int:
-    """What the final settings promise to scratch in memory."""
+    """Return the size of scratch in memory by the final settings, in bytes."""
     return units.parse_size(settings.get(MEMORY, "0")) or 0
 
 
@@ -34,8 +34,8 @@ def _quarter_of_the_heaps(size: ClusterSize) -> str:
 ON_DISK = Setting(
     MEMORY,
     "0",
-    "What shuffle and spill have in memory no other cluster can be promised, and the system's own cache keeps a small "
-    "shuffle from the disk anyway; profiles with “memory” in their name ask for it",
+    "Memory reserved for shuffle and spill is not available to other clusters, and the system's page cache keeps a "
+    "small shuffle off the disk anyway; profiles with “memory” in their name reserve it",
     _SOURCE,
 )
 
@@ -46,7 +46,7 @@ SCRATCH = Layer(
         Setting(
             MEMORY,
             _quarter_of_the_heaps,
-            "Where the shuffle's disk is the limit, what fits into memory need not wait for it; the rest goes to disk",
+            "Where the shuffle's disk is the bottleneck, data that fits into memory avoids it; the rest goes to disk",
             _SOURCE,
         ),
     ),
@@ -92,13 +92,13 @@ _LESS_EAGER_EXECUTOR = (
     "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
 )
 _JVM_REASON = (
-    "The parallel collector takes no part of the cores while tasks run, as G1 does; "
-    "the default code cache of 240 MB fills up with Spark's generated code, and the JVM then throws compiled code away"
+    "The parallel collector, unlike G1, takes no processor time while tasks run; "
+    "the default code cache of 240 MB fills up with Spark's generated code, and the JVM then discards compiled code"
 )
 
 
 def many_executors(size: ClusterSize) -> bool:
-    """From here on losing a connection is likelier than losing an executor; the seed documents had 20 to 100."""
+    """Return whether lost connections are likelier than lost executors; the published clusters had 20 to 100."""
     return size.executors >= 16
 
 
@@ -123,7 +123,7 @@ _ADAPTIVE = (
     Setting(
         "spark.sql.adaptive.enabled",
         "true",
-        "Joins and partitions are chosen again from sizes seen at run time; with it all 104 queries passed at 10 TB",
+        "Joins and partitions are planned again by the sizes at run time; with it all 104 queries passed at 10 TB",
         PLATFORM_SCALE,
     ),
     Setting(
@@ -135,27 +135,28 @@ _ADAPTIVE = (
     Setting(
         "spark.sql.shuffle.partitions",
         shuffle_partitions,
-        "Three tasks a core even out their lengths; most of Spark's 200 are empty on a small cluster, yet tasks",
+        "Three tasks per core even out their run times; most of Spark's 200 partitions are empty on a small cluster, "
+        "but each costs a task",
         f"{SPARK_TUNING}, level of parallelism; {SMALL_CLUSTERS}",
     ),
     Setting(
         "spark.default.parallelism",
         lambda size: str(size.executor_cores),
-        "Spark splits files and merges shuffle partitions by it; left alone it is what the executors that happen to be "
-        "up already have",
+        "Spark splits files and merges shuffle partitions by it; by default it is the number of cores of the executors "
+        "that happen to be up already",
         f"{SPARK_CONFIGURATION}, execution behavior",
     ),
     Setting(
         "spark.sql.autoBroadcastJoinThreshold",
         "30m",
-        "A table of this size is cheaper to send to every executor than to shuffle the table it is joined with",
+        "Sending a table of this size to every executor is cheaper than shuffling the table that it is joined with",
         NVM_CONFIGURATION,
         when=_roomy_heaps,
     ),
     Setting(
         "spark.sql.broadcastTimeout",
         "3600s",
-        "A broadcast side that is itself a long query fails the whole query after Spark's five minutes",
+        "With Spark's default of five minutes, a broadcast side that is a long query itself fails the whole query",
         NVM_CONFIGURATION,
     ),
 )
@@ -164,14 +165,14 @@ _MEMORY = (
     Setting(
         "spark.memory.fraction",
         "0.8",
-        "Spark's 0.6 made stages fail or retry at 10 TB; from 4 GiB on, a fifth is room enough for everything else",
+        "Spark's 0.6 made stages fail or retry at 10 TB; from 4 GiB on, a fifth is enough for everything else",
         PLATFORM_SCALE,
         when=_large_executors,
     ),
     Setting(
         "spark.memory.storageFraction",
         "0.2",
-        "A job that reads its input once caches little; what is kept for cached blocks is kept from sorts and joins",
+        "A job that reads its input once caches little; memory reserved for cached blocks is lost to sorts and joins",
         PLATFORM_SCALE,
         when=_large_executors,
     ),
@@ -179,13 +180,13 @@ _MEMORY = (
         "spark.sql.hive.filesourcePartitionFileCacheSize",
         _file_listing_cache,
         "Queries failed or were retried while listing objects at 10 TB until this cache had 10 GB; "
-        "here an eighth of the driver's heap, since it is in that heap",
+        "here it has an eighth of the driver's heap, since it is part of that heap",
         PLATFORM_SCALE,
     ),
     Setting(
         "spark.sql.codegen.cache.maxEntries",
         "2000",
-        "A session of many queries meets the same generated code again; with Spark's 100 it is compiled again",
+        "A session of many queries reuses generated code; with Spark's 100 entries it is compiled again",
         SMALL_CLUSTERS,
     ),
 )
@@ -194,27 +195,28 @@ _NETWORK = (
     Setting(
         "spark.network.timeout",
         "600s",
-        "Longer than any collection pause or slow store; a dead executor shows by its closed connection, not by this",
+        "Longer than any garbage collection or slow store; a closed connection, not this timeout, reveals a dead "
+        "executor",
         f"{SPARK_CONFIGURATION}, networking",
         when=lambda size: not many_executors(size),
     ),
     Setting(
         "spark.network.timeout",
         "3600s",
-        "Across 100 executors, shorter ones took busy executors for dead ones",
+        "With 100 executors, shorter timeouts declared busy executors dead",
         PLATFORM_TABLE_6,
         when=many_executors,
     ),
     Setting(
         "spark.shuffle.io.maxRetries",
         "10",
-        "A fetch that fails for good makes Spark compute the lost stage again: trying again is cheaper",
+        "A fetch that finally fails makes Spark compute the lost stage again: retries are cheaper",
         PLATFORM_TABLE_6,
     ),
     Setting(
         "spark.shuffle.io.retryWait",
         "60s",
-        "An overloaded executor among 100 needs long to recover; ten tries of Spark's five seconds do not outlast it",
+        "An overloaded executor among 100 needs long to recover; ten retries at Spark's five seconds are too short",
         PLATFORM_TABLE_6,
         when=many_executors,
     ),
@@ -222,7 +224,7 @@ _NETWORK = (
         Setting(
             f"spark.{module}.io.{kind}Threads",
             "64",
-            "Spark stops at 8 threads, too few to serve 100 executors at once",
+            "Spark uses at most 8 threads by default, too few to serve 100 executors at once",
             PLATFORM_TABLE_6,
             when=many_executors,
         )
@@ -232,22 +234,22 @@ _NETWORK = (
     Setting(
         "spark.rpc.io.threads",
         "64",
-        "As for the shuffle's threads (its sibling spark.shuffle.io.threads of the same table is read by no Spark 4)",
+        "As for the shuffle's threads (Spark 4 does not read spark.shuffle.io.threads, which is in the same table)",
         PLATFORM_TABLE_6,
         when=many_executors,
     ),
     Setting(
         "spark.shuffle.checksum.algorithm",
         "CRC32C",
-        "Every shuffled byte is summed, and processors have an instruction for this sum; Spark's Adler-32 took 0.6 of "
-        "the 26 core-seconds of an executor that sorted 1 GB",
+        "Spark computes a checksum of every shuffled byte, and processors have an instruction for this one; Spark's "
+        "Adler-32 took 0.6 of the 26 core-seconds of an executor that sorted 1 GB",
         f"{SPARK_CONFIGURATION}, shuffle behavior; {SMALL_CLUSTERS}",
     ),
     Setting(
         "spark.io.compression.codec",
         "zstd",
         "Shuffle and spill files become smaller than with lz4, for more processor time: worth it where many executors "
-        "share the network and the shuffle drives, which were what contended there",
+        "share the network and the shuffle drives, which were the bottleneck there",
         f"{SPARK_CONFIGURATION}, compression and serialization; {PLATFORM_SCALE}",
         when=many_executors,
     ),
@@ -257,50 +259,50 @@ _RECORDS = (
     Setting(
         "spark.eventLog.enabled",
         "true",
-        "The cluster and its web interface are gone after the run; the event log in the lake is what remains of them",
+        "The cluster and its web UI are gone after the run; the event log in the lake remains",
         SPARK_MONITORING,
     ),
     Setting(
         "spark.eventLog.rolling.enabled",
         "false",
-        "One file for one application; rolling serves applications that never end",
+        "One file per application; rolling logs are for applications that never end",
         SPARK_MONITORING,
     ),
     Setting(
         "spark.eventLog.compress",
         "true",
-        "It repeats itself, is sent to the lake after every run, and is rarely read",
+        "The event log is repetitive, is uploaded to the lake after every run, and is rarely read",
         SPARK_MONITORING,
     ),
     Setting(
         "spark.executor.metrics.pollingInterval",
         "500ms",
-        "Peak memory seen between two heart-beats counts too; by heart-beats alone a short application has none",
+        "Peak memory between two heartbeats counts too; by heartbeats alone a short application has no figure",
         SPARK_MONITORING,
     ),
     Setting(
         "spark.ui.enabled",
         "false",
-        "A web server costs every start time, and few applications are looked at: the first look at its pages through "
-        "the service opens them. With --conf spark.ui.enabled=true they are open from the start",
+        "A web server slows every start, and few users look at it: the first request through the service starts it. "
+        "With --conf spark.ui.enabled=true it runs from the start",
         "docs/results.md, 'From submission to the first task'",
     ),
     Setting(
         "spark.ui.killEnabled",
         "false",
-        "The service passes nothing on to these pages that ends work: links that do would lead nowhere",
+        "The service forwards no request that ends work to the Spark UI: such links would lead nowhere",
         f"{SPARK_CONFIGURATION}, Spark UI",
     ),
     Setting(
         "spark.ui.port",
         "0",
-        "Several clusters of one machine each find a free port",
+        "Each of several clusters on one machine finds a free port",
         f"{SPARK_CONFIGURATION}, Spark UI",
     ),
     Setting(
         "spark.ui.showConsoleProgress",
         "false",
-        "Penstock draws the progress; two bars on one terminal garble each other",
+        "Penstock draws the progress; two progress bars on one terminal garble each other",
         f"{SPARK_CONFIGURATION}, Spark UI",
     ),
 )
@@ -309,16 +311,16 @@ _JVM = (
     Setting(
         "spark.driver.extraJavaOptions",
         f"{_JVM_OPTIONS} {_LESS_EAGER_DRIVER}",
-        f"{_JVM_REASON}. A driver runs much code a few hundred times: the optimising compiler, as eager as usual, "
-        "takes a tenth of a small cluster's processor time away from starting up. Loops keep their own thresholds",
+        f"{_JVM_REASON}. A driver runs much code a few hundred times: at its default thresholds, the optimizing "
+        "compiler takes a tenth of a small cluster's processor time during startup. Loops keep their own thresholds",
         f"{NVM_CONFIGURATION}; docs/design/clusters.md",
     ),
     Setting(
         "spark.executor.extraJavaOptions",
         f"{_JVM_OPTIONS} {_LESS_EAGER_EXECUTOR}",
-        f"{_JVM_REASON}. Most code of an executor that lives for one job runs for less time than optimising it takes: "
-        "at four times the usual thresholds the compilers take 22 core-seconds less from TPC-DS, 4 from sorting 1 GB, "
-        "and the tasks no longer. A hot loop passes them in milliseconds",
+        f"{_JVM_REASON}. Most code of an executor that lives for one job runs for less time than its optimization "
+        "takes: at four times the default thresholds, the compilers take 22 core-seconds less in TPC-DS and 4 less in "
+        "sorting 1 GB, and the tasks are no slower. A hot loop reaches them in milliseconds",
         f"{NVM_CONFIGURATION}; {SMALL_CLUSTERS}",
     ),
 )
@@ -326,9 +328,9 @@ _JVM = (
 DRIVER_THAT_SCHEDULES = Setting(
     "spark.driver.extraJavaOptions",
     "-XX:TieredStopAtLevel=1",
-    "A driver that only schedules runs nothing for long: the optimising compiler took 12 of 85 core-seconds from "
-    "sorting and validating 1 GB, where the executor needed them. A program that computes in its driver turns it on "
-    "again with -XX:TieredStopAtLevel=4",
+    "A driver that only schedules has no hot code: the optimizing compiler took 12 of 85 core-seconds in sorting and "
+    "validating 1 GB, which the executor needed. A program that computes in its driver turns it on again with "
+    "-XX:TieredStopAtLevel=4",
     SMALL_CLUSTERS,
 )
 
@@ -336,7 +338,7 @@ _FORMATS = (
     Setting(
         "spark.sql.parquet.compression.codec",
         "zstd",
-        "Fewer bytes to store and to move than with snappy, for every later reader too",
+        "Fewer bytes to store and to transfer than with snappy, also for every later reader",
         f"{SPARK_SQL_TUNING}; TPC-DS scale 1 is 252 MB with it",
     ),
 )

@@ -1,7 +1,7 @@
-"""A user's settings judged before launch: what would fail an hour later, or silently do nothing, is reported now.
+"""The check of a user's settings before launch: it reports settings that would fail late or have no effect.
 
-Refused are settings that the engine decides itself (the finding names the option of `penstock run` for the same) and
-secrets, since settings end up in the event log, the records and the web interface.
+It refuses settings that the engine controls (the finding names the corresponding option of `penstock run`), and
+secrets, since settings are visible in the event log, the records and the web UI.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _SIZES: dict[str, tuple[str, Callable[[ClusterSize], int]]] = {
 }
 
 PREFIX = "spark.penstock."
-"""Between the engine and its cluster, but for what `_users` names."""
+"""The prefix of settings between the engine and its cluster; users may set those of `_may_users_set`."""
 
-_PER_APPLICATION = "each application gets a cluster of its own, and this ties the two together"
-_ONE_CLUSTER = "driver and executors of one cluster share a secret made for it"
-_REDACTION = "it hides passwords and keys in logs, the event log and Spark's pages, which others read"
+_PER_APPLICATION = "each application has a cluster of its own, and this setting connects the two"
+_ONE_CLUSTER = "driver and executors of a cluster share a secret that is created for it"
+_REDACTION = "it hides passwords and keys in logs, the event log and the Spark UI, which others can read"
 _ENGINE = {
     "spark.master": _PER_APPLICATION,
     "spark.remote": _PER_APPLICATION,
     "spark.submit.deployMode": "the driver always runs inside the application's own cluster",
     "spark.app.id": _PER_APPLICATION,
     "spark.local.dir": "scratch is private to the cluster and removed with it",
-    "spark.eventLog.dir": "the event log is kept in the lake: penstock logs ID",
+    "spark.eventLog.dir": "the event log is stored in the lake: penstock logs ID",
     "spark.authenticate": _ONE_CLUSTER,
     "spark.redaction.regex": _REDACTION,
     "spark.redaction.string.regex": _REDACTION,
@@ -55,7 +55,7 @@ _ENGINE = {
 
 
 _AUTHENTICATION = "spark.authenticate.secret"
-"""The secret itself is refused by `secrets`; its files are beside it."""
+"""The prefix of the keys of the secret's files; `secrets_found` refuses the secret itself."""
 
 KUBERNETES = "spark.kubernetes."
 USERS_OF_KUBERNETES = (
@@ -68,24 +68,26 @@ USERS_OF_KUBERNETES = (
     "spark.kubernetes.executor.eventProcessingInterval",
     "spark.kubernetes.executor.missingPodDetectDelta",
 )
-"""The settings of Kubernetes that users may set: when Spark asks for executors, and when it gives one up for lost.
+"""The settings of Kubernetes that users may set: when Spark requests executors, and when it declares one lost.
 
-The rest decides what a pod is, whose it is and what it can read. Pods of all queues share one namespace, where a pod
-may mount every secret and volume; an annotation or a label can give it a role at the cloud's provider, or a neighbour's
-traffic. An administrator sets these for everybody in the cluster's file.
+The others determine the content of a pod, its owner and its access. Pods of all queues share one namespace, where a pod
+may mount every secret and volume; an annotation or a label can give it a role at the cloud provider, or the traffic of
+another application. An administrator sets these for all users in the cluster's file.
 """
 
-_SHARED = "pods of all queues share one namespace, and this can give a pod what belongs to another queue"
-_CLUSTER_FILE = "have an administrator put it into executor_template: of the cluster's file, where it holds for all"
+_SHARED = "pods of all queues share one namespace, and this can give a pod access to what belongs to another queue"
+_CLUSTER_FILE = (
+    "have an administrator add it to executor_template: in the cluster's file, where it applies to all users"
+)
 _KUBERNETES_FIXES = (
     (
         r"(driver|executor)\.(secrets|secretKeyRef)\.",
-        f"leave it out for the lake's credentials, which pods have already; for another secret {_CLUSTER_FILE}",
+        f"omit it for the lake's credentials, which pods have already; for another secret, {_CLUSTER_FILE}",
     ),
     (r"(driver|executor)\.podTemplate|(.*\.)?(volumes|label|annotation|node\.selector)\.", _CLUSTER_FILE),
     (r"(executor\.)?(request|limit)\.cores", "use --executor-cores"),
     (r"memoryOverheadFactor", "use spark.driver.memoryOverheadFactor and spark.executor.memoryOverheadFactor"),
-    (r"namespace|(driver\.|executor\.)?container\.image|authenticate\.", "leave it out: the cluster's file names it"),
+    (r"namespace|(driver\.|executor\.)?container\.image|authenticate\.", "omit it: the cluster's file sets it"),
 )
 
 
@@ -93,37 +95,37 @@ def owned_found(settings: Mapping[str, str], size: ClusterSize | None) -> Iterat
     for key, value in settings.items():
         if option := _OPTIONS.get(key):
             yield error(key, problem=f"{key} cannot be set", why="Penstock sets it itself", fix=f"use {option} instead")
-        elif key in _ENGINE or (key.startswith(PREFIX) and not _users(key)):
-            why = _ENGINE.get(key, "these are between Penstock's engine and its cluster")
-            yield error(key, problem=f"{key} cannot be set", why=why, fix=f"leave out --conf {key}=…")
+        elif key in _ENGINE or (key.startswith(PREFIX) and not _may_users_set(key)):
+            why = _ENGINE.get(key, "Penstock's engine sets it for its cluster")
+            yield error(key, problem=f"{key} cannot be set", why=why, fix=f"omit --conf {key}=…")
         elif key.startswith(_AUTHENTICATION):
-            yield error(key, problem=f"{key} cannot be set", why=_ONE_CLUSTER, fix=f"leave out --conf {key}=…")
+            yield error(key, problem=f"{key} cannot be set", why=_ONE_CLUSTER, fix=f"omit --conf {key}=…")
         elif key.startswith(KUBERNETES) and key not in USERS_OF_KUBERNETES:
             yield error(key, problem=f"{key} cannot be set", why=_SHARED, fix=_kubernetes_fix(key))
         elif key in _SIZES:
             yield _size_given_twice(key, value, size)
 
 
-def _users(key: str) -> bool:
+def _may_users_set(key: str) -> bool:
     return key in (base.MEMORY, base.DISK) or key.startswith(s3a.SKIPPING_PREFIX)
 
 
 def _kubernetes_fix(key: str) -> str:
     part = key.removeprefix(KUBERNETES)
     names = ", ".join(name.removeprefix(KUBERNETES) for name in USERS_OF_KUBERNETES)
-    usual = f"leave it out; of {KUBERNETES}* users set {names}"
-    return next((fix for pattern, fix in _KUBERNETES_FIXES if re.match(pattern, part)), usual)
+    default = f"omit it; of {KUBERNETES}*, users can set {names}"
+    return next((fix for pattern, fix in _KUBERNETES_FIXES if re.match(pattern, part)), default)
 
 
 def _size_given_twice(key: str, value: str, size: ClusterSize | None) -> Problem:
     option, read = _SIZES[key]
-    fix = f"use {option} alone"
+    fix = f"use {option} only"
     if size is None:
-        return error(key, problem=f"{key} cannot be set", why="the size of a cluster is asked for by options", fix=fix)
+        return error(key, problem=f"{key} cannot be set", why="options determine the size of a cluster", fix=fix)
     # Spark counts a bare memory size in MiB.
     given = units.parse_size(value, unit="m" if key.endswith("memory") else "b")
     if given == read(size):
-        return warning(key, problem=f"{key} says again what {option} says", fix=fix)
+        return warning(key, problem=f"{key} repeats {option}", fix=fix)
     return error(
         key,
         problem=f"{key}={value} contradicts {option}",
@@ -136,7 +138,7 @@ def _shown(key: str, amount: int) -> str:
     return f"{amount >> 20} MiB" if key.endswith("memory") else str(amount)
 
 
-# The last part of the key decides: `…credentials.provider` names a class, `…secret.file` a file.
+# The last part of the key decides: `…credentials.provider` is the name of a class, `…secret.file` of a file.
 _SECRET_NAME = re.compile(
     r"(?i)(password|passwd|passphrase|secret|token|secret[._-]?(access[._-]?)?key|access[._-]?key([._-]?id)?"
     r"|encryption[._-]key|private[._-]?key|api[._-]?key|client[._-]?secret|account[._-]key([._].*)?)$"
@@ -146,33 +148,33 @@ REDACTION = (
     r"(?i)secret|passw(or)?d|passphrase|token|access[._-]?key|account[._-]key|private[._-]?key|api[._-]?key"
     r"|encryption[._-]key|://[^/\s:@]+:[^/\s@]+@"
 )
-"""`spark.redaction.regex` of every cluster: Spark hides a value where this is found in its name or in the value.
+"""`spark.redaction.regex` of every cluster: Spark hides a value if it or its key matches.
 
-Spark's own pattern, and the names and addresses that are refused as settings: a program can still set them itself.
+It is Spark's own pattern, with the names and addresses that are refused as settings: a program can still set them.
 """
 
-# Names of Kubernetes objects, and of keys inside them: `owned` refuses them, and says better why.
+# Names of Kubernetes objects, and of keys inside them: `owned_found` refuses them with a better reason.
 _NAMES_ONLY = re.compile(
     r"spark\.kubernetes\.(.*\.secrets?\.|.*secretKeyRef\.|kerberos\.|container\.image\.pullSecrets)"
 )
 
 _SECRET_VALUES = (
-    (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), "it holds an AWS access key"),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "it holds a private key"),
-    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@"), "it holds an address with a password in it"),
-    (re.compile(r"(?i)[?&;](password|pwd)=[^&;\s]+"), "it holds an address with a password in it"),
+    (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), "it contains an AWS access key"),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "it contains a private key"),
+    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@"), "it contains an address with a password"),
+    (re.compile(r"(?i)[?&;](password|pwd)=[^&;\s]+"), "it contains an address with a password"),
     (
         re.compile(r"(?i)(^|\s)'?-D\S*(password|passwd|secret|secret\.?key|accessKeyId|token)=\S"),
-        "it passes a secret to Java, which shows in the list of processes",
+        "it passes a secret to Java on the command line, which the list of processes shows",
     ),
 )
 
 _LAKE_FIX = (
-    "penstock lake add NAME --endpoint URL --bucket BUCKET: it asks for the keys and keeps them in a private file"
+    "penstock lake add NAME --endpoint URL --bucket BUCKET prompts for the keys and stores them in a private file"
 )
 _OTHER_FIX = (
-    "put it into a file that only you can read and let the application read that, "
-    "or use the *.file setting beside this one where Spark has it"
+    "write it to a file that only you can read and let the application read the file, "
+    "or use the corresponding *.file setting if Spark has one"
 )
 
 
@@ -182,29 +184,29 @@ def secrets_found(settings: Mapping[str, str]) -> Iterator[Problem]:
             about_s3 = ".fs.s3a." in key or "AWS_" in key
             yield error(
                 key,
-                problem=f"{key} is a secret, or holds one",
+                problem=f"{key} is a secret, or contains one",
                 why=f"{why}; settings are written to the event log and the records",
                 fix=_LAKE_FIX if about_s3 else _OTHER_FIX,
             )
 
 
 def is_secret(key: str, value: str) -> bool:
-    """Whether the value must not be shown."""
+    """Return whether the value must not be shown."""
     return _holds_secret(key, value) is not None
 
 
 def _holds_secret(key: str, value: str) -> str | None:
     if not value.strip():
         return None
-    # A switch is a switch whatever its name says, and a KMS key is named by an address that opens nothing.
+    # A boolean is no secret whatever its name, and the ARN of a KMS key grants no access.
     harmless = value.strip().lower() in {"true", "false"} or value.startswith("arn:")
     if not harmless and _SECRET_NAME.search(key) and not _NAMES_ONLY.match(key):
-        return "its name says so"
+        return "its name is that of a secret"
     return next((why for pattern, why in _SECRET_VALUES if pattern.search(value)), None)
 
 
-# Under these Spark takes any name (environment variables, plug-in catalogs, resource types, labels), or a module reads
-# them that the register is built without.
+# Below these prefixes Spark accepts any name (environment variables, plug-in catalogs, resource types, labels), or a
+# module that the registry does not cover reads them.
 _OPEN = (
     "spark.connect.",
     "spark.executorEnv.",
@@ -229,21 +231,21 @@ def check(
     size: ClusterSize | None = None,
     beneath: Mapping[str, str] | None = None,
 ) -> list[Problem]:
-    """Everything wrong with a user's settings, errors first. Pure.
+    """Return all problems of a user's settings, errors first. Pure.
 
-    `beneath` are the settings they go on top of (a resolved profile): a contradiction with those is found too, and one
-    among those alone is not the user's to hear of. `size`, where given, is what `penstock run`'s options asked for.
+    `beneath` are the settings of the profile, resolved: contradictions with these are reported too, but not those among
+    them alone. `size` is the size by the options of `penstock run`, if any.
     """
     merged = {**(beneath or {}), **settings}
     secret = list(secrets_found(settings))
     hidden = {key for problem in secret for key in problem.keys}
     shown = {key: value for key, value in settings.items() if key not in hidden}
     misspelt = list(_misspelt(shown, known))
-    slips = {key for problem in misspelt if problem.severity is Severity.ERROR for key in problem.keys}
+    typos = {key for problem in misspelt if problem.severity is Severity.ERROR for key in problem.keys}
     found = [
         *secret,
-        # Of a slip it is told what was meant, not that the name as it stands is taken.
-        *owned_found({key: value for key, value in shown.items() if key not in slips}, size),
+        # For a typo, the finding suggests the right key instead of refusing the misspelt one.
+        *owned_found({key: value for key, value in shown.items() if key not in typos}, size),
         *misspelt,
         *_wrong_kind(shown, known),
         *(problem for problem in rules.find(merged, size) if any(key in shown for key in problem.keys)),
@@ -252,7 +254,7 @@ def check(
 
 
 def refuse(problems: Sequence[Problem]) -> None:
-    """Raise `InvalidInput` when one of the problems is an error; says all of them."""
+    """Raise `InvalidInput` with all errors among the problems, if any."""
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if not errors:
         return
@@ -272,33 +274,33 @@ def _misspelt(settings: Mapping[str, str], known: Registry) -> Iterator[Problem]
             yield _not_sparks(key, known)
         elif known.get(key) is None and not _unknowable(key):
             if near := known.closest(key):
-                yield _slip(key, near, known)
+                yield _typo(key, near, known)
             elif key.startswith(_S3A):
-                yield warning(key, problem=f"S3A of this release knows no {key.removeprefix(HADOOP_PREFIX)}")
+                yield warning(key, problem=f"this release of S3A has no setting {key.removeprefix(HADOOP_PREFIX)}")
             elif _sparks_own(key, known) and not key.startswith(PREFIX):
-                yield warning(key, problem=f"Spark of this release knows no {key}")
+                yield warning(key, problem=f"this release of Spark has no setting {key}")
 
 
 def _not_sparks(key: str, known: Registry) -> Problem:
     proper = HADOOP_PREFIX + key
     if known.get(proper):
-        return error(key, problem=f"{key} is a setting of Hadoop", why="Spark drops it", fix=f"--conf {proper}=…")
+        return error(key, problem=f"{key} is a setting of Hadoop", why="Spark ignores it", fix=f"--conf {proper}=…")
     near = known.closest(key) or known.closest("spark." + key)
     return error(
         key,
-        problem=f"{key} is no Spark setting",
-        why="Spark drops every setting that does not begin with spark.",
+        problem=f"{key} is not a Spark setting",
+        why="Spark ignores every setting that does not begin with spark.",
         fix=f"--conf {near}=…" if near else f"--conf spark.{key}=…",
     )
 
 
-def _slip(key: str, near: str, known: Registry) -> Problem:
-    # In a name space of the user's own, and between names that differ by more than a slip, likeness may be chance.
+def _typo(key: str, near: str, known: Registry) -> Problem:
+    # In a user's own name space, and for names that differ by more than a typo, the similarity may be chance.
     certain = known.is_slip(key, near) and (_sparks_own(key, known) or key.lower() == near.lower())
     return (error if certain else warning)(
         key,
-        problem=f"Spark of this release knows no {key}",
-        why="a setting that is not known is ignored without a word",
+        problem=f"this release of Spark has no setting {key}",
+        why="Spark silently ignores unknown settings",
         fix=f"did you mean --conf {near}=… ?",
     )
 
@@ -320,4 +322,4 @@ def _wrong_kind(settings: Mapping[str, str], known: Registry) -> Iterator[Proble
             example = f", for example {setting.default}" if setting.default and "<" not in setting.default else ""
             yield error(key, problem=f"{key}={value} is not {expected}", fix=f"give {expected}{example}")
         if setting.deprecated:
-            yield warning(key, problem=f"{key} is out of use", why=setting.deprecated)
+            yield warning(key, problem=f"{key} is deprecated", why=setting.deprecated)

@@ -1,4 +1,4 @@
-"""What Spark, Hadoop and S3A of this release declare: the register the build writes to `jars/known-settings.json`."""
+"""The settings that this release's Spark, Hadoop and S3A declare, from the build's `jars/known-settings.json`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from penstock.profiles import base
 HADOOP_PREFIX = "spark.hadoop."
 _BUCKET_KEY = re.compile(r"fs\.s3a\.bucket\.[^.]+\.(?!bucket\.)(.+)")
 
-# A shorter or less similar pair of names is more likely two names than one with a slip.
+# Two less similar names are more likely different names than one name with a typo.
 _SIMILARITY = 0.86
-_LETTERS_IN_A_SLIP = 2
+_LETTERS_IN_A_TYPO = 2
 
 
 @dataclass(frozen=True)
 class KnownSetting:
-    """`kind`: boolean, int, double, time, size, choice, string, or number (a unit may follow). `unit` is what a bare
-    number means."""
+    """A setting that Spark or Hadoop declares.
+
+    `kind` is boolean, int, double, time, size, choice, string, or number (a unit may follow). `unit` is the unit of a
+    number without one.
+    """
 
     key: str
     kind: str
@@ -37,25 +40,25 @@ class KnownSetting:
     deprecated: str | None = None
 
     def expects(self, value: str) -> str | None:
-        """What the value should be, in words, where it is not; None where it is fine or cannot be judged."""
+        """Describe the expected kind of value; None where `value` is valid or cannot be checked."""
         text = value.strip()
         reads = (_HADOOP_READS if self.key.startswith(HADOOP_PREFIX) else _READS).get(self.kind)
         if not text or "${" in text or reads is None or reads(self, text):
             return None
         if self.kind == "choice":
             return "one of " + ", ".join(self.choices)
-        return _IN_WORDS[self.kind]
+        return _DESCRIPTIONS[self.kind]
 
 
 _Reads = Callable[[KnownSetting, str], bool]
 
-_IN_WORDS = {
+_DESCRIPTIONS = {
     "boolean": "true or false",
     "int": "a whole number, without a unit",
     "double": "a number such as 0.5",
     "time": "a time such as 500ms, 30s or 5m",
     "size": "a size such as 512k, 64m or 4g",
-    "number": "a number, perhaps with a unit",
+    "number": "a number, optionally with a unit",
 }
 
 
@@ -69,7 +72,7 @@ _READS: dict[str, _Reads] = {
     "choice": lambda known, text: text.lower() in {choice.lower() for choice in known.choices},
 }
 
-# Hadoop knows fewer suffixes than Spark: no `64mb`, no `5min`.
+# Hadoop accepts fewer suffixes than Spark: no `64mb`, no `5min`.
 _HADOOP_READS: dict[str, _Reads] = {
     **_READS,
     "time": lambda _, text: re.fullmatch(r"-?\d+(ns|us|ms|s|m|h|d)?", text.lower()) is not None,
@@ -79,11 +82,11 @@ _HADOOP_READS: dict[str, _Reads] = {
 
 @dataclass(frozen=True)
 class Registry:
-    """Look-up by key. Hadoop's keys are asked for as Spark is given them, with `spark.hadoop.` in front."""
+    """The known settings by key. Hadoop's keys have Spark's prefix `spark.hadoop.`."""
 
     settings: Mapping[str, KnownSetting]
     name_spaces: frozenset[str] = field(init=False, repr=False, compare=False)
-    """What stands after `spark.` in keys of Spark's own."""
+    """The part after `spark.` in Spark's own keys."""
     _by_folded: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -103,7 +106,7 @@ class Registry:
         return self.settings.get(_without_bucket(key))
 
     def closest(self, key: str) -> str | None:
-        """The known key this one is most likely meant to be; None where nothing is near."""
+        """Return the known key that this one most likely stands for; None where none is similar."""
         name = _without_bucket(key)
         if same := self._by_folded.get(_folded(name)):
             return same
@@ -111,22 +114,22 @@ class Registry:
         return near[0] if near else None
 
     def is_slip(self, key: str, near: str) -> bool:
-        """Whether the two differ by a slip of the finger: a letter or two, capitals, dots."""
+        """Return whether the two keys differ by a typo only: a letter or two, capitals, dots."""
         name = _without_bucket(key)
-        return _folded(name) == _folded(near) or _edits(name, near) <= _LETTERS_IN_A_SLIP
+        return _folded(name) == _folded(near) or _edits(name, near) <= _LETTERS_IN_A_TYPO
 
     def _candidates(self, name: str) -> list[str]:
-        # A slip changes a letter or two: keys of quite another length need no comparison.
+        # A typo changes a letter or two: keys of a different length need no comparison.
         return [key for key in self.settings if abs(len(key) - len(name)) <= 4]
 
 
 def _folded(key: str) -> str:
-    """The key without what people write differently: capitals, dots, dashes and underscores."""
+    """Return the key without the usual variations: capitals, dots, dashes and underscores."""
     return re.sub(r"[._-]", "", key).lower()
 
 
 def _edits(one: str, other: str) -> int:
-    """Letters to put in, take out or replace to make one text the other (Levenshtein's distance)."""
+    """Return the Levenshtein distance of two texts."""
     costs = list(range(len(other) + 1))
     for row, letter in enumerate(one, start=1):
         diagonal, costs[0] = costs[0], row
@@ -138,7 +141,7 @@ def _edits(one: str, other: str) -> int:
 
 
 def _without_bucket(key: str) -> str:
-    """S3A takes each of its keys for one bucket too: `fs.s3a.bucket.NAME.endpoint`."""
+    """Return the general key of a per-bucket key of S3A (`fs.s3a.bucket.NAME.endpoint`)."""
     if key.startswith(HADOOP_PREFIX) and (match := _BUCKET_KEY.fullmatch(key.removeprefix(HADOOP_PREFIX))):
         return f"{HADOOP_PREFIX}fs.s3a.{match[1]}"
     return key
@@ -146,17 +149,17 @@ def _without_bucket(key: str) -> str:
 
 @functools.cache
 def bundled() -> Registry:
-    """The register of this installation, and the settings of Penstock's own that no code of the JVM declares.
+    """Return this installation's registry, with those settings of Penstock that no JVM code declares.
 
-    Raises `MissingRequirement` where the build did not write it.
+    Raises `MissingRequirement` where the build did not write the file.
     """
     path = Path(__file__).parent.parent / "jars" / "known-settings.json"
     try:
         records = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise MissingRequirement(
-            "The list of settings Spark knows is missing",
-            why=f"{path} is written when the jars are built",
+            "The list of Spark's settings is missing",
+            why=f"the build of the jars writes {path}",
             fix="make jars",
         ) from error
     own = [{"key": base.MEMORY, "kind": "size", "default": "0"}, {"key": base.DISK, "kind": "string"}]

@@ -1,11 +1,11 @@
-"""Settings, their layers, and the resolution of layers into final settings. Pure: the same input, the same output.
+"""Settings, their layers, and the resolution of layers into final settings. Pure.
 
-The order is base < store < skipping < workload < user. A later layer's value replaces an earlier one's, except where
-Spark keeps a list under one key: there every layer adds to it, since a user who asks for one more JVM option or
-listener does not ask for ours to go. JVM options are merged so that no JVM refuses a pair of them.
+The order is base < store < skipping < workload < user. A later layer's value replaces an earlier one's, except for keys
+whose value is a list: there every layer adds to it, so that a user's JVM option or listener does not remove those of
+Penstock. JVM options are merged so that no JVM rejects a pair of them.
 
 Memory overheads follow Spark's own rules (`BasicDriverFeatureStep`, `BasicExecutorFeatureStep` and `ResourceProfile` of
-4.1). They are computed once, when a submission is checked: queue, pods and Spark's settings then have the same ones.
+4.1). They are computed once, when a submission is checked: queue, pods and Spark's settings then have the same figures.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def always(_: ClusterSize) -> bool:
 
 @dataclass(frozen=True)
 class Setting:
-    """`value` is the text Spark is given, or a function of the cluster's size where the right value follows from it.
+    """A Spark setting with its reason.
 
-    `reason` says what the value does better than Spark's default, `source` who found that: a seed document and its
-    section, a page of the Spark or Hadoop documentation, or a measurement. Where `when` is false for a size, the
-    setting is left as the layers below have it.
+    `value` is Spark's text, or a function of the cluster's size. `reason` is the advantage over Spark's default, and
+    `source` its evidence: a published paper and its section, a page of the Spark or Hadoop documentation, or a
+    measurement. Where `when` is false for a size, the value of the layers below applies.
     """
 
     key: str
@@ -46,7 +46,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings that come and go together."""
+    """Settings that are applied together, under one name."""
 
     name: str
     summary: str
@@ -54,7 +54,7 @@ class Layer:
 
     @staticmethod
     def of(name: str, values: Mapping[str, str], *, reason: str, source: str) -> Layer:
-        """A layer of plain values that share one reason: a lake's, the engine's, the user's."""
+        """Return a layer of plain values that share one reason, such as those of a lake, the engine or the user."""
         return Layer(name, reason, tuple(Setting(key, value, reason, source) for key, value in values.items()))
 
     def for_size(self, size: ClusterSize) -> Iterable[tuple[Setting, str]]:
@@ -73,10 +73,10 @@ _SIZE = re.compile(r"-X(mx|ms|mn|ss)")
 _UNCHECKED = re.compile(r"-Dspark\.|-XX:(Flags|VMOptionsFile)=|(?<!\S)@")
 
 OPTION_FILES = ("@", "-XX:Flags=", "-XX:VMOptionsFile=")
-"""How options begin that have Java read more options from a file, which nobody has checked."""
+"""The prefixes of options with which Java reads more, unchecked options from a file."""
 
 VARIABLES = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
-"""Environment variables from which Java takes options by itself."""
+"""Environment variables from which Java reads options by itself."""
 
 
 def holds_options(key: str) -> bool:
@@ -84,28 +84,28 @@ def holds_options(key: str) -> bool:
 
 
 def carries_settings(variable: str, value: str) -> bool:
-    """Whether Java would read a Spark setting, or more options from a file, from that environment variable."""
-    # Java leaves quotes out wherever they stand: -D'spark.x'=1 is one of Spark's.
+    """Return whether Java reads a Spark setting, or more options from a file, from that environment variable."""
+    # Java removes quotes at any position: -D'spark.x'=1 is a Spark setting.
     return variable in VARIABLES and _UNCHECKED.search(re.sub("[\"'\\\\]", "", value)) is not None
 
 
 def split(key: str, options: str) -> list[str]:
-    """The options as the shell, and Spark, would take them apart. Raises `InvalidInput` for an open quote."""
+    """Split the options as the shell and Spark do. Raises `InvalidInput` for an unclosed quote."""
     try:
         return shlex.split(options)
     except ValueError as error:
         raise InvalidInput(
-            f"{key} cannot be taken apart into JVM options",
+            f"{key} cannot be split into JVM options",
             why=str(error).lower(),
             fix="close the quote, or put a backslash before a quote that is part of a value",
         ) from error
 
 
 def join(key: str, layers: Sequence[str]) -> str:
-    """All options in order; one that is given again is kept at its last place only.
+    """Merge the options of layers in order; a repeated option keeps its last position only.
 
-    A JVM takes the last of two values of a flag, but refuses to start with two garbage collectors: so choosing one
-    drops the choice of the layers below.
+    A JVM uses the last of two values of a flag, but does not start with two garbage collectors: a layer's collector
+    replaces that of the layers below.
     """
     kept: dict[str, tuple[str, ...]] = {}
     for options in layers:
@@ -120,7 +120,7 @@ def join(key: str, layers: Sequence[str]) -> str:
 
 
 def _with_arguments(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Options such as `--add-opens a/b=C`, whose value is a word of its own, stay together."""
+    """Group the words by option: the value of an option such as `--add-opens a/b=C` is a word of its own."""
     option: list[str] = []
     for word in words:
         if word.startswith("-") and option:
@@ -136,7 +136,7 @@ def _chooses_collector(option: tuple[str, ...]) -> bool:
 
 
 def _identity(option: tuple[str, ...]) -> str:
-    """What the option is about; two options with one identity cannot both hold."""
+    """Return the subject of the option; of two options with the same one, only the last applies."""
     for pattern in (_FLAG, _PROPERTY, _SIZE):
         if match := pattern.match(option[0]):
             return f"{pattern.pattern} {match[1]}"
@@ -156,7 +156,7 @@ _LISTS = frozenset(
 
 @dataclass(frozen=True)
 class Origin:
-    """What one layer says about a key."""
+    """One layer's value of a key."""
 
     layer: str
     value: str
@@ -166,7 +166,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class ResolvedSetting:
-    """`origins` are all layers that set the key, lowest first. Where they do not add up, the last one's value holds."""
+    """The final value of a key, and all layers that set it, weakest first.
+
+    The last layer's value applies, except for keys whose values are merged.
+    """
 
     key: str
     value: str
@@ -174,18 +177,18 @@ class ResolvedSetting:
 
     @property
     def origin(self) -> Origin:
-        """The layer that had the last word."""
+        """The strongest layer that sets the key."""
         return self.origins[-1]
 
     @property
     def overrode(self) -> tuple[Origin, ...]:
-        """The layers whose value is gone."""
-        return () if _adds_up(self.key) else self.origins[:-1]
+        """The layers whose value was replaced."""
+        return () if _is_merged(self.key) else self.origins[:-1]
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The final settings, by key in alphabetical order."""
+    """The final settings, in alphabetical order of their keys."""
 
     settings: tuple[ResolvedSetting, ...]
 
@@ -197,30 +200,30 @@ class Resolved:
 
 
 def user_layer(settings: Mapping[str, str]) -> Layer:
-    return Layer.of("user", settings, reason="asked for", source="--conf")
+    return Layer.of("user", settings, reason="set by the user", source="--conf")
 
 
 def resolve(layers: Iterable[Layer], size: ClusterSize, user: Mapping[str, str] | None = None) -> Resolved:
-    """The settings of a cluster of this size, each with where it came from.
+    """Return the settings of a cluster of this size, each with its origins.
 
-    `layers` go from the weakest to the strongest; `user` is stronger than all. Raises `InvalidInput` where JVM options
-    cannot be taken apart (an open quote).
+    `layers` are ordered from the weakest to the strongest; `user` is stronger than all. Raises `InvalidInput` where JVM
+    options have an unclosed quote.
     """
     origins: dict[str, list[Origin]] = {}
     for layer in (*layers, user_layer(user or {})):
         for setting, value in layer.for_size(size):
             origins.setdefault(setting.key, []).append(Origin(layer.name, value, setting.reason, setting.source))
     return Resolved(
-        tuple(ResolvedSetting(key, _merged(key, said), tuple(said)) for key, said in sorted(origins.items()))
+        tuple(ResolvedSetting(key, _merged(key, found), tuple(found)) for key, found in sorted(origins.items()))
     )
 
 
-def _adds_up(key: str) -> bool:
+def _is_merged(key: str) -> bool:
     return key in _LISTS or holds_options(key)
 
 
-def _merged(key: str, said: list[Origin]) -> str:
-    values = [origin.value for origin in said]
+def _merged(key: str, origins: list[Origin]) -> str:
+    values = [origin.value for origin in origins]
     if holds_options(key):
         return join(key, values)
     if key in _LISTS:
@@ -230,10 +233,10 @@ def _merged(key: str, said: list[Origin]) -> str:
 
 
 FACTOR = Overhead.factor
-"""The part of the heap where neither the user nor the cluster's file says another."""
+"""The overhead as a share of the heap, unless the user or the cluster's file sets another."""
 
 PYTHON_IN_PODS = 0.40
-"""The same for a Python application whose pods Kubernetes holds to their memory: Python's is beside the heap."""
+"""The share for Python applications in pods, whose memory limit includes Python's memory beside the heap."""
 
 FIXED = ("spark.driver.memoryOverhead", "spark.executor.memoryOverhead")
 LEAST = ("spark.driver.minMemoryOverhead", "spark.executor.minMemoryOverhead")
@@ -243,7 +246,7 @@ _PYTHON = "spark.executor.pyspark.memory"
 
 
 def with_overheads(size: ClusterSize, settings: Mapping[str, str], *, factor: float, python: bool) -> ClusterSize:
-    """The size with the overheads that the final settings ask for; `factor` is for whom they name none."""
+    """Return the size with the overheads of the final settings; `factor` is the default where they name none."""
     driver, executor = (
         Overhead(
             factor=_number(settings.get(factor_key), factor),
@@ -257,20 +260,20 @@ def with_overheads(size: ClusterSize, settings: Mapping[str, str], *, factor: fl
 
 
 def off_heap_bytes(settings: Mapping[str, str]) -> int:
-    """The bytes that Spark itself adds to an executor's pod."""
+    """Return the off-heap bytes that Spark itself adds to an executor's pod."""
     if not units.parse_flag(settings.get("spark.memory.offHeap.enabled", "")):
         return 0
     return _whole_mebibytes(units.parse_size(settings.get("spark.memory.offHeap.size", "0")))
 
 
-def _bytes(text: str | None, otherwise: int) -> int:
-    return otherwise if text is None else _whole_mebibytes(units.parse_size(text, unit="m"))
+def _bytes(text: str | None, default: int) -> int:
+    return default if text is None else _whole_mebibytes(units.parse_size(text, unit="m"))
 
 
 def _whole_mebibytes(count: int | None) -> int:
     return (count or 0) >> 20 << 20
 
 
-def _number(text: str | None, otherwise: float) -> float:
+def _number(text: str | None, default: float) -> float:
     found = None if text is None else units.parse_number(text)
-    return otherwise if found is None else found
+    return default if found is None else found

@@ -1,7 +1,7 @@
-"""Findings about settings, and the rules for settings that are fine alone and wrong together.
+"""Findings about settings, and the rules for settings that are valid alone and wrong together.
 
-Each rule looks at the settings as they will be (profile and user merged) and yields its findings; the keys of a finding
-name the settings it is about.
+Each rule examines the final settings (profile and user merged) and yields its findings, each with the keys that it
+concerns.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from penstock.profiles.s3a import S3A
 
 class Severity(str, enum.Enum):
     ERROR = "error"
-    """The application would fail, or run otherwise than asked: it is not launched."""
+    """The application would fail, or not run as requested: it is not launched."""
     WARNING = "warning"
-    """It runs, but a setting likely does not do what was meant."""
+    """The application runs, but a setting probably does not have the intended effect."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One finding about `keys`, in the terms of `PenstockError`. Never holds the value of a secret."""
+    """One finding about `keys`, with the fields of `PenstockError`. It never contains the value of a secret."""
 
     severity: Severity
     keys: tuple[str, ...]
@@ -76,16 +76,16 @@ def _fixed_size(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
     if _on(settings, "spark.dynamicAllocation.enabled"):
         yield error(
             "spark.dynamicAllocation.enabled",
-            problem="dynamic allocation does not go with a cluster of a fixed number of executors",
-            why="a dedicated cluster is started whole, at the size asked for",
-            fix="leave it out and choose the number with --executors",
+            problem="dynamic allocation is incompatible with a fixed number of executors",
+            why="a dedicated cluster starts as a whole, at the requested size",
+            fix="omit it and choose the number with --executors",
         )
     if _on(settings, "spark.shuffle.service.enabled"):
         yield error(
             "spark.shuffle.service.enabled",
-            problem="there is no external shuffle service to use",
-            why="executors serve their own shuffle files, and live as long as the application",
-            fix="leave out --conf spark.shuffle.service.enabled=true",
+            problem="there is no external shuffle service",
+            why="executors serve their own shuffle files, and run as long as the application",
+            fix="omit --conf spark.shuffle.service.enabled=true",
         )
 
 
@@ -93,29 +93,29 @@ def _memory(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
     for key, upper_included in (("spark.memory.fraction", False), ("spark.memory.storageFraction", True)):
         fraction = units.parse_number(settings.get(key, ""))
         if fraction is not None and not (0 <= fraction < 1 or (upper_included and fraction == 1)):
-            yield error(key, problem=f"{key}={settings[key]} is no fraction", fix="give a number between 0 and 1")
+            yield error(key, problem=f"{key}={settings[key]} is not a fraction", fix="give a number between 0 and 1")
     fraction = units.parse_number(settings.get("spark.memory.fraction", ""))
     if fraction is not None and 0.9 < fraction < 1:
         yield warning(
             "spark.memory.fraction",
-            problem="a spark.memory.fraction above 0.9 leaves too little heap for what is not sorted or cached",
-            why="records, upload buffers and Spark's own tables live there; the usual end is an OutOfMemoryError",
+            problem="a spark.memory.fraction above 0.9 leaves too little heap outside sorting and caching",
+            why="records, upload buffers and Spark's own tables need it; the usual result is an OutOfMemoryError",
             fix="give the executors more memory with --executor-memory, and keep 0.8",
         )
     for key in layers.FACTORS:
         factor = units.parse_number(settings.get(key, "1"))
         if factor is not None and not 0 < factor < math.inf:
-            yield error(key, problem=f"{key}={settings[key]} is no part of a heap", fix=f"--conf {key}=0.4")
+            yield error(key, problem=f"{key}={settings[key]} is not a share of the heap", fix=f"--conf {key}=0.4")
     for key in (*layers.FIXED, *layers.LEAST):
         size = units.parse_size(settings.get(key, "0"), unit="m")
         if size is not None and size < 0:
-            yield error(key, problem=f"{key}={settings[key]} is below zero", fix=f"--conf {key}=1g")
+            yield error(key, problem=f"{key}={settings[key]} is negative", fix=f"--conf {key}=1g")
     off_heap = units.parse_size(settings.get("spark.memory.offHeap.size", "0"))
     if _on(settings, "spark.memory.offHeap.enabled") and not off_heap:
         yield error(
             "spark.memory.offHeap.enabled",
             "spark.memory.offHeap.size",
-            problem="off-heap memory is on, but has no size",
+            problem="off-heap memory is enabled without a size",
             fix="add --conf spark.memory.offHeap.size=1g",
         )
 
@@ -129,24 +129,24 @@ def _commit(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
         yield error(
             _OVERWRITE,
             _PROTOCOL,
-            problem=f"dynamic partition overwrite does not go with {protocol.rsplit('.', 1)[-1]}",
-            why="Spark renames whole partitions into place for it, and an object store has no rename",
-            fix=f"leave out --conf {_PROTOCOL}=…: Penstock's own replaces the partitions that are written",
+            problem=f"dynamic partition overwrite is incompatible with {protocol.rsplit('.', 1)[-1]}",
+            why="it renames whole partitions into place, and an object store has no rename",
+            fix=f"omit --conf {_PROTOCOL}=…: Penstock's own protocol replaces the partitions that are written",
         )
     if committer == "magic" and not _on(settings, _MAGIC, default=True):
         yield error(
             _COMMITTER,
             _MAGIC,
-            problem="the magic committer is chosen, but the file system is told not to support it",
-            fix=f"leave out --conf {_MAGIC}=false",
+            problem="the magic committer is selected, but the file system's support for it is disabled",
+            fix=f"omit --conf {_MAGIC}=false",
         )
     if atomic and not _on(settings, _IN_MEMORY):
         yield error(
             _PROTOCOL,
             _IN_MEMORY,
-            problem="Spark SQL could write nothing to the lake",
-            why="what tasks have uploaded is taken from S3A's memory, and S3A is told not to keep it there",
-            fix=f"leave out --conf {_IN_MEMORY}=false",
+            problem="Spark SQL could not write to the lake",
+            why="the commit protocol reads the tasks' uploads from S3A's memory, where S3A would not track them",
+            fix=f"omit --conf {_IN_MEMORY}=false",
         )
     if _PROTOCOL in settings and not (atomic or through_s3a) and committer != "file":
         yield warning(
@@ -154,7 +154,7 @@ def _commit(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
             _COMMITTER,
             problem=f"Spark SQL will not use the {committer} committer",
             why=f"{protocol} renames files into place, which copies every byte on an object store",
-            fix=f"leave out --conf {_PROTOCOL}=…",
+            fix=f"omit --conf {_PROTOCOL}=…",
         )
 
 
@@ -164,7 +164,7 @@ def _store(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
         yield error(
             S3A + "multipart.size",
             problem=f"a part of {settings[S3A + 'multipart.size']} is too small",
-            why="S3 takes no part below 5 MiB but the last",
+            why="S3 accepts no part below 5 MiB except the last",
             fix=f"--conf {S3A}multipart.size=64M",
         )
     connections = units.parse_number(settings.get(S3A + "connection.maximum", ""))
@@ -174,8 +174,8 @@ def _store(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
             S3A + "connection.maximum",
             S3A + "threads.max",
             problem=f"{threads:.0f} threads share {connections:.0f} connections to the store",
-            why="threads then wait for each other: 'Timeout waiting for connection from pool'",
-            fix=f"leave both out, or let {S3A}connection.maximum be the larger",
+            why="the threads then wait for each other: 'Timeout waiting for connection from pool'",
+            fix=f"omit both, or make {S3A}connection.maximum the larger",
         )
 
 
@@ -184,13 +184,13 @@ def _tasks(settings: Settings, size: ClusterSize | None) -> Iterator[Problem]:
     if size is not None and needed is not None and needed > size.executor.cores:
         yield error(
             "spark.task.cpus",
-            problem=f"a task asks for {needed:.0f} cores and an executor has {size.executor.cores}",
+            problem=f"a task requests {needed:.0f} cores, but an executor has {size.executor.cores}",
             why="no task could ever start",
             fix=f"--executor-cores {needed:.0f}, or a smaller spark.task.cpus",
         )
 
 
-def _time_outs(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
+def _timeouts(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
     network = units.parse_seconds(settings.get("spark.network.timeout", "120s"))
     heartbeat = units.parse_seconds(settings.get("spark.executor.heartbeatInterval", "10s"), unit="ms")
     if network is not None and heartbeat is not None and network <= heartbeat:
@@ -198,8 +198,8 @@ def _time_outs(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
             "spark.network.timeout",
             "spark.executor.heartbeatInterval",
             problem=f"spark.network.timeout ({network:g} s) is not above the heartbeat interval ({heartbeat:g} s)",
-            why="every executor would be taken for dead between two of its signs of life; Spark refuses to start",
-            fix="leave both out, or give the time-out several times the interval",
+            why="every executor would be declared dead between two heartbeats; Spark refuses to start",
+            fix="omit both, or set the timeout to several times the interval",
         )
 
 
@@ -221,7 +221,7 @@ def _without_effect(settings: Settings, _: ClusterSize | None) -> Iterator[Probl
     if kryo and not settings.get("spark.serializer", "").endswith("KryoSerializer"):
         yield warning(
             *kryo,
-            problem=f"{kryo[0]} has no effect: objects are not written with Kryo",
+            problem=f"{kryo[0]} has no effect: Kryo is not the serializer",
             fix="--conf spark.serializer=org.apache.spark.serializer.KryoSerializer",
         )
 
@@ -231,8 +231,8 @@ def _cache(settings: Settings, _: ClusterSize | None) -> Iterator[Problem]:
     if given:
         yield warning(
             *given,
-            problem=f"the memory of a tier that {given[0]} asks for is not kept back for it",
-            why="applications are promised all memory but what this machine's own cache may take",
+            problem=f"no memory is reserved for the cache tier that {given[0]} sets",
+            why="applications may use all memory except the reserve for this machine's own cache",
             fix="penstock cache size --memory 4g",
         )
 
@@ -250,22 +250,22 @@ def _java_options(settings: Settings, _: ClusterSize | None) -> Iterator[Problem
                 yield error(
                     key,
                     problem=f"{option} in {key} contradicts --{role}-memory",
-                    why="Spark sizes its own memory by the option and refuses a heap of another size",
+                    why="Spark sizes its memory by that option and rejects a heap of another size",
                     fix=f"--{role}-memory {option.removeprefix('-Xmx')}",
                 )
             elif option.startswith("-Dspark."):
                 yield error(
                     key,
-                    problem=f"{key} holds the Spark setting {option}",
-                    why="Spark refuses its own settings among Java's options",
+                    problem=f"{key} contains the Spark setting {option}",
+                    why="Spark rejects its own settings among Java's options",
                     fix=f"--conf {option.removeprefix('-D')}",
                 )
             elif option.startswith(layers.OPTION_FILES):
                 yield error(
                     key,
-                    problem=f"{option} in {key} has Java read more options from a file",
-                    why="what is in it cannot be checked before the application starts",
-                    fix="write the options themselves",
+                    problem=f"{option} in {key} makes Java read options from a file",
+                    why="the content of the file cannot be checked before the application starts",
+                    fix="set the options themselves",
                 )
 
 
@@ -274,8 +274,8 @@ def _executors_environment(settings: Settings, _: ClusterSize | None) -> Iterato
         if key.startswith(_EXECUTOR_ENV) and layers.carries_settings(key.removeprefix(_EXECUTOR_ENV), value):
             yield error(
                 key,
-                problem=f"{key} holds a Spark setting, or names a file of options",
-                why="Java would read it past all checks of settings",
+                problem=f"{key} contains a Spark setting, or names a file of options",
+                why="Java would read it without any check of the settings",
                 fix="--conf spark.NAME=VALUE",
             )
 
@@ -288,7 +288,7 @@ _RULES: tuple[Rule, ...] = (
     _commit,
     _store,
     _tasks,
-    _time_outs,
+    _timeouts,
     _without_effect,
     _cache,
     _java_options,

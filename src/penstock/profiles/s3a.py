@@ -1,8 +1,8 @@
 """The layers of every application on an object store: S3A of Hadoop 3.4.2, the page cache, and skipping.
 
-The lake is written without renames and read by ranges; what is read or written stays near for the next reader; files
-that cannot match are never read where a table has a skipping index. Where pages are kept, and how many, belongs to a
-machine and not to a profile: the cluster's backend decides it (`penstock cache status`).
+The lake is written without renames and read by ranges; data that was read or written stays cached for the next reader;
+where a table has a skipping index, files that cannot match are never read. Place and size of the page cache belong to a
+machine and not to a profile: the cluster's backend sets them (`penstock cache status`).
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ SETTINGS = (
         ENABLED,
         "true",
         "Pages that were read or written once are read again from this machine's memory or disk, also by the next "
-        "application: the store is asked only for what is new",
+        "application: only new data is read from the store",
         f"{_CACHE_GUIDE}; {MEMORY_ACCELERATOR}",
     ),
     Setting(
         _S3A + "input.stream.type",
         "custom",
-        "S3A's own way of letting another class read objects; everything else of it stays as it is",
+        "S3A's extension point for another class that reads objects; the rest of S3A is unchanged",
         _CACHE_GUIDE,
     ),
     Setting(
         _S3A + "input.stream.custom.factory",
         "io.penstock.fs.read.PageStreamFactory",
-        "Reads through the page cache; what is in no page is fetched by as few requests as will do",
+        "Reads through the page cache; missing pages are fetched with as few requests as possible",
         _CACHE_GUIDE,
     ),
     Setting(
         _S3A + "impl",
         "io.penstock.fs.PenstockFileSystem",
-        "S3A that also says on which hosts a file's pages are wanted, and leaves the pages of what it writes behind",
+        "S3A that also reports the preferred hosts of a file's pages, and caches the pages that it writes",
         "docs/guide/filesystem.md, 'Locality'",
     ),
 )
@@ -63,7 +63,7 @@ SETTINGS = (
 S3A = "spark.hadoop.fs.s3a."
 _GUIDE = "docs/guide/filesystem.md"
 
-# At once, one task reads up to four ranges of each of two open files and uploads four blocks of what it writes.
+# A task reads up to four ranges of each of two open files, and uploads up to four blocks, at the same time.
 _RANGES = 4
 _BLOCKS = 4
 _CONNECTIONS_PER_TASK = 2 * _RANGES + _BLOCKS
@@ -78,7 +78,7 @@ def _threads(size: ClusterSize) -> str:
 
 
 def _connections(size: ClusterSize) -> str:
-    # Twice the need: a pool that is too small shows up as a time-out, one that is too large not at all.
+    # Twice the need: a pool that is too small causes timeouts, one that is too large does no harm.
     return str(max(128, 2 * _CONNECTIONS_PER_TASK * _busiest_process(size)))
 
 
@@ -86,29 +86,29 @@ _COMMIT = (
     Setting(
         "spark.sql.sources.commitProtocolClass",
         "io.penstock.fs.commit.AtomicCommitProtocol",
-        "Appends, overwrites and overwrites of the partitions that are written: each task uploads to the final place, "
-        "one small object decides the whole job, and old files go only then. No copy, no rename, nothing visible "
-        "before. Spark's binding of S3A's committers refuses the third and deletes old files before a job has begun",
+        "For appends, overwrites and dynamic partition overwrites, each task uploads to the final place, one small "
+        "object commits the whole job, and only then are old files deleted: no copy, no rename, and nothing is visible "
+        "before. Spark's binding to S3A's committers rejects the third, and deletes old files before a job has begun",
         ATOMIC_COMMITS,
     ),
     Setting(
         S3A + "committer.magic.track.commits.in.memory.enabled",
         "true",
-        "What completes an upload stays in the executor's memory until its task ends, instead of in two objects for "
-        "each file that are written, listed, read and deleted again",
+        "The data that completes an upload stays in the executor's memory until its task ends, instead of in two "
+        "objects per file that are written, listed, read and deleted again",
         f"{S3A_COMMITTERS}; {ATOMIC_COMMITS}",
     ),
     Setting(
         S3A + "committer.magic.enabled",
         "true",
-        "The file system must agree to treat __magic paths as uploads",
+        "The file system has to treat __magic paths as uploads",
         S3A_COMMITTERS,
     ),
     Setting(
         S3A + "committer.name",
         "magic",
-        "For what is not written by Spark SQL (RDDs): uploads to the final place too, visible when the job ends. Even "
-        "the staging committer, which goes by way of the local disk, was 1.5 times faster than the one that renames",
+        "For output of RDDs, not of Spark SQL: uploads to the final place too, visible when the job ends. Even the "
+        "staging committer, which writes to the local disk first, was 1.5 times faster than the one that renames",
         f"{COMMITTERS}; {S3A_COMMITTERS}",
     ),
     Setting(
@@ -120,7 +120,7 @@ _COMMIT = (
     Setting(
         "spark.sql.streaming.checkpointFileManagerClass",
         "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",
-        "A stream's checkpoint appears whole when its upload completes, instead of by a rename",
+        "A stream's checkpoint appears atomically when its upload completes, instead of by a rename",
         SPARK_CLOUD,
     ),
     Setting(
@@ -132,7 +132,7 @@ _COMMIT = (
     Setting(
         S3A + "create.conditional.enabled",
         "true",
-        "A file that must not exist yet is created by a conditional PUT, so that one of two writers wins and knows it",
+        "A file that must not exist yet is created by a conditional PUT, so that exactly one of two writers succeeds",
         S3A_PERFORMANCE,
     ),
 )
@@ -141,63 +141,63 @@ _READ = (
     Setting(
         S3A + "experimental.input.fadvise",
         "normal",
-        "Starts as a scan and turns to ranges at the first backward seek; Parquet asks for ranges itself when it opens "
-        "a file, and text keeps its one long request (workloads that only read columns say random)",
+        "Starts as a scan and changes to ranges at the first backward seek; Parquet requests ranges itself when it "
+        "opens a file, and text keeps its one long request (workloads that only read columns set random)",
         f"{S3A_PERFORMANCE}; {CEPH_LAKE_REQUESTS}",
     ),
     Setting(
         S3A + "readahead.range",
         "64K",
-        "How far a stream reads on rather than close its connection: with it and ranges, queries were three times "
-        "faster and the gateways' errors 500 were gone",
+        "A stream reads ahead this far rather than close its connection: with it and ranges, queries were three times "
+        "faster, and the gateways' errors 500 disappeared",
         CEPH_LAKE_REQUESTS,
     ),
     Setting(
         "spark.hadoop.parquet.hadoop.vectored.io.enabled",
         "true",
-        "A row group's column chunks are asked for together, so that S3A fetches them in parallel",
+        "The column chunks of a row group are requested together, so that S3A fetches them in parallel",
         S3A_PERFORMANCE,
     ),
     Setting(
         "spark.sql.extensions",
         "io.penstock.fs.scan.ScanExtension,io.penstock.fs.commit.CommitExtension",
-        "Each Parquet file that a task opens costs a HEAD in Spark, for what the driver's listing told already; told "
-        "again to the file system it costs none: a file whose pages are near is read without a request. And Spark "
-        "drops a table that saveAsTable overwrites before it runs the query, which may fail: it is kept until the new "
-        "rows are committed",
-        f"{_GUIDE}, 'What is asked for' and 'Commits'",
+        "Spark sends a HEAD for each Parquet file that a task opens, although the driver's listing has its result "
+        "already; with that result the file system sends none, and reads a cached file without a request. And Spark "
+        "drops a table that saveAsTable overwrites before it runs the query, which may fail: the table is kept until "
+        "the new rows are committed",
+        f"{_GUIDE}, 'File system' and 'Commits'",
     ),
     Setting(
         "spark.sql.sources.parallelPartitionDiscovery.parallelism",
         lambda size: str(2 * size.executor_cores),
-        "Spark lists each directory of a table in a task of its own; neighbours in one task are listed by pages of a "
-        "thousand objects",
+        "Spark lists each directory of a table in a task of its own; neighboring directories in one task are listed in "
+        "pages of a thousand objects",
         f"{_GUIDE}, 'Listing'",
     ),
     Setting(
         "spark.hadoop.parquet.page.verify-checksum.enabled",
         "true",
-        "Parquet writes a check sum beside each page and by default nobody looks at it: S3 has none for a range, so "
-        "without TLS a bit that is wrong on its way would be a wrong answer",
+        "Parquet writes a checksum with each page and by default does not verify it: S3 has none for a range, so "
+        "without TLS a bit that flips in transit would lead to a wrong answer",
         FAULTS,
     ),
     Setting(
         S3A + "vectored.active.ranged.reads",
         str(_RANGES),
-        "Ranges of one file on their way at once; every core may be reading one",
+        "The number of ranges of one file that are read in parallel; every core may be reading a file",
         S3A_PERFORMANCE,
     ),
     Setting(
         S3A + "vectored.read.min.seek.size",
         "1M",
-        "Ranges with a smaller gap are one request: 1 MB arrives in the 10 ms that another request takes to answer. "
+        "Ranges with a smaller gap become one request: 1 MB is transferred in the 10 ms that another request takes. "
         "TPC-DS sends a tenth fewer requests than with Hadoop's 128 KB",
         f"{S3A_PERFORMANCE}; {SMALL_CLUSTERS}",
     ),
     Setting(
         S3A + "vectored.read.max.merged.size",
         "8M",
-        "Merged ranges stay small enough to arrive side by side",
+        "Merged ranges stay small enough to be transferred in parallel",
         S3A_PERFORMANCE,
     ),
 )
@@ -206,32 +206,32 @@ _WRITE = (
     Setting(
         S3A + "fast.upload.buffer",
         "disk",
-        "Blocks wait for their upload on the cluster's own scratch disk: memory buffers are faster, but a store that "
-        "falls behind then kills the executor",
+        "Blocks wait for their upload on the cluster's own scratch disk: buffers in memory are faster, but with a slow "
+        "store they exhaust the executor's memory",
         S3A_PERFORMANCE,
     ),
     Setting(
         S3A + "buffer.dir",
         "${java.io.tmpdir}/s3a",
-        "Each process's own scratch, gone with the cluster; Hadoop's default is shared by all users of a machine",
+        "Each process has scratch of its own, removed with the cluster; all users of a machine share Hadoop's default",
         S3A_GUIDE,
     ),
     Setting(
         S3A + "fast.upload.active.blocks",
         str(_BLOCKS),
-        "Blocks of one file being uploaded or waiting; bounds what one task can have buffered",
+        "The number of blocks of one file that are uploaded or wait for it; bounds the buffers of a task",
         CEPH_LAKE_S3A,
     ),
     Setting(
         S3A + "multipart.size",
         "64M",
-        "An object of the layout's 32 MB is one part; the longest file S3 allows at this size is 640 GB",
+        "An object of the published layout's 32 MB is one part; the largest file in parts of this size is 640 GB",
         S3A_PERFORMANCE,
     ),
     Setting(
         S3A + "block.size",
         "32M",
-        "What formats without row groups are split by: the object size of the documents' layout",
+        "The split size of formats without row groups: the object size of the published layout",
         CEPH_LAKE_S3A,
     ),
 )
@@ -240,20 +240,21 @@ _CONNECTIONS = (
     Setting(
         S3A + "connection.maximum",
         _connections,
-        f"{_CONNECTIONS_PER_TASK} for each core of the busiest process, doubled: a pool smaller than what the tasks "
-        "hold open shows up as 'Timeout waiting for connection from pool'",
+        f"{_CONNECTIONS_PER_TASK} for each core of the busiest process, doubled: a pool that is too small for the open "
+        "connections causes 'Timeout waiting for connection from pool'",
         S3A_PERFORMANCE,
     ),
     Setting(
         S3A + "threads.max",
         _threads,
-        "Uploads, vectored reads and deletes share these threads; fewer than connections, or they wait for each other",
+        "Uploads, vectored reads and deletes share these threads; with more threads than connections, they would wait "
+        "for each other",
         S3A_PERFORMANCE,
     ),
     Setting(
         S3A + "connection.establish.timeout",
         "10s",
-        "A gateway that has not taken a connection by then is down: better to try again than to wait Hadoop's 30 s",
+        "A gateway that has not accepted a connection by then is down: a retry is better than to wait Hadoop's 30 s",
         S3A_CONNECTING,
     ),
     Setting(
@@ -265,19 +266,19 @@ _CONNECTIONS = (
     Setting(
         S3A + "attempts.maximum",
         "5",
-        "Tries inside the SDK, with connections still warm, before S3A's own slower retries",
+        "Attempts within the SDK, over open connections, before S3A's own slower retries",
         S3A_CONNECTING,
     ),
     Setting(
         S3A + "retry.limit",
         "7",
-        "S3A's retries from 500 ms, doubling: about a minute, the time a gateway takes to restart",
+        "S3A's retries with doubling pauses from 500 ms: about a minute, the time that a gateway takes to restart",
         S3A_GUIDE,
     ),
     Setting(
         S3A + "retry.throttle.interval",
         "500ms",
-        "Asked again after the 100 ms of core-default.xml, a store that answered '503 Slow Down' stays overloaded",
+        "With retries after the 100 ms of core-default.xml, a store that answered '503 Slow Down' stays overloaded",
         S3A_PERFORMANCE,
     ),
 )
@@ -286,15 +287,15 @@ _SIGHT = (
     Setting(
         S3A + "audit.execution.interceptors",
         "io.penstock.fs.RequestCounter,io.penstock.fs.pool.PoolDoctor,io.penstock.fs.EmptyBodies",
-        "Counts the requests that really go out, retries included, for the summary of every application; says who "
-        "holds the connections when the pool has none left; and has empty objects signed as Ceph 16 takes them",
+        "Counts the requests that are sent, retries included, for the summary of every application; reports the owners "
+        "of the connections when the pool is exhausted; and signs empty objects in a way that Ceph 16 accepts",
         "docs/design/file-system.md; docs/guide/filesystem.md",
     ),
     Setting(
         "spark.plugins",
         "io.penstock.fs.LakeMetrics,io.penstock.fs.scan.UnreadableFiles",
-        "What the file system counts is among Spark's metrics too, so that any of its sinks shows it; what the page "
-        "cache has of a file that a reader could make no sense of is dropped: it may have been damaged on its way",
+        "The file system's counters are Spark metrics too, so that any of Spark's sinks shows them; cached pages of a "
+        "file that a reader cannot parse are dropped: they may have been damaged in transit",
         "docs/guide/filesystem.md",
     ),
 )
@@ -307,7 +308,7 @@ STORE = Layer(
 
 
 SKIPPING_PREFIX = "spark.penstock.skipping."
-"""Of settings that belong to users, unlike all else under `spark.penstock.`."""
+"""The prefix of settings that users may set, unlike all others under `spark.penstock.`."""
 
 _SKIPPING_GUIDE = "docs/guide/skipping.md"
 
@@ -318,15 +319,15 @@ SKIPPING = Layer(
         Setting(
             "spark.sql.extensions",
             "io.penstock.skipping.SkippingExtension",
-            "Files that a filter or a join's keys rule out are not even opened. Only tables with an index gain, others "
-            "are asked once whether they have one; the answers are the same with and without",
+            "Files that a filter or a join's keys exclude are not opened. Only tables with an index gain; for others, "
+            "its absence is checked once. The results are the same with and without",
             _SKIPPING_GUIDE,
         ),
         Setting(
             "spark.sql.queryExecutionListeners",
             "io.penstock.skipping.history.QueryHistory",
-            "Which filters and joins came, and what they read, is what advice on a table's layout goes by; noted "
-            "beside the queries, in one small object of the lake for each application",
+            "Advice on a table's layout is based on the filters and joins of past queries and what they read; these "
+            "are recorded in parallel to the queries, in one small object of the lake per application",
             _SKIPPING_GUIDE,
         ),
     ),
@@ -334,13 +335,13 @@ SKIPPING = Layer(
 
 OFF = Layer(
     "no-skipping",
-    "every file of the partitions that are left is read, as by Spark alone",
+    "every file of the remaining partitions is read, as by Spark alone",
     (
         Setting(
             SKIPPING_PREFIX + "enabled",
             "false",
             "The other arm of a comparison: the same cluster, settings and tables, and no file skipped",
-            f"{_SKIPPING_GUIDE}, 'Comparing'",
+            f"{_SKIPPING_GUIDE}, 'When it does not help'",
         ),
     ),
 )

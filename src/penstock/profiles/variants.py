@@ -1,9 +1,9 @@
-"""Other clients of the same lake, for comparisons: on top of any profile, everything else being equal.
+"""Other clients of the same lake, for comparisons: layers on top of any profile, everything else being equal.
 
-`tpcds+s3a-default` is the profile `tpcds` with Hadoop's own S3A, set as Hadoop sets it. Everything that Penstock plugs
-into S3A is off in these; the application, the cluster and the counting of requests stay the same. On an HDFS the
-settings of S3 are left out and nothing takes their place: the commit protocol, the reader and the block sizes are
-Spark's and Hadoop's own, since the baseline is HDFS as it is used, not as Penstock would have it.
+`tpcds+s3a-default` is the profile `tpcds` with Hadoop's own S3A and its default settings. These layers turn off all of
+Penstock's extensions of S3A; the application, the cluster and the counting of requests stay the same. On HDFS the
+settings of S3 are removed without a replacement: the commit protocol, the reader and the block sizes are Spark's and
+Hadoop's own, since the baseline is HDFS in common use, not a tuned one.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from penstock.profiles.layers import Layer, Setting
 from penstock.profiles.s3a import S3A
 
 LAB_JARS = Path(__file__).parent.parent / "jars" / "lab"
-"""Jars that only a comparison needs, on no other application's class path."""
+"""Jars for comparisons only, which are on no other application's class path."""
 
 _HADOOP = "spark.hadoop."
 _HADOOPS_OWN = "core-default.xml of Hadoop 3.4.2"
 
 _WITHOUT_PENSTOCK = Layer(
     "s3a",
-    "Hadoop's S3A with nothing of Penstock's plugged in",
+    "Hadoop's S3A without Penstock's extensions",
     (
         Setting(
             S3A + "impl",
             "org.apache.hadoop.fs.s3a.S3AFileSystem",
-            "The file system itself, without block locations and without writing through",
+            "The file system itself, without block locations and without a write-through cache",
             S3A_GUIDE,
         ),
         Setting(
             S3A + "input.stream.type",
             "classic",
-            "Reads go to the store each time: nothing is kept on the node",
+            "Every read goes to the store: nothing is cached on the node",
             S3A_PERFORMANCE,
         ),
         Setting(
             S3A + "s3.client.factory.impl",
             "org.apache.hadoop.fs.s3a.DefaultS3ClientFactory",
-            "One endpoint, as S3A knows it",
+            "A single endpoint, as in S3A itself",
             S3A_GUIDE,
         ),
         Setting(
             S3A + "committer.name",
             "magic",
-            "Spark 4.1 chooses it by itself for this scheme, so a comparison without it would flatter",
+            "Spark 4.1 selects it by default for this scheme, so a comparison without it would favor Penstock",
             "docs/guide/lab.md, 'Lab files'",
         ),
         Setting(
@@ -103,24 +103,24 @@ _DEFAULTS = {
 _AS_SHIPPED = Layer.of(
     "s3a-default",
     {S3A + name: value for name, value in _DEFAULTS.items()},
-    reason="S3A as Spark ships it: set as Hadoop sets it",
+    reason="S3A as Spark ships it, with Hadoop's default settings",
     source=_HADOOPS_OWN,
 )
 
 _TUNED = Layer(
     "s3a-tuned",
-    "S3A with the documents' tuning, and Penstock's own of its requests and connections",
+    "S3A with the published tuning, and Penstock's tuning of its requests and connections",
     (
         Setting(
             S3A + "experimental.input.fadvise",
             "random",
-            "Reading by ranges was three times faster there, and the gateways' errors 500 were gone",
+            "Reading by ranges was three times faster there, and the gateways' errors 500 disappeared",
             CEPH_LAKE_REQUESTS,
         ),
         Setting(
             S3A + "readahead.range",
             "64K",
-            "So much is read on rather than that a connection is closed, which made every read open a new one",
+            "A stream reads ahead this far rather than close its connection, so that not every read opens a new one",
             CEPH_LAKE_REQUESTS,
         ),
     ),
@@ -128,7 +128,7 @@ _TUNED = Layer(
 
 _ANALYTICS = Layer(
     "s3a-analytics",
-    "S3A with the analytics stream, which prefetches by the format of what it reads",
+    "S3A with the analytics stream, which prefetches by the file's format",
     (
         Setting(
             S3A + "input.stream.type",
@@ -140,7 +140,7 @@ _ANALYTICS = Layer(
             Setting(
                 f"spark.{role}.extraClassPath",
                 str(LAB_JARS / "*"),
-                "The stream is in a library that hadoop-aws does not bring",
+                "The stream is in a library that hadoop-aws does not include",
                 S3A_PERFORMANCE,
             )
             for role in ("driver", "executor")
@@ -150,12 +150,12 @@ _ANALYTICS = Layer(
 
 _RENAMING = Layer(
     "s3a-renaming",
-    "S3A as s3a-tuned, with the committer that renames: what is written is copied into place",
+    "s3a-tuned with the committer that renames: output is copied into place",
     (
         Setting(
             S3A + "committer.name",
             "file",
-            "Hadoop's classic committer; a rename in an object store copies every byte and deletes the first copy",
+            "Hadoop's classic committer; a rename in an object store copies every byte and deletes the original",
             f"{COMMITTERS}; {S3A_COMMITTERS}",
         ),
         Setting(
@@ -167,19 +167,19 @@ _RENAMING = Layer(
         Setting(
             _HADOOP + "mapreduce.fileoutputcommitter.algorithm.version",
             "1",
-            "The one of its two algorithms under which a failed task leaves nothing behind",
+            "Of its two algorithms, the one with which a failed task leaves nothing behind",
             S3A_COMMITTERS,
         ),
         Setting(
             "spark.sql.sources.commitProtocolClass",
             "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol",
-            "Spark SQL's own commit protocol, as without any cloud settings",
+            "Spark SQL's own commit protocol, its default without cloud settings",
             SPARK_CLOUD,
         ),
         Setting(
             "spark.sql.parquet.output.committer.class",
             "org.apache.parquet.hadoop.ParquetOutputCommitter",
-            "Parquet's own committer, as without any cloud settings",
+            "Parquet's own committer, its default without cloud settings",
             SPARK_CLOUD,
         ),
     ),
@@ -191,11 +191,11 @@ LAYERS: dict[str, tuple[Layer, ...]] = {
     "s3a-analytics": (_WITHOUT_PENSTOCK, _AS_SHIPPED, _ANALYTICS),
     "s3a-renaming": (_WITHOUT_PENSTOCK, _TUNED, _RENAMING),
 }
-"""By the name that follows a profile's after a plus; weakest first."""
+"""The layers by the suffix of a profile's name, after a plus; weakest first."""
 
 
 def without_s3(layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """The same layers without the one of the store, and without S3A's settings in any other."""
+    """Return the layers without the store's, and without S3A's settings in the others."""
     return tuple(
         replace(layer, settings=tuple(one for one in layer.settings if not one.key.startswith(s3a.S3A)))
         for layer in layers

@@ -28,26 +28,27 @@ SQL = Layer(
         Setting(
             "spark.sql.cbo.enabled",
             "true",
-            "Column statistics collected up front are read by nothing else; without them joins are sized by file bytes",
+            "Only the cost-based optimizer reads the column statistics; without them, joins are sized by file bytes",
             f"{SPARK_SQL_TUNING}; {PLATFORM_LAYOUT}",
         ),
         Setting(
             "spark.sql.cbo.joinReorder.enabled",
             "true",
-            "Joins run in the order that keeps intermediate results small, not in the order they are written in",
+            "Joins run in the order that keeps intermediate results small, not in the order of the query's text",
             f"{SPARK_SQL_TUNING}; {PLATFORM_LAYOUT}",
         ),
         Setting(
             "spark.driver.extraJavaOptions",
             "-XX:TieredStopAtLevel=1",
-            "Planning is much code run a few times: the optimising compiler took 62 of 359 core-seconds from the 103 "
-            "TPC-DS queries and gave the planner nothing back. Executors keep it: their loops are hot",
+            "Planning runs much code a few times: the optimizing compiler took 62 of the 359 core-seconds of the 103 "
+            "TPC-DS queries without a gain for the planner. Executors keep it: their loops are hot",
             SMALL_CLUSTERS,
         ),
         Setting(
             S3A + "experimental.input.fadvise",
             "random",
-            "Columnar files are read by ranges only, also by readers that do not say so when they open a file (ORC)",
+            "Columnar files are read by ranges only, also by readers that do not declare it at the opening of a file "
+            "(ORC)",
             CEPH_LAKE_REQUESTS,
         ),
     ),
@@ -65,7 +66,7 @@ TPCDS = Layer(
         Setting(
             "spark.sql.shuffle.partitions",
             _shuffle_partitions,
-            "On a small cluster the scales that fit it shuffle little: one task a core has the least to schedule",
+            "At the scales that fit a small cluster, queries shuffle little: one task per core has the least overhead",
             SMALL_CLUSTERS,
         ),
     ),
@@ -73,7 +74,7 @@ TPCDS = Layer(
 
 
 def _memory_to_spare(size: ClusterSize) -> bool:
-    """What the document's executors had: 22 GB for 5 cores."""
+    """Return whether executors have 4 GiB per core, as in the paper: 22 GB for 5 cores."""
     return size.executor.memory_bytes >= 4 * GIB * size.executor.cores
 
 
@@ -81,30 +82,30 @@ UPLOADS = (
     Setting(
         S3A + "fast.upload.buffer",
         "array",
-        "With 4 GiB of heap a core, a task's blocks fit into memory and need not pass through the scratch disk",
+        "With 4 GiB of heap per core, a task's blocks fit into memory and need not pass through the scratch disk",
         CEPH_LAKE_S3A,
         when=_memory_to_spare,
     ),
     Setting(
         S3A + "multipart.size",
         "32M",
-        "A part goes up while the next one is written: sorting 1 GB into objects of 128 MB on Ceph took 6 % less time "
-        "than with the document's 100M",
+        "A part is uploaded while the next one is written: sorting 1 GB into objects of 128 MB on Ceph took 6 % less "
+        "time than with the paper's 100M",
         f"{CEPH_LAKE_S3A}; {COMMITTED_SORTS}",
     ),
 )
 
 ETL = Layer(
     "etl",
-    "transforming, loading and enriching: much is written",
+    "transforming, loading and enriching, with much output",
     (
         *UPLOADS,
         base.DRIVER_THAT_SCHEDULES,
         Setting(
             "spark.sql.adaptive.coalescePartitions.parallelismFirst",
             "false",
-            "The last shuffle's partitions become files: better as many as their size asks for than as many as there "
-            "are cores",
+            "The last shuffle's partitions become files, whose number should follow from their size and not from the "
+            "number of cores",
             SPARK_SQL_TUNING,
         ),
         Setting(
@@ -118,14 +119,14 @@ ETL = Layer(
 
 
 def _split(size: ClusterSize) -> str:
-    """As large as a core's share of the heap sorts without spilling, within what the document tried."""
+    """Return the largest split that a core's share of the heap sorts without spilling, within the paper's range."""
     share = size.executor.memory_bytes // size.executor.cores // 4
     return mebibytes(min(max(share, 128 * MIB), GIB))
 
 
 TERASORT = Layer(
     "terasort",
-    "sorting everything: each byte read, shuffled and written once",
+    "sorting: each byte is read, shuffled and written once",
     (
         *UPLOADS,
         base.DRIVER_THAT_SCHEDULES,
@@ -133,19 +134,19 @@ TERASORT = Layer(
             S3A + "block.size",
             _split,
             "Sorting 10 TB took half the time with partitions of 1024 MB instead of 128 MB: fewer tasks and fewer "
-            "requests at once; here a quarter of a core's heap at most, so that a partition is sorted in memory",
+            "simultaneous requests; here at most a quarter of a core's heap, so that a partition is sorted in memory",
             PLATFORM_TERASORT,
         ),
         Setting(
             "spark.shuffle.compress",
             "false",
-            "The benchmark's keys are random, and its rules forbid to gain by what is not: each byte is to be moved",
+            "The benchmark's keys are random, and its rules forbid gains from other bytes: each byte has to be moved",
             "docs/design/lab.md",
         ),
         Setting(
             "spark.serializer",
             "org.apache.spark.serializer.KryoSerializer",
-            "RDD records are shuffled as objects, which Kryo writes faster and smaller than Java does",
+            "RDD records are shuffled as objects, which Kryo serializes faster and smaller than Java does",
             f"{SPARK_TUNING}, data serialization",
         ),
     ),
@@ -159,13 +160,13 @@ ML = Layer(
         Setting(
             "spark.memory.storageFraction",
             "0.5",
-            "Every iteration reads the cached input: what is evicted is fetched from the lake again",
+            "Every iteration reads the cached input: evicted blocks are read from the lake again",
             f"{MEMORY_ACCELERATOR}, K-means; {SPARK_TUNING}, memory management",
         ),
         Setting(
             "spark.serializer",
             "org.apache.spark.serializer.KryoSerializer",
-            "Cached and broadcast objects are smaller and faster to read than with Java's serialisation",
+            "Cached and broadcast objects are smaller and faster to read than with Java's serialization",
             f"{SPARK_TUNING}, data serialization",
         ),
         Setting(
@@ -177,7 +178,7 @@ ML = Layer(
         Setting(
             "spark.sql.execution.arrow.pyspark.enabled",
             "true",
-            "Python gets columns instead of pickled rows; Spark falls back by itself where pyarrow is not installed",
+            "Python receives columns instead of pickled rows; without pyarrow, Spark falls back to rows",
             f"{SPARK_CONFIGURATION}, runtime SQL configuration",
         ),
         *(
@@ -193,7 +194,7 @@ ML = Layer(
 )
 
 
-DEFAULT = Layer("default", "any application: what all have, and nothing more", ())
+DEFAULT = Layer("default", "any application: the settings of all profiles, and nothing more", ())
 
 _EVERY = (base.BASE, s3a.STORE, s3a.SKIPPING)
 
@@ -217,25 +218,27 @@ def names() -> tuple[str, ...]:
 
 
 def client_names() -> tuple[str, ...]:
-    """The variants that are another way to the lake."""
+    """Return the variants that replace the client of the lake."""
     return tuple(variants.LAYERS)
 
 
 def variant_names() -> tuple[str, ...]:
-    """What may follow a profile's name, each after a plus, for comparisons: another way to the lake, or no skipping."""
+    """Return the suffixes of a profile's name, each after a plus, for comparisons: another client, or no skipping."""
     return tuple(_VARIANTS)
 
 
 def layers_of(name: str) -> tuple[Layer, ...]:
-    """The layers of a workload profile, weakest first: those of every application, the workload's own, and those of the
-    variants that are named (`tpcds+s3a-default+no-skipping`). Raises `NotFound`.
+    """Return the layers of a workload profile, weakest first.
+
+    These are the layers of every application, the workload's own, and those of the variants in the name
+    (`tpcds+s3a-default+no-skipping`). Raises `NotFound`.
     """
     workload, variants = split_profile(name)
     return (*workload, *variants)
 
 
 def split_profile(name: str) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
-    """Those of the workload, and those of the variants, which hold also against what a lake says of Penstock's own."""
+    """Return the layers of the workload, and those of the variants, which override a lake's settings too."""
     workload, *variants = name.split("+")
     if workload not in _WORKLOADS:
         raise NotFound(
@@ -247,13 +250,13 @@ def split_profile(name: str) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
         if variant not in _VARIANTS:
             raise NotFound(
                 f"There is no variant {variant!r} of a profile",
-                why=f"those are {', '.join(_VARIANTS)}; without one, all of Penstock is at work",
+                why=f"the variants are {', '.join(_VARIANTS)}; without one, all of Penstock is active",
                 fix=f"{workload}+{next(iter(_VARIANTS))}, or {workload} alone",
             )
     return (*_EVERY, *_WORKLOADS[workload]), tuple(layer for variant in variants for layer in _VARIANTS[variant])
 
 
 def summary_of(name: str) -> str:
-    """What the profile is for: of its own layer, and of how its scratch differs where it does."""
+    """Return the purpose of the profile: the summary of its own layer, and of scratch in memory where it has that."""
     own = layers_of(name)[len(_EVERY) :]
     return "; ".join(layer.summary for layer in reversed(own)) if base.SCRATCH in own else own[-1].summary

@@ -1,4 +1,4 @@
-"""A program knows the login of the metastore: on a server of the user's own it must not be the engine's."""
+"""Programs know the login of the metastore, which on an external server must not be the engine's."""
 
 from __future__ import annotations
 

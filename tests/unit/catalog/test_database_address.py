@@ -1,4 +1,4 @@
-"""Addresses of databases: what is parsed is what every client is told, and no password is ever shown."""
+"""Addresses of databases: every client receives the parsed parts, and no text shows the password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hive-site.xml: readable by any XML parser, whatever the password, and safe for a shared metastore."""
+"""`hive-site.xml` is valid XML for any password, and safe for a shared metastore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sealing secrets: what leaves the state directory opens with the administrator's key alone, and under its own name."""
+"""Sealed secrets open only with the administrator's key, and only under their own name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tables are named and chosen, and how Spark's types read."""
+"""Names and patterns of tables, and the SQL names of Spark's types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine gives: the limits of control groups, wherever above this process they are set."""
+"""This machine's capacity: the limits of control groups apply at every level above this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIB = 1 << 30
 
 @pytest.fixture
 def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of control groups; this process is in /system.slice/penstock.service."""
+    """Return a directory of control groups; this process is in /system.slice/penstock.service."""
     monkeypatch.setattr(machine, "_PROC", tmp_path / "proc")
     monkeypatch.setattr(machine, "_CGROUP", tmp_path / "cgroup")
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 64 * GIB // 4096}.__getitem__)

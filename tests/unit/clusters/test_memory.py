@@ -1,4 +1,4 @@
-"""The directory in memory is private, found again, and leaves nothing behind."""
+"""The scratch directory in memory is private, is found again, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_without_memory_the_disk_is_used_and_the_summary_says_so(
 ) -> None:
     monkeypatch.setenv("PENSTOCK_MEMORY_DIRECTORY", str(tmp_path / "not there"))
     monkeypatch.setattr(machine, "_SHARED_MEMORY", tmp_path)
-    monkeypatch.setattr(LocalBackend, "_start_keeper", lambda *_: None)
+    monkeypatch.setattr(LocalBackend, "_start_shim", lambda *_: None)
     backend = LocalBackend(Home(tmp_path / "home"))
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1, scratch_memory_bytes=1 << 30)
     try:

@@ -1,4 +1,4 @@
-"""The page cache's place and size on this machine, and dropping it under those who use it."""
+"""The page cache's place and size on this machine, and dropping its pages while applications use it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def room(monkeypatch: pytest.MonkeyPatch, *, free: int, total: int = 1000 * GIB)
 
 
 def kept(tier: Tier, *, used: int = 12288, pages: int = 3, evictions: int = 7) -> None:
-    """What the file systems would have left there: a table, a page, the lock."""
+    """Create the files that the applications' file systems leave: a table, a page, the lock."""
     tier.directory.mkdir(mode=0o700, parents=True)
     generation = tier.directory / "v1"
     (generation / "pages" / "ab").mkdir(parents=True)
@@ -187,7 +187,7 @@ def _a_pipe(place: Path, _: Path) -> None:
 def test_nothing_is_kept_where_somebody_else_has_put_something(
     home: Home, tmp_path: Path, put: Callable[[Path, Path], None], *, late: bool
 ) -> None:
-    """Everybody may make names in shared memory, and can tell this one."""
+    """Any user may create names in shared memory, and this one is predictable."""
     ours = tmp_path / "ours"
     kept(Tier("memory", ours, GIB, None))
     before = {path: path.lstat().st_mode for path in tmp_path.joinpath("ours").rglob("*")}
@@ -200,7 +200,7 @@ def test_nothing_is_kept_where_somebody_else_has_put_something(
     memory, _ = usable = machine.prepare_tiers(home, tiers)
     assert memory.budget_bytes == 0
     assert machine.tier_settings(usable)[f"{CACHE_PREFIX}memory.size"] == "0"
-    # Looked at again by the commands of the cache.
+    # The commands of the cache list the tiers again.
     memory, disk = machine.tiers(home, 64 * GIB)
     assert memory.contents is None and memory.budget_bytes == 0 and disk.budget_bytes
     assert machine.drop_pages((memory,)) == 0

@@ -1,4 +1,4 @@
-"""What a local cluster is started with."""
+"""The settings, commands and environment of a local cluster."""
 
 from __future__ import annotations
 

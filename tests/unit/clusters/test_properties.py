@@ -1,4 +1,4 @@
-"""Java properties files: read back as written, whatever the letters."""
+"""Java properties files are read back as written, in any alphabet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
 def read_by_the_rules(text: str) -> dict[str, str]:
-    """The rules of java.util.Properties.load for one pair a line, written anew."""
+    """Parse a file by the rules of java.util.Properties.load, with one pair per line."""
     found = {}
     for line in text.splitlines():
         units: list[tuple[str, bool]] = []

@@ -19,7 +19,7 @@ SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
 
 @pytest.fixture
 def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBackend:
-    monkeypatch.setattr(LocalBackend, "_start_keeper", lambda *_: None)
+    monkeypatch.setattr(LocalBackend, "_start_shim", lambda *_: None)
     monkeypatch.setattr(machine, "_SHARED_MEMORY", tmp_path)
     return LocalBackend(Home(tmp_path / "home"))
 

@@ -1,4 +1,4 @@
-"""The specification's own schemas of an image's documents."""
+"""The OCI specification's own schemas of an image's documents."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _DIRECTORY = Path(__file__).parent / "schemas"
 
 @cache
 def validator(name: str) -> Any:
-    """`config`, `image-manifest`, `image-index` or `image-layout`."""
+    """Return the validator of a schema: `config`, `image-manifest`, `image-index` or `image-layout`."""
     files = {path.name: json.loads(path.read_text("utf-8")) for path in _DIRECTORY.glob("*.json")}
-    # They name each other by files; together in one document nothing has to be looked up.
+    # The schemas refer to each other's files; in one document, every reference is local.
     together = {file: _within(schema, file) for file, schema in files.items()}
     return jsonschema_rs.Draft4Validator(
         {"definitions": together, "allOf": [{"$ref": f"#/definitions/{name}-schema.json"}]}, validate_formats=True

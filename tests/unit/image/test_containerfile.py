@@ -1,4 +1,4 @@
-"""The Containerfile makes the image that `penstock image build` makes, as far as a text can say."""
+"""By its text, the Containerfile builds the same image as `penstock image build`."""
 
 from __future__ import annotations
 

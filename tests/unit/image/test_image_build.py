@@ -1,4 +1,4 @@
-"""Building a small image: the same bytes each time, what is in it, and on which bases."""
+"""The build of a small image: reproducible bytes, its contents, and the bases that it accepts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JAVA = "usr/lib/jvm/java-17/bin/java"
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of what is installed here only a module of each part, so that a build takes no time."""
+    """Reduce the local installation to a module of each part, so that a build is fast."""
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     packages = tmp_path / "site-packages"
     for name in ("jar", "library", "package"):
@@ -73,18 +73,18 @@ def packed(root: Path, to: Path) -> Path:
     return to
 
 
-def built(to: Path, base: Path | None, told: list[str] | None = None) -> build.Built:
-    def tell(what: str, size: int, seconds: float) -> None:
+def built(to: Path, base: Path | None, steps: list[str] | None = None) -> build.Built:
+    def report(step: str, size: int, seconds: float) -> None:
         assert size > 0
         assert seconds >= 0
-        if told is not None:
-            told.append(what)
+        if steps is not None:
+            steps.append(step)
 
-    return build.build(to, oci.name("penstock:1"), base, tell)
+    return build.build(to, oci.name("penstock:1"), base, report)
 
 
 def documents(archive: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Index, manifest, configuration; each whole by its digest."""
+    """Return index, manifest and configuration, with their digests verified."""
 
     def blob(described: dict[str, Any]) -> dict[str, Any]:
         data = read(archive, "blobs/" + described["digest"].replace(":", "/"))
@@ -106,7 +106,7 @@ def read(archive: Path, name: str) -> bytes:
 
 
 def members(archive: Path) -> dict[str, tarfile.TarInfo]:
-    """What a container sees: all layers, the later over the earlier."""
+    """Return the files of a container: all layers, the later over the earlier."""
     found: dict[str, tarfile.TarInfo] = {}
     for described in documents(archive)[1]["layers"]:
         data = io.BytesIO(read(archive, "blobs/" + described["digest"].replace(":", "/")))
@@ -220,9 +220,9 @@ def test_nothing_is_left_behind_where_it_fails(tmp_path: Path) -> None:
 def test_without_a_base_one_is_made_of_debian_s_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = a_root(tmp_path / "root")
     monkeypatch.setattr(base, "make", lambda python, to, *, at: packed(root, to))
-    told: list[str] = []
-    built(tmp_path / "a.tar", None, told)
-    assert [one.split()[0] for one in told] == ["root", "layer", "layer", "layer", "layer", "archive"]
+    steps: list[str] = []
+    built(tmp_path / "a.tar", None, steps)
+    assert [one.split()[0] for one in steps] == ["root", "layer", "layer", "layer", "layer", "archive"]
 
 
 def test_without_mmdebstrap_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,13 +239,13 @@ def test_a_base_that_cannot_be_made_says_why_and_how_to_see_more(
 ) -> None:
     tool = tmp_path / "mmdebstrap"
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    for script, told in (("echo E: no mirror >&2; exit 25", "no mirror"), ("exec sleep 60", "had not ended")):
+    for script, reason in (("echo E: no mirror >&2; exit 25", "no mirror"), ("exec sleep 60", "had not ended")):
         tool.write_text(f"#!/bin/sh\n{script}\n")
         tool.chmod(0o755)
         monkeypatch.setattr(base, "_SECONDS", 0.5)
         with pytest.raises(MissingRequirement) as refused:
             base.make("3.11", tmp_path / "root.tar", at=0)
-        assert told in refused.value.why
+        assert reason in refused.value.why
         assert "mmdebstrap --quiet" in refused.value.fix
 
 

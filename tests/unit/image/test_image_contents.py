@@ -1,4 +1,4 @@
-"""Which file is in the image, with which permissions, and what else makes a root one that runs anybody."""
+"""The files of the image, their permissions, and the entries that let a root run as any user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the image takes of this installation."""
+"""The files of this installation that the image contains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.image import build
 
 @pytest.fixture
 def up_to_date() -> None:
-    """A developer may have pulled since; CI installs what it tests."""
+    """Skip where the sources are newer than the installation, as after a developer's pull; CI installs them."""
     try:
         build.installed_libraries()
     except MissingRequirement as error:

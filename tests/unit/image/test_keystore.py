@@ -1,4 +1,4 @@
-"""Java's file of trusted certificates, without the clock in it."""
+"""Java's file of trusted certificates, without the time of its creation."""
 
 from __future__ import annotations
 

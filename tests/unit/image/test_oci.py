@@ -1,4 +1,4 @@
-"""An image's documents, by the specification's own schemas."""
+"""An image's documents are valid by the OCI specification's own schemas."""
 
 from __future__ import annotations
 

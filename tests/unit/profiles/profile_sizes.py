@@ -1,4 +1,4 @@
-"""Cluster sizes to try profiles on."""
+"""Cluster sizes for tests of profiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cluster(*, executors: int = 1, cores: int = 2, gib: int = 4, driver_gib: int
 
 LAPTOP = cluster()
 DOCUMENTS = cluster(executors=100, cores=5, gib=40, driver_gib=40)
-"""The largest cluster of the seed documents: 100 executors of 5 cores and 40 GB."""
+"""The largest cluster in the published papers: 100 executors of 5 cores and 40 GB."""
 
 _PROCESSES = st.builds(
     ProcessSize, cores=st.integers(1, 96), memory_bytes=st.integers(512 << 20, 512 * GIB).map(lambda n: n & ~0xFFFFF)

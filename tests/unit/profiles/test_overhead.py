@@ -1,4 +1,4 @@
-"""Memory beside the heap is what Spark's settings say, and one figure everywhere: in the queue, the pods and Spark."""
+"""The memory beside the heap follows Spark's settings, and is the same figure in the queue, the pods and Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIB, GIB = 1 << 20, 1 << 30
 SIZE = ClusterSize(ProcessSize(1, 8 * GIB), ProcessSize(4, 10 * GIB), 3)
 
 TABLE = [
-    # what is set, of Python?, driver and executor in MiB
+    # the settings, whether the application is Python, driver and executor in MiB
     ({}, False, 819, 1024),
     ({}, True, 3276, 4096),
     ({"spark.executor.memoryOverhead": "2g"}, True, 3276, 2048),
@@ -43,7 +43,7 @@ TABLE = [
 
 
 def checked(settings: dict[str, str], *, python: bool, factor: float | None = None) -> ClusterSize:
-    """As the engine's check of a submission leaves its size, where clusters are pods."""
+    """Return the size after the engine's check of a submission to a backend with pods."""
     spec = ApplicationSpec("s3a://lake/a." + ("py" if python else "jar"), SIZE, "a", settings=settings)
     backend = KubernetesBackend(Home(Path("/nowhere")), replace(TARGET, overhead=factor))
     return admission.with_all_memory(spec, backend.overhead_factor(spec)).size
@@ -91,7 +91,7 @@ def test_sizes_of_earlier_and_of_later_releases_are_read() -> None:
 
 
 def test_what_an_application_asks_for_is_written_as_by_earlier_releases() -> None:
-    """A client may be newer than its service, and an idempotency key older than both."""
+    """A client may be newer than its service, and the submission of an idempotency key older than both."""
     spec = ApplicationSpec("s3a://lake/a.py", SIZE, "a")
     assert set(spec.asked_json()["size"]) == {"driver", "executor", "executors", "scratch_memory_bytes"}
     known = replace(spec, size=checked({"spark.executor.memoryOverhead": "2g"}, python=True))

@@ -1,9 +1,11 @@
-"""The profiles themselves: every value known to Spark, explained, and at the documents' size what the documents say."""
+"""Every setting of a profile is known to Spark and explained, and at the papers' cluster size has the papers' value."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from penstock.profiles.known import Registry, bundled
 from penstock.profiles.layers import Layer, resolve
 from tests.unit.profiles.profile_sizes import DOCUMENTS, LAPTOP, SIZES
 
+ROOT = Path(__file__).parents[3]
 NAMES = st.sampled_from(workloads.names())
 VARIANTS = [f"default+{variant}" for variant in workloads.variant_names()]
 LAYERS = {layer.name: layer for name in (*workloads.names(), *VARIANTS) for layer in workloads.layers_of(name)}
@@ -41,6 +44,15 @@ def test_every_value_has_a_reason_and_a_source(layer: Layer) -> None:
         assert len(setting.source) > 10, setting.key
 
 
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_a_source_among_the_documents_exists_with_its_headings(layer: Layer) -> None:
+    for setting in layer.settings:
+        for path, headings in re.findall(r"(docs/[\w/-]+\.md)((?:,? (?:and )?'[^']+')*)", setting.source):
+            text = (ROOT / path).read_text(encoding="utf-8")
+            for heading in re.findall("'([^']+)'", headings):
+                assert re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE), f"{setting.key}: {setting.source}"
+
+
 @given(st.sampled_from(list(LAYERS.values())), SIZES)
 def test_a_layer_sets_a_key_once(layer: Layer, size: ClusterSize) -> None:
     keys = [setting.key for setting, _ in layer.for_size(size)]
@@ -50,7 +62,7 @@ def test_a_layer_sets_a_key_once(layer: Layer, size: ClusterSize) -> None:
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 def test_spark_knows_every_key(layer: Layer, known: Registry) -> None:
     unknown = {setting.key for setting in layer.settings if known.get(setting.key) is None}
-    # Read by Parquet and by Hadoop's MapReduce, which declare nothing.
+    # Parquet and Hadoop's MapReduce read these without a declaration.
     assert unknown <= {
         "spark.hadoop.parquet.hadoop.vectored.io.enabled",
         "spark.hadoop.parquet.page.verify-checksum.enabled",

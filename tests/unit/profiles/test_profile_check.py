@@ -136,14 +136,14 @@ def test_a_setting_out_of_use_is_a_warning_that_says_what_took_its_place() -> No
 @pytest.mark.parametrize(
     ("key", "value", "instead"),
     [
-        ("spark.master", "yarn", "leave out"),
-        ("spark.submit.deployMode", "cluster", "leave out"),
+        ("spark.master", "yarn", "omit"),
+        ("spark.submit.deployMode", "cluster", "omit"),
         ("spark.app.name", "x", "--name"),
         ("spark.jars", "a.jar", "--jars"),
         ("spark.driver.memory", "9g", "--driver-memory"),
         ("spark.executor.memory", "9g", "--executor-memory"),
         ("spark.executor.instances", "7", "--executors"),
-        ("spark.penstock.directory", "/x", "leave out"),
+        ("spark.penstock.directory", "/x", "omit"),
     ],
 )
 def test_what_the_engine_decides_names_the_option_to_use(key: str, value: str, instead: str) -> None:
@@ -429,7 +429,7 @@ def test_no_settings_make_the_check_fail(settings: dict[str, str]) -> None:
 
 def test_a_memory_tier_of_ones_own_is_said_to_be_nobodys_promise() -> None:
     found = problems("spark.hadoop.fs.s3a.penstock.cache.memory.size", "8G")
-    (said,) = (problem for problem in found if "not kept back" in problem.problem)
+    (said,) = (problem for problem in found if "no memory is reserved" in problem.problem)
     assert said.severity is Severity.WARNING
     assert said.fix.startswith("penstock cache size --memory")
 

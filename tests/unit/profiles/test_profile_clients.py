@@ -1,4 +1,4 @@
-"""Other clients of the store: what they are called is what runs, whatever the profiles beneath them say."""
+"""Other clients of the store run as their names say, whatever the profiles beneath them set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.profiles.profile_sizes import DOCUMENTS, LAPTOP
 
 EVERY = [f"{profile}+{client}" for profile in workloads.names() for client in workloads.client_names()]
 
-# Neither changes how fast a store is reached: a directory, and two switches that are on by default in S3A as well.
+# None of these changes the speed of the store: a directory, and two flags that are on by default in S3A as well.
 _AS_IT_IS = {
     S3A + "buffer.dir",
     S3A + "committer.magic.enabled",
@@ -22,7 +22,7 @@ _AS_IT_IS = {
     S3A + "audit.execution.interceptors",
 }
 
-# Spark names these two itself, without a value, and so hides Hadoop's (org.apache.hadoop.fs.s3a.Constants).
+# Spark declares these two itself, without a value, which hides Hadoop's (org.apache.hadoop.fs.s3a.Constants).
 _HIDDEN = {S3A + "vectored.read.min.seek.size": "128K", S3A + "vectored.read.max.merged.size": "2M"}
 
 
@@ -45,7 +45,7 @@ def test_nothing_of_penstocks_is_plugged_into_a_comparison(name: str) -> None:
         settings.pop(watching, None)  # counts what happens, in every arm alike
     settings.pop("spark.sql.extensions")  # idle beside another file system
     plugged = {key for key, value in settings.items() if value.startswith("io.penstock.fs.")}
-    assert plugged <= {S3A + "input.stream.custom.factory"}  # asked for by the type "custom" alone
+    assert plugged <= {S3A + "input.stream.custom.factory"}  # used with the type "custom" only
     assert settings[S3A + "impl"] == "org.apache.hadoop.fs.s3a.S3AFileSystem"
     assert settings[S3A + "input.stream.type"] in ("classic", "analytics")
 

@@ -1,4 +1,4 @@
-"""Training for class-data archives: a busy machine is waited for, and a failure names what it waited for."""
+"""The training of class-data archives waits for a busy machine, and a failure names the process it waited for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Clock:
 
 
 class Jvm:
-    """Ends with `code` when it has done so many core-seconds of work, on a machine that gives it `share` of a core."""
+    """A JVM that ends with `code` after some core-seconds of work, on a machine that gives it `share` of a core."""
 
     def __init__(self, clock: Clock, pid: int, *, work: float, share: float, code: int = 0) -> None:
         self.clock, self.pid, self.work, self.share, self.code = clock, pid, work, share, code

@@ -1,4 +1,7 @@
-"""Clusters on Kubernetes: `backend` (the contract), `cluster` (one application), `target` (the cluster file), `client`
-(the API), `plan`, `layout` and `manifest` (what is created), `resources` and `preflight` (what may be), `informer`
-and `pod_status` (what is), `sidecar_client` (requests into a pod). `pod` is what runs there.
+"""Clusters on Kubernetes.
+
+`backend` implements the contract of every backend, `cluster` observes one application's pods, `target` reads the
+cluster file, and `client` speaks to the API server. `plan`, `layout` and `manifest` describe the objects to create;
+`resources` and `preflight` check them against quotas, nodes and permissions; `informer` and `pod_status` watch pods and
+interpret their status; `sidecar_client` sends requests into a pod. `pod` holds the programs of the containers.
 """

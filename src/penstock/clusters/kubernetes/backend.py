@@ -1,8 +1,8 @@
-"""Dedicated clusters on Kubernetes: a driver pod per application, whose executors Spark's own scheduler makes.
+"""Dedicated clusters on Kubernetes: one driver pod per application, whose executors Spark's own scheduler creates.
 
-All of one application are one pod and one secret of its name, and what Spark makes for it; the pod owns the rest, so
-deleting it removes all. Nothing about a cluster is kept here, but for quota back-off: any engine that may use the
-namespace can go on where another one stopped.
+A cluster consists of a pod and a secret, both named after the application, and of the objects that Spark creates for
+it. The pod owns all others, so deleting it removes them. The backend holds no state of a cluster but the quota
+back-off: any engine that may use the namespace can take over where another one stopped.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _EVERY_SECONDS = 5.0
 
 
 class Postponed:
+    """A launch that a resource quota rejected, retried every few seconds."""
+
     def __init__(self, launch: Launch, refused: OverQuota, clock: Callable[[], float] = time.monotonic) -> None:
         self.launch = launch
         self._refused = refused
@@ -54,7 +56,7 @@ class Postponed:
 
 _CONFLICT = 409
 _MOST_IN_A_SECRET = 900 << 10
-"""Kubernetes takes 1 MiB, encoding and all."""
+"""Kubernetes allows 1 MiB, encoding included."""
 _FINISH_SECONDS = 180.0
 _EXECUTOR_GRACE_SECONDS = 5
 _DEATH_SECONDS = 60.0
@@ -64,7 +66,10 @@ _USABLE_SECONDS = 30.0
 
 
 class KubernetesBackend(ClusterBackend):
-    """Making one is free. Every method may be called by several threads at once."""
+    """The backend `kubernetes`. Its constructor makes no request.
+
+    Every method may be called by several threads at once.
+    """
 
     name = "kubernetes"
     shares_files = False
@@ -94,9 +99,10 @@ class KubernetesBackend(ClusterBackend):
         return self._target
 
     def capacity(self) -> Capacity:
-        """Of today's nodes, or what the target declares, within the namespace's quotas. Known for some seconds.
+        """Return the capacity of today's nodes, or the declared one, within the namespace's quotas.
 
-        Nodes and quotas may be added; only what the target declares is a maximum for good.
+        The answer is cached for some seconds. Nodes and quotas may be added; only the declared capacity is a permanent
+        maximum.
         """
         with self._asking:
             if self._capacity is None or time.monotonic() - self._capacity[1] > _CAPACITY_SECONDS:
@@ -110,7 +116,7 @@ class KubernetesBackend(ClusterBackend):
             return self._capacity[0]
 
     def _with_node(self, declared: Capacity) -> Capacity:
-        """With today's largest node where nobody has declared one; it need not be visible."""
+        """Add today's largest node where the target declares none and the nodes are visible."""
         if declared.node is not None:
             return declared
         with contextlib.suppress(ClusterError):
@@ -123,7 +129,10 @@ class KubernetesBackend(ClusterBackend):
         return layers.PYTHON_IN_PODS if spec.is_python else layers.FACTOR
 
     def check(self, spec: ApplicationSpec) -> None:
-        """That a pod can be made there holds for a while once it was seen: seeing it takes some forty requests."""
+        """Check the namespace and the sizes of the pods.
+
+        The check of the namespace takes some forty requests, so its success is remembered for a while.
+        """
         with self._checking:
             if self._usable_at is None or time.monotonic() - self._usable_at > _USABLE_SECONDS:
                 preflight.require_usable(self.api, self._target)
@@ -134,15 +143,15 @@ class KubernetesBackend(ClusterBackend):
         return {"backend": self.name, "application_id": application_id, "namespace": self._target.namespace}
 
     def launch(self, launch: Launch) -> None:
-        """Where a quota of the namespace leaves no room, `observe` says so and goes on trying."""
+        """Create the cluster. Where a quota of the namespace leaves no room, `observe` reports that and retries."""
         preflight.require_within_reach(launch)
         try:
-            self._make(launch)
+            self._create(launch)
         except OverQuota as refused:
             self._postponed[launch.application_id] = Postponed(launch, refused)
 
-    def _make(self, launch: Launch) -> None:
-        """The pod before its secret: it owns that, and waits for it."""
+    def _create(self, launch: Launch) -> None:
+        """Create the pod, then its secret: the pod owns the secret and waits for it."""
         content = self._content(launch)
         pods = f"/api/v1/namespaces/{self._target.namespace}/pods"
         name = layout.object_name(launch.application_id)
@@ -154,7 +163,7 @@ class KubernetesBackend(ClusterBackend):
             pod = self.api.get(f"{pods}/{name}")
             if pod["metadata"].get("labels", {}).get(layout.APPLICATION_LABEL) != launch.application_id:
                 raise Conflict(
-                    f"There is a pod {name} already, and it is not this application's",
+                    f"The pod {name} exists already and does not belong to this application",
                     fix=f"kubectl --namespace {self._target.namespace} delete pod {name}",
                 ) from refused
         except NotFound as missing:
@@ -175,7 +184,7 @@ class KubernetesBackend(ClusterBackend):
             if not postponed.due():
                 return postponed.observation()
             try:
-                self._make(postponed.launch)
+                self._create(postponed.launch)
             except OverQuota as refused:
                 postponed.refused_again(refused)
                 return postponed.observation()
@@ -184,11 +193,11 @@ class KubernetesBackend(ClusterBackend):
 
     def read(self, handle: Handle, name: str, start: int, *, at_most: int = READ_AT_ONCE) -> bytes:
         cluster = self._cluster(handle)
-        return cluster.keeper.piece(cluster.address(), name, start, at_most) or b""
+        return cluster.sidecar.artifact(cluster.address(), name, start, at_most) or b""
 
     def sizes(self, handle: Handle) -> Mapping[str, int]:
         cluster = self._cluster(handle)
-        status = cluster.keeper.status(cluster.address())
+        status = cluster.sidecar.status(cluster.address())
         return {} if status is None else {str(name): int(size) for name, size in status["artefacts"].items()}
 
     def web_interface(self, handle: Handle) -> WebInterface | None:
@@ -196,35 +205,35 @@ class KubernetesBackend(ClusterBackend):
 
     @contextlib.contextmanager
     def reach(self, handle: Handle, port: int) -> Iterator[int]:
-        with contextlib.closing(self._cluster(handle).way_to(port)) as way:
-            yield way.port
+        with contextlib.closing(self._cluster(handle).relay_to(port)) as relay:
+            yield relay.port
 
     def private_file(self, handle: Handle, name: str) -> str | None:
         cluster = self._cluster(handle)
         content = cluster.secret().get(name)
         if content is None and cluster.running():
-            content = cluster.keeper.published(cluster.address(), name)
+            content = cluster.sidecar.published(cluster.address(), name)
         return None if content is None else content.decode()
 
     def replace_private_file(self, handle: Handle, name: str, content: str) -> None:
-        """The node's kubelet brings it to the pods: within a minute or two, whole."""
+        """Replace a key of the secret. The kubelets update the file in the pods atomically, within a minute or two."""
         body = {"data": {name: manifest.encoded(content.encode())}}
         with contextlib.suppress(NotFound):
             self.api.merge(self._cluster(handle).secret_path, body)
 
     def stop(self, handle: Handle, *, grace_seconds: float) -> None:
-        """What the driver left stays with its keeper, for `collect`."""
+        """Stop the driver and its executors. The driver's files stay with the sidecar, for `collect`."""
         self._postponed.pop(str(handle["application_id"]), None)
         cluster = self._cluster(handle)
         if cluster.driver() is None:
             self._end_executors(cluster)
             return
-        heard = cluster.running() and cluster.keeper.tell(cluster.address(), "stop" if grace_seconds else "kill")
-        if heard and not wait_until(lambda: not cluster.running(), grace_seconds, pause_seconds=_POLL_SECONDS):
-            cluster.keeper.tell(cluster.address(), "kill")
+        sent = cluster.running() and cluster.sidecar.send(cluster.address(), "stop" if grace_seconds else "kill")
+        if sent and not wait_until(lambda: not cluster.running(), grace_seconds, pause_seconds=_POLL_SECONDS):
+            cluster.sidecar.send(cluster.address(), "kill")
             wait_until(lambda: not cluster.running(), _DEATH_SECONDS, pause_seconds=_POLL_SECONDS)
         if cluster.running() or cluster.observe().phase is not Phase.ENDED:
-            # It never came so far that it could be asked, or hangs, or its node does.
+            # The driver never started, or it hangs, or its node does.
             self._delete(cluster, round(grace_seconds))
         self._end_executors(cluster)
 
@@ -234,11 +243,11 @@ class KubernetesBackend(ClusterBackend):
         (directory / "events").mkdir(parents=True, exist_ok=True, mode=0o700)
         pod = cluster.driver()
         status: Mapping[str, Any] | None = None
-        if pod is not None and pod_status.keeper_runs(pod):
+        if pod is not None and pod_status.sidecar_runs(pod):
 
             def finished() -> bool:
                 nonlocal status
-                status = cluster.keeper.status(cluster.address()) or status
+                status = cluster.sidecar.status(cluster.address()) or status
                 return bool(status and status["finished"])
 
             wait_until(finished, _FINISH_SECONDS, pause_seconds=_POLL_SECONDS)
@@ -258,7 +267,7 @@ class KubernetesBackend(ClusterBackend):
         self._clusters.forget(str(handle["application_id"]))
 
     def _content(self, launch: Launch) -> Mapping[str, bytes]:
-        """Of its secret. Raises `InvalidInput` where that cannot be had, or is too large for one."""
+        """Return the secret's content. Raises `InvalidInput` where a file is unreadable or the content is too large."""
         try:
             content = {
                 **plan.content(self._target, launch, token=secrets.token_hex(32), authentication=secrets.token_hex(32)),
@@ -270,8 +279,8 @@ class KubernetesBackend(ClusterBackend):
             ) from error
         if sum(map(len, content.values())) > _MOST_IN_A_SECRET:
             raise InvalidInput(
-                "The application's local files are too large to travel with its pod",
-                why=f"Kubernetes carries 1 MiB; {', '.join(layout.local_paths(launch))}",
+                "The application's local files are too large for the secret of its pod",
+                why=f"Kubernetes allows 1 MiB; {', '.join(layout.local_paths(launch))}",
                 fix="penstock lake put FILE KEY, then name it as s3a://BUCKET/KEY",
             )
         return content
@@ -281,11 +290,11 @@ class KubernetesBackend(ClusterBackend):
         if not wait_until(
             lambda: cluster.driver() is None, grace_seconds + _DEATH_SECONDS, pause_seconds=_POLL_SECONDS
         ):
-            # A node that does not answer cannot say that the pod is gone.
+            # An unreachable node cannot confirm that the pod has ended.
             self.api.delete(cluster.pod_path, grace_seconds=0)
             if not wait_until(lambda: cluster.driver() is None, _DEATH_SECONDS, pause_seconds=_POLL_SECONDS):
                 raise ClusterError(
-                    f"The pod {cluster.name} does not go",
+                    f"The pod {cluster.name} is still there after its deletion",
                     fix=f"kubectl delete pod {cluster.name} --force --grace-period 0",
                 )
 
@@ -303,8 +312,11 @@ class KubernetesBackend(ClusterBackend):
 
 
 def _fetch(read: Callable[[int], bytes], directory: Path, name: str) -> None:
-    """A name that leads out of the directory, or that others there do not leave room for, is left out: it is the pod's
-    word, and a program of the pod may have given it."""
+    """Copy one artifact into the directory.
+
+    A name that leads out of the directory, or that collides with another one there, is skipped: the pod reported it,
+    and a program in the pod may have chosen it.
+    """
     with contextlib.suppress(FileNotFoundError), open_below(directory, name, write=True) as file:
         while piece := read(file.tell()):
             file.write(piece)

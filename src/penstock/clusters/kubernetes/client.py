@@ -1,6 +1,6 @@
 """A client of the Kubernetes API: kubeconfig, authentication, and the few requests that a backend makes, as plain JSON.
 
-The official client would do, but takes 0.7 s to load (httpx 0.07), in each process that supervises an application.
+The official client takes 0.7 s to load (httpx: 0.07 s), in each process that supervises an application.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_SECONDS = 60
 
 Token = Callable[[], "str | None"]
-"""Asked before each request: tokens are short-lived, and are replaced where they came from."""
+"""Called before each request: tokens are short-lived, and their source replaces them."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """`namespace` is the one that is meant where none is named."""
+    """The address of an API server, and the credentials for it. `namespace` is the default namespace."""
 
     server: str
     tls: ssl.SSLContext | None
@@ -52,27 +52,29 @@ def find_access(
     environment: Mapping[str, str] = os.environ,
     account: Path = SERVICE_ACCOUNT,
 ) -> Access:
-    """By the kubeconfig where one is named or there (`$KUBECONFIG`, `~/.kube/config`), else as the pod one is.
+    """Return the access of a kubeconfig that is named, of the pod this process runs in, or of `~/.kube/config`.
 
-    Several files, separated as in `$PATH`, are merged as kubectl merges them: the first that names a context, cluster,
-    user or current context decides, and paths are relative to the file that has them. Raises
-    `NotFound` (no file, no such context) and `InvalidInput` (not a kubeconfig, a certificate that is none).
+    `kubeconfig` takes precedence over `$KUBECONFIG`; the pod's service account is used where neither of them and no
+    `context` is given. Several files, separated as in `$PATH`, are merged as kubectl merges them: the first file that
+    has a context, cluster, user or current context decides, and paths are relative to their file.
+
+    Raises `NotFound` (no file, no such context) and `InvalidInput` (not a kubeconfig, an invalid certificate).
     """
     named = kubeconfig or environment.get("KUBECONFIG")
     if named is None and context is None and (account / "token").exists():
-        return _of_pod(environment, account)
+        return _pod_access(environment, account)
     candidates = named.split(os.pathsep) if named else ["~/.kube/config"]
     paths = [Path(candidate).expanduser() for candidate in candidates if candidate]
     if found := [path for path in paths if path.is_file()]:
-        return _of_kubeconfigs(found, context)
+        return _kubeconfig_access(found, context)
     raise NotFound(
         "There is no kubeconfig",
-        why=f"{' and '.join(candidates)} is not there, and this is no pod with a service account",
+        why=f"{' and '.join(candidates)} does not exist, and this process is not in a pod with a service account",
         fix="name one: kubeconfig: in the cluster's file, or KUBECONFIG=/path",
     )
 
 
-def _of_pod(environment: Mapping[str, str], account: Path) -> Access:
+def _pod_access(environment: Mapping[str, str], account: Path) -> Access:
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     token = account / "token"
     return Access(
@@ -86,13 +88,13 @@ def _of_pod(environment: Mapping[str, str], account: Path) -> Access:
 
 @dataclass(frozen=True)
 class _Entry:
-    """`beside` is the directory that relative paths in `content` begin at."""
+    """A named entry of a kubeconfig. Relative paths in `content` start at `directory`."""
 
     content: Mapping[str, Any]
-    beside: Path
+    directory: Path
 
 
-def _of_kubeconfigs(paths: Sequence[Path], context: str | None) -> Access:
+def _kubeconfig_access(paths: Sequence[Path], context: str | None) -> Access:
     shown = os.pathsep.join(map(str, paths))
     contexts: dict[object, _Entry] = {}
     clusters: dict[object, _Entry] = {}
@@ -104,7 +106,7 @@ def _of_kubeconfigs(paths: Sequence[Path], context: str | None) -> Access:
             if content is None and len(paths) > 1:
                 continue
             current = current or content.get("current-context")
-            # The first file that has an entry of that name decides.
+            # The first file with an entry of a name decides.
             contexts = {**_entries(content, "contexts", "context", path), **contexts}
             clusters = {**_entries(content, "clusters", "cluster", path), **clusters}
             users = {**_entries(content, "users", "user", path), **users}
@@ -112,7 +114,7 @@ def _of_kubeconfigs(paths: Sequence[Path], context: str | None) -> Access:
             raise _no_kubeconfig(str(path), type(error).__name__) from None
     chosen = context or current
     if not chosen:
-        raise _no_kubeconfig(shown, "it names none")
+        raise _no_kubeconfig(shown, "it has no current context")
     if (found := contexts.get(chosen)) is None:
         raise NotFound(
             f"{shown} has no context “{chosen}”",
@@ -125,7 +127,7 @@ def _of_kubeconfigs(paths: Sequence[Path], context: str | None) -> Access:
     server = str(cluster.content.get("server", "")).rstrip("/")
     if not server.startswith(("https://", "http://")):
         raise InvalidInput(
-            f"{shown} names no server for the context “{chosen}”", fix=f"kubectl config view --context {chosen}"
+            f"{shown} has no server for the context “{chosen}”", fix=f"kubectl config view --context {chosen}"
         )
     try:
         tls = _tls(cluster, user) if server.startswith("https://") else None
@@ -170,7 +172,10 @@ def _tls(cluster: _Entry, user: _Entry) -> ssl.SSLContext:
 
 
 def load_client_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Python's TLS takes them from a file only: one that is private, and gone at once."""
+    """Load a client certificate and its key into `context`.
+
+    Python's TLS reads them from a file only: this one is private and removed at once.
+    """
     with tempfile.NamedTemporaryFile(prefix="penstock-") as file:
         file.write(certificate + b"\n" + key)
         file.flush()
@@ -180,12 +185,12 @@ def load_client_certificate(context: ssl.SSLContext, certificate: bytes, key: by
 def _content(entry: _Entry, name: str) -> bytes | None:
     if data := entry.content.get(f"{name}-data"):
         return base64.b64decode(data, validate=True)
-    return (entry.beside / str(entry.content[name])).read_bytes() if entry.content.get(name) else None
+    return (entry.directory / str(entry.content[name])).read_bytes() if entry.content.get(name) else None
 
 
 def _token(user: _Entry) -> Token:
     if file := user.content.get("tokenFile"):
-        return lambda: _read(user.beside / str(file))
+        return lambda: _read(user.directory / str(file))
     if plugin := user.content.get("exec"):
         return Plugin(plugin).token
     return lambda: user.content.get("token")
@@ -203,25 +208,29 @@ def _read(token: Path) -> str:
 
 
 class Plugin:
-    """A credential plug-in (client.authentication.k8s.io): a program that prints a token, asked again near its end."""
+    """A credential plug-in (client.authentication.k8s.io): a program that prints a token.
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        self._said = said
+    It runs again a minute before the token expires. Raises `MissingRequirement` where it fails.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = config
         self._token: str | None = None
         self._expires = ""
 
     def token(self) -> str | None:
         soon = (datetime.now(timezone.utc) + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        # ISO 8601 in UTC is ordered as text is.
+        # ISO 8601 times in UTC sort as text.
         if self._token is None or (self._expires and self._expires <= soon):
-            status = self._ask()
+            status = self._run()
             self._token, self._expires = status.get("token"), str(status.get("expirationTimestamp") or "")
         return self._token
 
-    def _ask(self) -> Mapping[str, Any]:
-        command = [str(self._said["command"]), *map(str, self._said.get("args") or [])]
-        added = {entry["name"]: str(entry["value"]) for entry in self._said.get("env") or []}
-        request = {"apiVersion": self._said.get("apiVersion"), "kind": "ExecCredential", "spec": {"interactive": False}}
+    def _run(self) -> Mapping[str, Any]:
+        config = self._config
+        command = [str(config["command"]), *map(str, config.get("args") or [])]
+        added = {entry["name"]: str(entry["value"]) for entry in config.get("env") or []}
+        request = {"apiVersion": config.get("apiVersion"), "kind": "ExecCredential", "spec": {"interactive": False}}
         try:
             answer = subprocess.run(
                 command,
@@ -233,12 +242,12 @@ class Plugin:
             )
             status = json.loads(answer.stdout)["status"]
         except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-            # What it printed may hold a token.
+            # The program's output may contain a token, so the error does not quote it.
             why = f"{command[0]}: {type(error).__name__}"
             raise MissingRequirement(
-                "The kubeconfig's credential plug-in gave no token",
+                "The kubeconfig's credential plug-in returned no token",
                 why=why,
-                fix=str(self._said.get("installHint") or "sign in again; kubectl get pods shows whether it works"),
+                fix=str(config.get("installHint") or "sign in again; kubectl get pods shows whether it works"),
             ) from None
         return status if isinstance(status, dict) else {}
 
@@ -248,16 +257,16 @@ Json = dict[str, Any]
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 _WATCH_SECONDS = 300
-_CHECK = "penstock cluster check says what is missing"
-QUOTA_FIX = "wait until others end, or have the quota raised: kubectl describe resourcequota"
+_CHECK = "penstock cluster check lists the missing permissions"
+QUOTA_FIX = "wait until other applications end, or have the quota raised: kubectl describe resourcequota"
 _FIXES = {
     403: "a policy or a limit of the namespace does not allow such a pod: kubectl describe namespace, limitrange",
-    422: "a value of the cluster's file cannot be: penstock cluster show",
+    422: "correct the invalid value in the cluster's file: penstock cluster show",
 }
 
 
 class Refused(ClusterError):
-    """The API server said no; `status` is HTTP's."""
+    """The API server rejected the request. `status` is the HTTP status code."""
 
     def __init__(self, status: int, problem: str, *, why: str = "", fix: str = "") -> None:
         super().__init__(problem, why=why, fix=fix)
@@ -265,12 +274,14 @@ class Refused(ClusterError):
 
 
 class OverQuota(Refused):
-    """A resource quota of the namespace leaves no room now."""
+    """A resource quota of the namespace is used up for now."""
 
 
 class Api:
-    """Safe to use from several threads. Every method raises `Refused`, `NotFound`, `Forbidden`, or `ClusterError`
-    where the API server does not answer."""
+    """Requests to the API server. Safe to use from several threads.
+
+    Every method raises `Refused`, `NotFound` or `Forbidden`, and `ClusterError` where the API server does not answer.
+    """
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -278,9 +289,9 @@ class Api:
             base_url=access.server,
             verify=access.tls if access.tls is not None else True,
             timeout=_TIMEOUT,
-            # Where the cluster is, the kubeconfig says; HTTP_PROXY is for the world outside.
+            # A pod reaches the API server directly; its HTTP_PROXY is for addresses outside the cluster.
             trust_env=not access.in_cluster,
-            # Each watch keeps one for itself.
+            # Each watch occupies a connection of its own.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=16),
         )
 
@@ -297,7 +308,7 @@ class Api:
         return self._json("PATCH", path, body=body, headers=_MERGE)
 
     def delete(self, path: str, *, grace_seconds: int | None = None, **params: str) -> None:
-        """Of one object, or of all of a kind that `params` select; none there is no error."""
+        """Delete one object, or all objects of a kind that `params` select. That there are none is not an error."""
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -309,16 +320,18 @@ class Api:
     def call(
         self, method: str, path: str, *, headers: Mapping[str, str], params: Mapping[str, str], seconds: float = 30.0
     ) -> bytes:
-        """What a server behind the API answers (`…/proxy/…`)."""
+        """Return the response body of a server behind the API (`…/proxy/…`)."""
         return self._send(method, path, headers=headers, params=params, timeout=seconds).content
 
     def watch(self, path: str, version: str, **params: str) -> Iterator[Json]:
-        """Changes after that resource version, until the server ends the watch. `Refused` with status 410 where it
-        knows them no more: list again."""
-        asked = {**params, "watch": "true", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
+        """Yield the changes after that resource version, until the server ends the watch.
+
+        Raises `Refused` with status 410 where the server no longer has that version: list again.
+        """
+        query = {**params, "watch": "true", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
         timeout = httpx.Timeout(30.0, read=_WATCH_SECONDS + 30.0)
         try:
-            with self._client.stream("GET", path, params=asked, headers=self._headers(), timeout=timeout) as answer:
+            with self._client.stream("GET", path, params=query, headers=self._headers(), timeout=timeout) as answer:
                 if answer.is_error:
                     answer.read()
                     raise _refused(path, answer)
@@ -363,12 +376,12 @@ class Api:
         return ClusterError(
             "The Kubernetes API server does not answer",
             why=f"{self.access.server}: {error or type(error).__name__}",
-            fix="kubectl cluster-info tells whether it is the cluster or the way to it",
+            fix="kubectl cluster-info shows whether the cluster or the connection to it is at fault",
         )
 
 
 def listed_if_permitted(api: Api, path: str) -> list[Json]:
-    """The objects of that list; empty where they may not be looked at, or there is no such namespace."""
+    """Return the objects of that list; none where listing them is forbidden or the namespace does not exist."""
     try:
         found: list[Json] = api.get(path).get("items") or []
     except (Forbidden, NotFound):
@@ -384,9 +397,10 @@ def _refused(path: str, answer: httpx.Response) -> ClusterError | NotFound | For
     if answer.status_code == 404:
         return NotFound("Kubernetes has no such object", why=f"{message} ({path})")
     if answer.status_code == 401:
-        return Forbidden("Kubernetes does not know who is asking", why=message, fix="sign in again: kubectl get pods")
+        return Forbidden("Kubernetes rejected the credentials", why=message, fix="sign in again: kubectl get pods")
     if answer.status_code == 403 and "exceeded quota" in message:
         return OverQuota(403, "The namespace's quota is used up", why=message, fix=QUOTA_FIX)
     if answer.status_code == 403 and " cannot " in message:
         return Forbidden("Kubernetes does not permit it", why=message, fix=_CHECK)
-    return Refused(answer.status_code, "Kubernetes refused", why=message, fix=_FIXES.get(answer.status_code, ""))
+    fix = _FIXES.get(answer.status_code, "")
+    return Refused(answer.status_code, "Kubernetes rejected the request", why=message, fix=fix)

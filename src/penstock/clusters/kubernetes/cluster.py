@@ -1,4 +1,4 @@
-"""One application's pods as they are now, and what they mean."""
+"""The pods of one application: their current state, and the observation that follows from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUOTA_SECONDS = 5.0
 
 
 class Cluster:
-    """Followed by a watch until `close`. Raises as `Api` does."""
+    """The pods of one application, followed by a watch until `close`. Every method raises the errors of `Api`."""
 
     def __init__(self, api: Api, namespace: str, application_id: str, target: Target) -> None:
         self.name = layout.object_name(application_id)
@@ -37,7 +37,7 @@ class Cluster:
         self._namespace = namespace
         self._target = target
         self._watch = PodWatch(api, namespace, f"{layout.APPLICATION_LABEL}={application_id}")
-        self.keeper = KeeperClient(api, namespace, self.name, self._token)
+        self.sidecar = KeeperClient(api, namespace, self.name, self._token)
         self._status: Mapping[str, Any] | None = None
         self._asked_at = -_ASK_SECONDS
         self._shortage: str | None = None
@@ -50,35 +50,35 @@ class Cluster:
     def close(self) -> None:
         self._watch.close()
         with self._opening:
-            for way in self._pages.values():
-                way.close()
+            for relay in self._pages.values():
+                relay.close()
             self._pages.clear()
 
-    def way_to(self, port: int) -> Relay:
-        """To that port of the driver's loopback; to be closed by whoever asks for it."""
-        return Relay(lambda: self.keeper.entrance(self.address(), port))
+    def relay_to(self, port: int) -> Relay:
+        """Open a relay to that port of the driver's loopback. The caller closes it."""
+        return Relay(lambda: self.sidecar.entrance(self.address(), port))
 
     def pages(self) -> WebInterface | None:
-        """The way to them stays open until `close`."""
-        if (found := self.keeper.pages(self.address())) is None:
+        """Return the address of Spark's web UI. The relay to it stays open until `close`."""
+        if (found := self.sidecar.pages(self.address())) is None:
             return None
         port, key = found
         with self._opening:
             if port not in self._pages:
-                self._pages[port] = self.way_to(port)
+                self._pages[port] = self.relay_to(port)
             return WebInterface("127.0.0.1", self._pages[port].port, key=key)
 
     def driver(self) -> Json | None:
         if (known := self._watch.pods().get(self.name)) is None:
-            # A watch tells a little later what was just made; that there is none has to be true.
+            # A watch lags a little behind, and the absence of the pod has to be certain.
             try:
                 known = self._api.get(self.pod_path)
             except NotFound:
                 return None
         if (uid := known["metadata"].get("uid")) != self._uid:
-            # Another attempt's: what was known was of the one before.
+            # The pod of a new attempt: the state of the previous one does not apply.
             self._uid, self._status, self._lost = uid, None, {}
-            self.keeper.forget()
+            self.sidecar.forget()
         return known
 
     def executors(self) -> list[Json]:
@@ -89,7 +89,7 @@ class Cluster:
         return None if found is None else str(found)
 
     def running(self) -> bool:
-        """Whether the driver's container does."""
+        """Return whether the driver's container runs."""
         pod = self.driver()
         return pod is not None and pod_status.driver_runs(pod)
 
@@ -105,11 +105,11 @@ class Cluster:
         for executor in executors:
             if why := pod_status.loss_of_executor(executor):
                 self._lost[str(executor["metadata"]["name"])] = why
-        patience = self._target.start_timeout_seconds
-        seen = pod_status.of_driver(pod, at=datetime.now(timezone.utc), patience_seconds=patience)
+        timeout = self._target.start_timeout_seconds
+        seen = pod_status.of_driver(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout)
         if seen.phase is Phase.STARTING and seen.reason is None and pod is not None:
             events = self._events()
-            seen = pod_status.of_driver(pod, at=datetime.now(timezone.utc), patience_seconds=patience, events=events)
+            seen = pod_status.of_driver(pod, at=datetime.now(timezone.utc), timeout_seconds=timeout, events=events)
         status = self._ask() if seen.phase in (Phase.RUNNING, Phase.ENDED) else None
         progress = (status or {}).get("progress")
         phase = Phase.STARTING if seen.phase is Phase.RUNNING and progress is None else seen.phase
@@ -121,7 +121,7 @@ class Cluster:
             detail=seen.reason.message if seen.reason else "",
             lost_executors=len(self._lost),
             reason=seen.reason or (self._why_executors_wait(pod, executors) if phase is not Phase.ENDED else None),
-            # A driver that was seen to work may come to its end without its keeper.
+            # A driver that has reported progress may finish without its sidecar.
             hopeless=seen.hopeless and phase is Phase.STARTING,
         )
 
@@ -139,11 +139,11 @@ class Cluster:
     def _ask(self) -> Mapping[str, Any] | None:
         if time.monotonic() - self._asked_at >= _ASK_SECONDS:
             self._asked_at = time.monotonic()
-            self._status = self.keeper.status(self.address()) or self._status
+            self._status = self.sidecar.status(self.address()) or self._status
         return self._status
 
     def _events(self) -> list[Mapping[str, Any]]:
-        """Of the pod alone; nobody's permission to see them is no problem."""
+        """Return the events of the pod; none where listing them is forbidden."""
         if time.monotonic() - self._asked_at < _ASK_SECONDS:
             return []
         self._asked_at = time.monotonic()

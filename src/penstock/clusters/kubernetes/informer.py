@@ -1,7 +1,7 @@
-"""The watch of one application's pods: listed once, then updated by every change, for as long as somebody asks.
+"""The watch of one application's pods: listed once, then updated by every change, for as long as it is used.
 
-Each watch costs a thread and a connection, and a service is asked about many applications, for years: a watch ends when
-nobody has asked for a while.
+Each watch costs a thread and a connection, and a service reports on many applications over years, so a watch that has
+not been used for a while ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.recovery import PODS, Failures, Kind, as_problem, kind_of
 _GONE = 410
 _FIRST_SECONDS = 30.0
 _STALE_SECONDS = 60.0
-"""For so long what was seen last is shown while the API server cannot be asked: longer than it takes to restart."""
+"""The time that the last known state is served while the API server is unreachable: longer than its restart takes."""
 _POLICY = PODS
 _WATCH = "watch"
 
@@ -28,8 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 class PodWatch:
-    """A thread of its own until `close`, whatever fails. What it knows is never older than the API server's last word
-    to it, or `pods` raises."""
+    """The pods that a selector matches, kept current by a thread that runs until `close`.
+
+    The thread survives every error. The state is the latest that the API server sent; where that is too old, `pods`
+    raises.
+    """
 
     def __init__(self, api: Api, namespace: str, selector: str) -> None:
         self._api = api
@@ -46,11 +49,14 @@ class PodWatch:
 
     @property
     def failures(self) -> int:
-        """How often in a row the API server could not be asked."""
+        """The number of consecutive failures to reach the API server."""
         return self._failures.count(_WATCH)
 
     def pods(self) -> Mapping[str, Mapping[str, Any]]:
-        """By name. Waits for the first answer. Raises what stands in the way, of the first answer or for a minute."""
+        """Return the pods by name; wait for the first answer.
+
+        Raises the error that prevents the first answer, or that has prevented updates for a minute.
+        """
         with self._changing:
             self._changing.wait_for(lambda: self._listed or self._problem is not None, _FIRST_SECONDS)
             if not self._listed:
@@ -61,7 +67,7 @@ class PodWatch:
             return dict(self._pods)
 
     def wait(self, seconds: float) -> None:
-        """Until something changes, at most so long."""
+        """Wait for a change, at most `seconds`."""
         with self._changing:
             self._changing.wait(seconds)
 
@@ -77,13 +83,13 @@ class PodWatch:
                     self._failures.succeeded(_WATCH)
             except Exception as error:  # noqa: PERF203  followed by a pause
                 pause = self._failures.failed(_WATCH, error) or _POLICY.longest_seconds
-                # History the server has forgotten is what listing again is for; nothing is wrong, once.
+                # An expired resource version is normal: list again at once. Twice in a row it is a failure.
                 if isinstance(error, Refused) and error.status == _GONE and self.failures == 1:
                     continue
                 if kind_of(error) is Kind.DEFECT:
-                    _log.exception("a watch of pods begins again")
+                    _log.exception("the watch of pods restarts after an unexpected error")
                 with self._changing:
-                    self._problem = as_problem(error, "see the pods of the application")
+                    self._problem = as_problem(error, "watch the pods of the application")
                     self._troubled_since = self._troubled_since or time.monotonic()
                     self._changing.notify_all()
                 self._closed.wait(pause)
@@ -128,7 +134,7 @@ T = TypeVar("T", bound=Closing)
 
 
 class Followed(Generic[T]):
-    """By name. Every method may be called by several threads at once."""
+    """A cache of watches by name. Every method may be called by several threads at once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -136,7 +142,7 @@ class Followed(Generic[T]):
         self._known: dict[str, tuple[T, float]] = {}
 
     def get(self, name: str, make: Callable[[], T]) -> T:
-        """The one that is known, or a new one; others that nobody wants any more are closed."""
+        """Return the cached watch of that name or a new one; close those that have not been used for five minutes."""
         now = self._clock()
         with self._changing:
             found = self._known[name][0] if name in self._known else make()

@@ -1,4 +1,4 @@
-"""Paths and ports in the pods of a cluster, on which engine and pods agree, and the local files in its secret."""
+"""Paths, ports and labels that the engine and the pods of a cluster share, and the local files in its secret."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ PRIVATE = ROOT / "private"
 """The launch's private files, on driver and executors."""
 
 LAUNCH = ROOT / "launch"
-"""What is started, on the driver: `PLAN`, the executors' template, the application's local files; and `KEYS`."""
+"""The launch plan `PLAN`, the executors' template and the application's local files, on the driver and its sidecar."""
 
 KEYS = ROOT / "keys"
 """`TOKEN` and `AUTHENTICATION`, on driver and executors."""
 
 WORK = ROOT / "work"
-"""Shared by the driver and its keeper; goes with the pod."""
+"""The directory that the driver and its sidecar share; it is lost with the pod."""
 
 CLUSTER = WORK / "cluster"
 ARTEFACTS = WORK / "artefacts"
 
 PUBLISHED = WORK / "published"
-"""What the driver has to tell the engine alone (`{published}` in its environment), and the keeper hands out."""
+"""Files that the driver publishes to the engine alone (`{published}` in its environment), served by the sidecar."""
 
 NODES = CLUSTER / "nodes"
-"""A file for each executor, named by its address, with its node's name: the driver's `NodeTopology` looks there."""
+"""A file per executor, named by its address, with the name of its node; the driver's `NodeTopology` reads them."""
 
 SCRATCH = ROOT / "scratch"
 SCRATCH_MEMORY = ROOT / "scratch-memory"
@@ -42,10 +42,10 @@ TOKEN = "token"  # noqa: S105 - a file's name
 AUTHENTICATION = "spark-secret"
 
 JARS = "penstock-jars:/"
-"""Of an application's files those that are in the image already: Penstock's own, wherever it has them."""
+"""The prefix of files that the image holds already: Penstock's own jars, wherever they are installed."""
 
 LOCK = WORK / "driver.lock"
-"""Held by the driver's container as long as it lives, however it ends: a lock needs nobody to give it back."""
+"""Locked by the driver's container while it runs; the kernel releases the lock however the container ends."""
 
 ENDED = WORK / "ended.json"
 STOP = WORK / "stop"
@@ -63,21 +63,24 @@ APPLICATION_LABEL = "penstock.io/application"
 ROLE_LABEL = "penstock.io/role"
 INSTANCE_LABEL = "penstock.io/instance"
 EXECUTORS = "penstock.io/executors"
-"""An annotation of the driver pod: how many it is to have, and what each asks for (`number`, `cpu`, `memory`)."""
+"""An annotation of the driver pod: the planned number of executors, and the requests of each (`cpu`, `memory`)."""
 
 NODE_VARIABLE = "PENSTOCK_NODE"
-"""In the environment of executors whose pages their node keeps: its name."""
+"""The variable with the node's name, in executors whose page cache is on their node."""
 
 TOKEN_HEADER = "X-Penstock-Token"  # noqa: S105 - a header's name
 
 
 def object_name(application_id: str) -> str:
-    """Of the driver pod and of its secret: an application has one of each, whoever makes them and however often."""
+    """Return the name of the driver pod and of its secret.
+
+    The name is a function of the application, so that repeated launches, by any engine, create one of each.
+    """
     return application_id
 
 
 def local_keys(launch: Launch) -> dict[str, str]:
-    """The secret's keys that hold the application's local files, with their places below the launch directory."""
+    """Return the secret's keys that hold the application's local files, and their paths below the launch directory."""
     return {
         f"file-{number}": f"files/{number}/{path.rpartition('/')[2]}" for number, path in enumerate(local_paths(launch))
     }
@@ -90,11 +93,11 @@ def local_paths(launch: Launch) -> Sequence[str]:
 
 
 def in_image(path: str) -> str | None:
-    """Which of Penstock's own jars that is, below their directory; None where it is none."""
+    """Return the path of one of Penstock's own jars below their directory; None for any other file."""
     own = jvm.penstock_jars()
     return Path(path).relative_to(own).as_posix() if Path(path).is_relative_to(own) else None
 
 
 def local_files_content(launch: Launch) -> Mapping[str, bytes]:
-    """The application's local files by the secret's keys. Reads them: `OSError`."""
+    """Read the application's local files; return them by the secret's keys. Raises `OSError`."""
     return {key: Path(path).read_bytes() for key, path in zip(local_keys(launch), local_paths(launch), strict=True)}

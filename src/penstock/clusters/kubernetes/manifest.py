@@ -17,19 +17,19 @@ Json = dict[str, Any]
 _TEMPORARY_BYTES = 2 << 30
 
 
-def mounts_of_every_container(target: Target) -> list[Json]:
-    """That runs Spark."""
+def _spark_mounts(target: Target) -> list[Json]:
+    """Return the mounts of every container that runs Spark."""
     return [
         mount("private", layout.PRIVATE, read_only=True),
         mount("keys", layout.KEYS, read_only=True),
-        # Spark takes every mount of such a name for its local directory.
+        # Spark uses every mount whose name begins like this as a local directory.
         mount("spark-local-dir-1", layout.SCRATCH),
         mount("temporary", layout.TEMPORARY),
         *(mount(f"cache-{tier}", layout.CACHE / tier) for tier in target.page_cache),
     ]
 
 
-def of_every_pod(target: Target, launch: Launch) -> list[Json]:
+def _spark_volumes(target: Target, launch: Launch) -> list[Json]:
     private = {name: name for name in launch.private_files}
     keys = {layout.TOKEN: layout.TOKEN, layout.AUTHENTICATION: layout.AUTHENTICATION}
     return [
@@ -38,8 +38,8 @@ def of_every_pod(target: Target, launch: Launch) -> list[Json]:
         _scratch_volume(target),
         {"name": "temporary", "emptyDir": {"sizeLimit": str(_TEMPORARY_BYTES)}},
         *(
-            {"name": f"cache-{tier}", "hostPath": {"path": said.path, "type": "DirectoryOrCreate"}}
-            for tier, said in target.page_cache.items()
+            {"name": f"cache-{tier}", "hostPath": {"path": directory.path, "type": "DirectoryOrCreate"}}
+            for tier, directory in target.page_cache.items()
         ),
     ]
 
@@ -53,7 +53,7 @@ def _scratch_volume(target: Target) -> Json:
 
 
 def memory_volume(launch: Launch) -> list[Json]:
-    """An executor's share of the scratch in memory, where there is any."""
+    """Return the volume with an executor's share of the scratch in memory; none without such scratch."""
     if not (share := launch.spec.size.scratch_memory_of_executor):
         return []
     return [{"name": "scratch-memory", "emptyDir": {"medium": "Memory", "sizeLimit": str(share)}}]
@@ -64,8 +64,8 @@ def memory_mount(launch: Launch) -> list[Json]:
 
 
 def secret_volume(name: str, launch: Launch, items: Mapping[str, str]) -> Json:
-    """Those keys of the application's secret, under those names; empty where there are none."""
-    # Without items a volume holds everything that is in its secret.
+    """Return a volume with the given keys of the application's secret; an empty directory where there are none."""
+    # A secret volume without items would hold every key.
     chosen = [{"key": key, "path": path} for key, path in items.items()]
     if not chosen:
         return {"name": name, "emptyDir": {"sizeLimit": "1Mi"}}
@@ -77,12 +77,14 @@ def mount(name: str, path: object, *, read_only: bool = False) -> Json:
 
 
 _KEYED = {"containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath"}
-"""Lists whose entries are told apart by that key: as in the API's own strategic merge."""
+"""Lists by the key that identifies their entries, as in the API's own strategic merge."""
 
 
 def merged(template: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Both; where they differ, `own`. Of lists with named entries those of one name are merged, of others all are
-    taken."""
+    """Merge two objects; `own` takes precedence.
+
+    Entries of lists in `_KEYED` are merged by their key; other lists are concatenated without duplicates.
+    """
     result = dict(template)
     for name, value in own.items():
         below = template.get(name)
@@ -104,7 +106,7 @@ def _lists(below: list[Any], own: list[Any], key: str | None) -> list[Any]:
 
 
 _GRACE_SECONDS = 60
-"""Of a driver pod that somebody deletes: to end Spark, and to bring its logs to the lake."""
+"""The time that a deleted driver pod has to end Spark and to upload its logs to the lake."""
 _WORK_BYTES = 10 << 30
 KEEPER_RESOURCES: Json = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
@@ -131,9 +133,9 @@ def driver_pod(target: Target, launch: Launch) -> Json:
         "args": ["python3", "-m", "penstock.clusters.kubernetes.pod.driver"],
         "env": [
             *_environment(launch),
-            # Spark's pages listen where this says; the way to them leads through the keeper.
+            # Spark's web UI listens on this address only; requests to it go through the sidecar.
             {"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"},
-            _fact("PENSTOCK_POD_IP", "status.podIP"),
+            _pod_field("PENSTOCK_POD_IP", "status.podIP"),
         ],
         "ports": [
             _port("driver", layout.DRIVER_PORT),
@@ -141,12 +143,12 @@ def driver_pod(target: Target, launch: Launch) -> Json:
         ],
         "resources": driver_resources(launch.spec.size, target),
         "volumeMounts": [
-            *mounts_of_every_container(target),
+            *_spark_mounts(target),
             mount("launch", layout.LAUNCH, read_only=True),
             mount("work", layout.WORK),
         ],
     }
-    keeper = {
+    sidecar = {
         **_container(target, layout.KEEPER),
         "args": ["python3", "-m", "penstock.clusters.kubernetes.pod.sidecar"],
         "ports": [_port("keeper", layout.KEEPER_PORT)],
@@ -172,9 +174,9 @@ def driver_pod(target: Target, launch: Launch) -> Json:
             **_pod_spec(target),
             "serviceAccountName": target.service_account,
             "terminationGracePeriodSeconds": _GRACE_SECONDS,
-            "containers": [driver, keeper],
+            "containers": [driver, sidecar],
             "volumes": [
-                *of_every_pod(target, launch),
+                *_spark_volumes(target, launch),
                 secret_volume("launch", launch, _launch_items(launch)),
                 {"name": "work", "emptyDir": {"sizeLimit": str(_WORK_BYTES)}},
             ],
@@ -184,21 +186,24 @@ def driver_pod(target: Target, launch: Launch) -> Json:
 
 
 def _executors_to_come(target: Target, launch: Launch) -> dict[str, str]:
-    """For whoever asks why they are not there; nothing where their number is Spark's own choice."""
+    """Return the annotation that explains missing executors; none where Spark chooses their number."""
     if launch.settings.get("spark.dynamicAllocation.enabled", "").lower() == "true":
         return {}
     size = launch.spec.size
-    asked = executor_resources(size, target)["requests"]
-    return {layout.EXECUTORS: json.dumps({"number": size.executors, **asked})}
+    requests = executor_resources(size, target)["requests"]
+    return {layout.EXECUTORS: json.dumps({"number": size.executors, **requests})}
 
 
 def executor_template(target: Target, launch: Launch) -> Json:
-    """What Spark makes executors from: it adds name, image, size, owner and the container's argument itself."""
+    """Return Spark's template of an executor pod; Spark adds name, image, size, owner and the container's argument."""
     executor = {
         **_container(target, layout.EXECUTOR),
-        # Pages that go with the pod are found by its address; those that stay on the node, by the node's name.
-        "env": [*_environment(launch), *([_fact(layout.NODE_VARIABLE, "spec.nodeName")] if target.page_cache else [])],
-        "volumeMounts": [*mounts_of_every_container(target), *memory_mount(launch)],
+        # Cached pages in the pod are found by its address, those on the node by the node's name.
+        "env": [
+            *_environment(launch),
+            *([_pod_field(layout.NODE_VARIABLE, "spec.nodeName")] if target.page_cache else []),
+        ],
+        "volumeMounts": [*_spark_mounts(target), *memory_mount(launch)],
     }
     own = {
         "apiVersion": "v1",
@@ -213,20 +218,21 @@ def executor_template(target: Target, launch: Launch) -> Json:
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 10,
             "containers": [executor],
-            "volumes": [*of_every_pod(target, launch), *memory_volume(launch)],
+            "volumes": [*_spark_volumes(target, launch), *memory_volume(launch)],
         },
     }
     return merged(target.executor_template, own)
 
 
 def _spread(target: Target, launch: Launch) -> Json:
-    """The application's executors on as many nodes as have room: each has pages, a network and a disk of its own.
+    """Spread the application's executors over the nodes: each node has a page cache, a network and a disk of its own.
 
-    A wish, which costs none its place. Kubernetes refuses two for one key, so a template's own are the only ones.
+    The constraint is soft and never leaves an executor unscheduled. Kubernetes rejects two constraints with one key,
+    so those of a template replace this one.
     """
     if "topologySpreadConstraints" in target.executor_template.get("spec", {}):
         return {}
-    wish = {
+    constraint = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
@@ -234,11 +240,11 @@ def _spread(target: Target, launch: Launch) -> Json:
             "matchLabels": {layout.APPLICATION_LABEL: launch.application_id, layout.ROLE_LABEL: layout.EXECUTOR}
         },
     }
-    return {"topologySpreadConstraints": [wish]}
+    return {"topologySpreadConstraints": [constraint]}
 
 
 def secret(target: Target, launch: Launch, owner: Json, content: Mapping[str, bytes]) -> Json:
-    """All that the pods are told and others need not know; it goes with the driver pod `owner`."""
+    """Return the secret with everything that the pods read; it is deleted with the driver pod `owner`."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -271,9 +277,9 @@ def driver_resources(size: ClusterSize, target: Target) -> Json:
 
 
 def executor_resources(size: ClusterSize, target: Target) -> Json:
-    """As Spark makes them of its settings (`plan.py`).
+    """Return the resources that Spark derives from its settings (`plan`).
 
-    Files in memory are counted as the executor's own by the kernel that holds it to its limit.
+    The kernel counts files in memory towards the executor's limit.
     """
     return _resources(size.executor, size.executor_bytes + size.scratch_memory_of_executor, target)
 
@@ -321,26 +327,26 @@ def _container(target: Target, name: str) -> Json:
 
 
 def _environment(launch: Launch) -> list[Json]:
-    where = {"{private}": str(layout.PRIVATE), "{published}": str(layout.PUBLISHED)}
+    paths = {"{private}": str(layout.PRIVATE), "{published}": str(layout.PUBLISHED)}
 
-    def there(value: str) -> str:
-        for placeholder, path in where.items():
+    def expand(value: str) -> str:
+        for placeholder, path in paths.items():
             value = value.replace(placeholder, path)
         return value
 
-    said = {
+    variables = {
         "TMPDIR": str(layout.SCRATCH),
         "LC_ALL": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
-        **{name: there(value) for name, value in launch.environment.items()},
+        **{name: expand(value) for name, value in launch.environment.items()},
         "PENSTOCK_APPLICATION": launch.application_id,
     }
-    # Kubernetes would put other variables in place of $(NAME).
-    return [{"name": name, "value": value.replace("$(", "$$(")} for name, value in said.items()]
+    # Kubernetes would expand $(NAME).
+    return [{"name": name, "value": value.replace("$(", "$$(")} for name, value in variables.items()]
 
 
-def _fact(name: str, path: str) -> Json:
-    """An environment variable with what only the pod's own record says."""
+def _pod_field(name: str, path: str) -> Json:
+    """Return an environment variable with the value of a field of the pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 

@@ -1,4 +1,4 @@
-"""What a driver pod is told to start, and Spark's settings for it. Pure."""
+"""The launch plan of a driver pod, and Spark's settings for it. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _K8S = "spark.kubernetes."
 
 
 def content(target: Target, launch: Launch, *, token: str, authentication: str) -> dict[str, bytes]:
-    """The secret's keys but for the application's local files: see `localfiles`."""
+    """Return the secret's content without the application's local files (`layout.local_files_content`)."""
     return {
         **{name: text.encode() for name, text in launch.private_files.items()},
         layout.PLAN: json.dumps(plan(target, launch)).encode(),
-        # JSON is YAML.
+        # Spark reads YAML, which includes JSON.
         layout.TEMPLATE: json.dumps(manifest.executor_template(target, launch)).encode(),
         layout.TOKEN: token.encode(),
         layout.AUTHENTICATION: authentication.encode(),
@@ -44,13 +44,13 @@ def plan(target: Target, launch: Launch) -> dict[str, Any]:
 
 
 def settings(target: Target, launch: Launch) -> dict[str, str]:
-    """The launch's own, and over them what makes these pods one cluster.
+    """Return the launch's settings, overridden by those that make the pods one cluster.
 
-    What only the pod knows (its address, the API server's) it adds itself.
+    The driver's container adds those that only the pod knows: its address and that of the API server.
     """
     size = launch.spec.size
     # Spark adds the heap and the off-heap memory itself.
-    beside = size.executor_bytes - size.executor.memory_bytes - layers.off_heap_bytes(launch.settings)
+    extra = size.executor_bytes - size.executor.memory_bytes - layers.off_heap_bytes(launch.settings)
     plugins = ["io.penstock.cluster.ObserverPlugin", "org.apache.spark.penstock.PagesPlugin"]
     scratch = {}
     if size.scratch_memory_bytes:
@@ -71,7 +71,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
         "spark.driver.memory": f"{size.driver.memory_bytes >> 10}k",
         "spark.executor.cores": str(size.executor.cores),
         "spark.executor.memory": f"{size.executor.memory_bytes >> 20}m",
-        "spark.executor.memoryOverhead": f"{(beside + size.scratch_memory_of_executor) >> 20}m",
+        "spark.executor.memoryOverhead": f"{(extra + size.scratch_memory_of_executor) >> 20}m",
         **_executors(launch),
         "spark.penstock.directory": str(layout.CLUSTER),
         "spark.penstock.executors": str(size.executors),
@@ -81,7 +81,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
         "spark.local.dir": str(layout.SCRATCH),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (layout.ARTEFACTS / "events").as_uri(),
-        # Also where a program's Java options name another: what is not set here, they decide.
+        # Set in any case: otherwise a `-D` in the program's Java options would decide.
         "spark.redaction.regex": REDACTION,
         "spark.authenticate": "true",
         "spark.authenticate.secret.file": str(layout.KEYS / layout.AUTHENTICATION),
@@ -100,7 +100,7 @@ def settings(target: Target, launch: Launch) -> dict[str, str]:
 
 
 def submit_options(launch: Launch) -> list[str]:
-    """Spark's own, and the application; its arguments follow."""
+    """Return the options of `spark-submit` and the application, without its arguments."""
     spec = launch.spec
     where = dict(zip(layout.local_paths(launch), layout.local_keys(launch).values(), strict=True))
 
@@ -118,7 +118,7 @@ def submit_options(launch: Launch) -> list[str]:
 
 
 def _executors(launch: Launch) -> dict[str, str]:
-    """So many; or, with dynamic allocation, as many as there is work for, and never more."""
+    """Return the number of executors: fixed, or with dynamic allocation the maximum."""
     number = str(launch.spec.size.executors)
     if launch.settings.get("spark.dynamicAllocation.enabled", "").lower() != "true":
         return {"spark.executor.instances": number}
@@ -136,19 +136,19 @@ def _executor_account(target: Target) -> dict[str, str]:
 
 
 def _page_cache(target: Target) -> dict[str, str]:
-    told = {}
-    for tier, said in target.page_cache.items():
-        told[f"{CACHE}{tier}.dir"] = str(layout.CACHE / tier)
-        told[f"{CACHE}{tier}.size"] = str(said.size_bytes)
-    if told:
-        told["spark.storage.replication.topologyMapper"] = "io.penstock.cluster.NodeTopology"
-    return told
+    found = {}
+    for tier, directory in target.page_cache.items():
+        found[f"{CACHE}{tier}.dir"] = str(layout.CACHE / tier)
+        found[f"{CACHE}{tier}.size"] = str(directory.size_bytes)
+    if found:
+        found["spark.storage.replication.topologyMapper"] = "io.penstock.cluster.NodeTopology"
+    return found
 
 
 def _lake_of_pods(launch: Launch) -> dict[str, Any] | None:
     lake: Lake | None = launch.lake
     if lake is None:
         return None
-    # The engine's own file of certificates is not in the pods; what it held is.
-    there = str(layout.PRIVATE / launch.authorities) if launch.authorities else None
-    return replace(lake, ca_file=there).as_json()
+    # The pods have a copy of the engine's certificate file, at another path.
+    ca_file = str(layout.PRIVATE / launch.authorities) if launch.authorities else None
+    return replace(lake, ca_file=ca_file).as_json()

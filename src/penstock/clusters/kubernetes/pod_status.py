@@ -1,7 +1,7 @@
-"""Pod status in the words of the application: how far it is, and what stands in its way. Pure.
+"""The status of pods translated to an application's phase and to the reason why it does not proceed. Pure.
 
-A reason that waiting may mend (no room on any node just now) is reported and waited out until the start's time limit;
-one that it cannot mend is final at once. Of an ended cluster the sidecar's record counts, or the pod's own status.
+A reason that may pass (no node has room at present) is reported until the start timeout; one that cannot pass is final
+at once. The summary of an ended cluster comes from the sidecar's record, or else from the pod's own status.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ def driver_runs(pod: Json) -> bool:
     return "running" in container_state(pod, layout.DRIVER)
 
 
-def keeper_runs(pod: Json) -> bool:
+def sidecar_runs(pod: Json) -> bool:
     return "running" in container_state(pod, layout.KEEPER)
 
 
 def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
-    """As every backend's: the observer's own, each process, and the sums. A sum is null where it is not known of every
-    process: one without its largest part would pass for a small one."""
+    """Return the summary that every backend returns: the observer's own, each process, and the sums.
+
+    A sum is None unless the figure of every process is known: without its largest part it would look like a small one.
+    """
     note = _note(pod) if status is None else status
     named: dict[str, Json] = {layout.DRIVER: (status or {}).get("ended") or _end_of_container(pod)}
     named.update(note.get("processes") or {})
@@ -54,7 +56,7 @@ def summary(status: Json | None, pod: Json | None) -> dict[str, Any]:
 
 
 def _note(pod: Json | None) -> Json:
-    """What a keeper left in its pod's status when it went."""
+    """Return the record that the sidecar left in its pod's status when it ended."""
     text = container_state(pod or {}, layout.KEEPER).get("terminated", {}).get("message")
     try:
         found = json.loads(text) if text else {}
@@ -73,13 +75,13 @@ def _end_of_container(pod: Json | None) -> Json:
 
 
 def container_state(pod: Json, container: str) -> Json:
-    """`waiting`, `running` or `terminated`, with what is told of it; empty where nothing is."""
+    """Return the state of a container, `waiting`, `running` or `terminated` with its details; empty if unknown."""
     statuses = pod.get("status", {}).get("containerStatuses") or []
     return next((entry.get("state") for entry in statuses if entry.get("name") == container), None) or {}
 
 
-def _ms(told: str | None) -> int | None:
-    return None if not told else int(datetime.fromisoformat(told.replace("Z", "+00:00")).timestamp() * 1000)
+def _ms(time: str | None) -> int | None:
+    return None if not time else int(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() * 1000)
 
 
 _UNPULLED = frozenset(
@@ -89,9 +91,9 @@ _UNMADE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunC
 _HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
 _UNSTARTED = frozenset({"StartError", "ContainerCannotRun"})
 _UNOBSERVED = frozenset({"Unknown", "ContainerStatusUnknown"})
-"""Reasons of an end that neither the container runtime nor the kubelet observed: they did not run themselves."""
+"""Reasons of an end that neither the container runtime nor the kubelet observed, because they were down themselves."""
 _LEAST_SIGNAL_CODE = 128
-"""A process that a signal killed has this exit code or a higher one."""
+"""The lowest exit code of a process that a signal killed."""
 _DISRUPTED = {
     "DeletionByTaintManager": "node_lost",
     "DeletionByPodGC": "node_lost",
@@ -107,46 +109,48 @@ _EXECUTORS_GAVE_UP = 11
 
 @dataclass(frozen=True)
 class Seen:
+    """The state of a driver pod."""
+
     phase: Phase
     exit_code: int | None = None
     reason: Reason | None = None
     hopeless: bool = False
-    """Waiting will not mend what the reason says."""
+    """Waiting does not help against `reason`."""
 
 
-def of_driver(pod: Json | None, *, at: datetime, patience_seconds: float, events: Sequence[Json] = ()) -> Seen:
-    """What the driver pod tells; None where there is none. `patience_seconds` are for a pod that cannot start.
+def of_driver(pod: Json | None, *, at: datetime, timeout_seconds: float, events: Sequence[Json] = ()) -> Seen:
+    """Return the state of the driver pod; `pod` is None where there is none.
 
-    RUNNING here means that its containers run: whether Spark does, its keeper knows, and one that is gone will never
-    tell that it started.
+    A pod that cannot start is hopeless after `timeout_seconds`. RUNNING means that the driver's container runs. Whether
+    Spark runs, the sidecar knows; where the sidecar has ended, the start of Spark will never be reported.
     """
     if pod is None:
         return Seen(Phase.LOST, reason=_gone())
     status = pod.get("status", {})
-    driver, keeper = container_state(pod, layout.DRIVER), container_state(pod, layout.KEEPER)
+    driver, sidecar = container_state(pod, layout.DRIVER), container_state(pod, layout.KEEPER)
     if ended := driver.get("terminated"):
         code = int(ended.get("exitCode", 1))
-        return Seen(Phase.ENDED, code, _of_end(pod, ended, keeper, code) if code else None)
+        return Seen(Phase.ENDED, code, _failure_reason(pod, ended, sidecar, code) if code else None)
     disruption = _disruption(status)
     if status.get("phase") == "Failed" or disruption:
-        return Seen(Phase.LOST, reason=_of_loss(status, disruption))
+        return Seen(Phase.LOST, reason=_loss_reason(status, disruption))
     if pod.get("metadata", {}).get("deletionTimestamp"):
         return Seen(Phase.STARTING if "running" not in driver else Phase.RUNNING, reason=_gone())
     if "running" in driver:
-        lost = _of_keeper(pod, keeper)
+        lost = _sidecar_loss(pod, sidecar)
         return Seen(Phase.RUNNING, reason=lost, hopeless=lost is not None)
-    reason, hopeless = _of_start(pod, (driver, keeper), events)
+    reason, hopeless = _start_problem(pod, (driver, sidecar), events)
     waited = (at - _created(pod)).total_seconds()
-    return Seen(Phase.STARTING, reason=reason, hopeless=reason is not None and (hopeless or waited > patience_seconds))
+    return Seen(Phase.STARTING, reason=reason, hopeless=reason is not None and (hopeless or waited > timeout_seconds))
 
 
 def of_executors(pods: Iterable[Json]) -> Reason | None:
-    """Why executors are missing, where some are: the first reason in order of names."""
+    """Return why executors are pending: the reason of the first one by name. None where none is blocked."""
     waiting, first = 0, None
     for pod in sorted(pods, key=lambda found: str(found["metadata"]["name"])):
         status = pod.get("status", {})
         if status.get("phase") == "Pending":
-            reason, _ = _of_start(pod, (container_state(pod, layout.EXECUTOR),), ())
+            reason, _ = _start_problem(pod, (container_state(pod, layout.EXECUTOR),), ())
             if reason is not None:
                 waiting, first = waiting + 1, first or reason
     if first is None:
@@ -157,31 +161,31 @@ def of_executors(pods: Iterable[Json]) -> Reason | None:
 
 @dataclass(frozen=True)
 class Missing:
-    """Executors that the driver is to have and nobody made, and what `each` would ask for (`cpu`, `memory`)."""
+    """The number of planned executors without a pod, and the requests of each (`cpu` in cores, `memory` in bytes)."""
 
     number: int
     each: Mapping[str, float]
 
 
 def executors_missing(driver: Json, executors: Sequence[Json]) -> Missing | None:
-    """None where all were made, or their number is Spark's own choice."""
-    said = (driver["metadata"].get("annotations") or {}).get(layout.EXECUTORS)
-    if said is None:
+    """Return the executors that have no pod; None where all have one, or Spark chooses their number."""
+    annotation = (driver["metadata"].get("annotations") or {}).get(layout.EXECUTORS)
+    if annotation is None:
         return None
-    wanted = json.loads(said)
-    number = int(wanted["number"]) - len(executors)
-    return (
-        Missing(number, {name: parse_quantity(str(wanted[name])) for name in ("cpu", "memory")}) if number > 0 else None
-    )
+    planned = json.loads(annotation)
+    number = int(planned["number"]) - len(executors)
+    if number <= 0:
+        return None
+    return Missing(number, {name: parse_quantity(str(planned[name])) for name in ("cpu", "memory")})
 
 
 def of_quota(number: int, shortage: str) -> Reason:
     some = "1 executor is" if number == 1 else f"{number} executors are"
-    return Reason("quota_exceeded", f"{some} not made: no room in the namespace's quota {shortage}", QUOTA_FIX)
+    return Reason("quota_exceeded", f"{some} not created: no room in the namespace's quota {shortage}", QUOTA_FIX)
 
 
 def loss_of_executor(pod: Json) -> str | None:
-    """Why an executor pod ended otherwise than in order; None where it did not."""
+    """Return why an executor pod failed; None where it did not."""
     status = pod.get("status", {})
     ended = container_state(pod, layout.EXECUTOR).get("terminated")
     if status.get("reason") == "Evicted":
@@ -191,19 +195,19 @@ def loss_of_executor(pod: Json) -> str | None:
     return f"exit code {ended['exitCode']}" if ended and ended.get("exitCode") else None
 
 
-def _of_end(pod: Json, ended: Json, keeper: Json, code: int) -> Reason | None:
-    if taken_away := _taken_away(pod, ended, keeper):
-        return taken_away
+def _failure_reason(pod: Json, ended: Json, sidecar: Json, code: int) -> Reason | None:
+    if reason := _external_end(pod, ended, sidecar):
+        return reason
     if ended.get("reason") == "OOMKilled":
         limit = _memory_limit(pod)
         return Reason(
             "out_of_memory",
             f"the driver's container used more memory than its limit{f' of {limit}' if limit else ''}",
-            "give it more: --driver-memory, or --conf spark.driver.memoryOverhead=… for what is not on the heap",
+            "give it more: --driver-memory, or --conf spark.driver.memoryOverhead=… for memory outside the heap",
         )
-    if ended.get("reason") in _UNSTARTED or 0 < keeper.get("terminated", {}).get("exitCode", 0) < _LEAST_SIGNAL_CODE:
+    if ended.get("reason") in _UNSTARTED or 0 < sidecar.get("terminated", {}).get("exitCode", 0) < _LEAST_SIGNAL_CODE:
         message = str(ended.get("message") or "its containers ended at once")
-        return Reason("image_unfit", f"the image has no Penstock of this release: {message}", _IMAGE_FIX)
+        return Reason("image_unfit", f"the image does not contain this release of Penstock: {message}", _IMAGE_FIX)
     if pod.get("status", {}).get("reason") == "Evicted":
         return _evicted(pod["status"])
     if code == _EXECUTORS_GAVE_UP:
@@ -215,57 +219,59 @@ def _of_end(pod: Json, ended: Json, keeper: Json, code: int) -> Reason | None:
     return None
 
 
-def _of_keeper(pod: Json, keeper: Json) -> Reason | None:
-    """Why nothing is heard of a driver that runs."""
-    if (gone := keeper.get("terminated")) is None:
+def _sidecar_loss(pod: Json, sidecar: Json) -> Reason | None:
+    """Return why the sidecar of a running driver ended; None while it runs."""
+    if (gone := sidecar.get("terminated")) is None:
         return None
     how = "more memory than its limit" if gone.get("reason") == "OOMKilled" else f"exit code {gone.get('exitCode')}"
     log = f"kubectl logs {pod['metadata']['name']} -c {layout.KEEPER}"
     return Reason(
         "keeper_lost",
-        f"the keeper beside its driver ended ({how}): nothing it does is seen, and its logs will not be in the lake",
-        f"{log} says why; where the image is of another release: {_IMAGE_FIX}",
+        f"the sidecar of its driver ended ({how}): its progress is unknown, and its logs will not reach the lake",
+        f"{log} shows why; if the image is of another release, {_IMAGE_FIX}",
     )
 
 
-def _taken_away(pod: Json, ended: Json, keeper: Json) -> Reason | None:
-    """Why a driver ended with its pod or its node: somebody else ended them, since Penstock does it otherwise."""
+def _external_end(pod: Json, ended: Json, sidecar: Json) -> Reason | None:
+    """Return why a driver ended with its pod or its node, which Penstock itself never causes; None otherwise."""
     if disruption := _disruption(pod["status"]):
-        return _of_loss(pod["status"], disruption)
-    if ended.get("reason") in _UNOBSERVED or _killed_together(ended, keeper):
-        return Reason("node_lost", "the node its driver was on was restarted, and its containers with it", _RETRY_FIX)
+        return _loss_reason(pod["status"], disruption)
+    if ended.get("reason") in _UNOBSERVED or _killed_together(ended, sidecar):
+        return Reason("node_lost", "the node of its driver was restarted, and its containers with it", _RETRY_FIX)
     return _gone() if pod["metadata"].get("deletionTimestamp") else None
 
 
-def _killed_together(driver: Json, keeper: Json) -> bool:
-    """Whether a driver was killed, and its keeper, which goes on for a minute after any end of its driver, was too or
-    had not begun. A limit of memory kills one container alone."""
-    ended = keeper.get("terminated", {})
+def _killed_together(driver: Json, sidecar: Json) -> bool:
+    """Return whether a signal killed the driver, and the sidecar was killed too or had not started.
+
+    A sidecar outlives its driver by a minute, however that ends; a memory limit kills a single container.
+    """
+    ended = sidecar.get("terminated", {})
     alone = "OOMKilled" in (driver.get("reason"), ended.get("reason"))
     if alone or driver.get("exitCode", 0) < _LEAST_SIGNAL_CODE:
         return False
-    return "waiting" in keeper or ended.get("exitCode", 0) >= _LEAST_SIGNAL_CODE
+    return "waiting" in sidecar or ended.get("exitCode", 0) >= _LEAST_SIGNAL_CODE
 
 
-def _of_loss(status: Json, disruption: Json | None) -> Reason:
+def _loss_reason(status: Json, disruption: Json | None) -> Reason:
     if status.get("reason") == "Evicted":
         return _evicted(status)
     if disruption is not None:
         code = _DISRUPTED[str(disruption["reason"])]
         message = {
-            "node_lost": "the node its driver was on is gone, or does not answer",
-            "preempted": "its driver had to make room for a pod of a higher priority",
-            "evicted": "its driver was moved off its node",
+            "node_lost": "the node of its driver is gone, or does not answer",
+            "preempted": "a pod of a higher priority preempted its driver",
+            "evicted": "its driver was evicted from its node",
         }[code]
-        told = str(disruption.get("message") or "")
+        detail = str(disruption.get("message") or "")
         fix = {
             "node_lost": _RETRY_FIX,
-            "preempted": "run it again, or let it: --retries; priority_class: in the cluster's file gives it weight",
+            "preempted": "run it again, or let it: --retries; priority_class: in the cluster's file raises it",
             "evicted": "run it again, or let it: --retries",
         }[code]
-        return Reason(code, message + (f": {told}" if told else ""), fix)
+        return Reason(code, message + (f": {detail}" if detail else ""), fix)
     if status.get("reason") == "NodeLost":
-        return Reason("node_lost", "the node its driver was on is gone, or does not answer", "run it again: --retries")
+        return Reason("node_lost", "the node of its driver is gone, or does not answer", "run it again: --retries")
     message = str(status.get("message") or status.get("reason") or "its driver pod failed")
     return Reason("driver_lost", f"the driver pod failed: {message}", "run it again, or let it: --retries")
 
@@ -280,20 +286,21 @@ def _evicted(status: Json) -> Reason:
     return Reason("evicted", f"the node evicted its driver: {message}", fix)
 
 
-def _of_start(pod: Json, containers: Sequence[Json], events: Sequence[Json]) -> tuple[Reason | None, bool]:
+def _start_problem(pod: Json, containers: Sequence[Json], events: Sequence[Json]) -> tuple[Reason | None, bool]:
     status = pod.get("status", {})
     for condition in status.get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return _unschedulable(str(condition.get("message") or "no node takes it")), False
+            return _unschedulable(str(condition.get("message") or "the scheduler gave no reason")), False
     for container in containers:
         waiting = container.get("waiting") or {}
         why, message = str(waiting.get("reason", "")), str(waiting.get("message") or "")
         image = next((c["image"] for c in pod["spec"]["containers"]), "")
         if why in _UNPULLED:
-            told = f"the image {image} cannot be had: {message or why}"
-            return Reason("image_pull_failed", told, _PULL_FIX), why in _HOPELESS
+            problem = f"the image {image} cannot be pulled: {message or why}"
+            return Reason("image_pull_failed", problem, _PULL_FIX), why in _HOPELESS
         if why in _UNMADE:
-            return Reason("pod_refused", f"its container cannot be made: {message or why}", _DESCRIBE), why in _HOPELESS
+            problem = f"its container cannot be created: {message or why}"
+            return Reason("pod_refused", problem, _DESCRIBE), why in _HOPELESS
     for event in reversed(events):
         if event.get("type") == "Warning" and event.get("reason") in ("FailedMount", "FailedCreatePodSandBox"):
             return Reason("pod_refused", f"its pod cannot be started: {event.get('message', '')}", _DESCRIBE), False
@@ -302,22 +309,27 @@ def _of_start(pod: Json, containers: Sequence[Json], events: Sequence[Json]) -> 
 
 def _unschedulable(message: str) -> Reason:
     if "Insufficient" in message:
-        fix = "wait until others end, add nodes, or ask for less: --driver-memory, --executor-memory, --executor-cores"
+        fix = (
+            "wait until other applications end, add nodes, or request less: --driver-memory, --executor-memory, "
+            "--executor-cores"
+        )
     elif "taint" in message or "selector" in message or "affinity" in message:
-        fix = "node_selector:, tolerations: and affinity: in the cluster's file choose them; kubectl describe nodes"
+        fix = "change node_selector:, tolerations: or affinity: in the cluster's file; kubectl describe nodes"
     else:
         fix = _DESCRIBE
-    return Reason("unschedulable", f"no node takes its pod: {message}", fix)
+    return Reason("unschedulable", f"no node accepts its pod: {message}", fix)
 
 
-_PULL_FIX = "image: and pull_secrets: in the cluster's file name it; penstock image build makes one to push"
-_IMAGE_FIX = "make one with penstock image build, push it, and name it: image: in the cluster's file"
-_DESCRIBE = "kubectl describe pod ID tells all that Kubernetes knows"
+_PULL_FIX = (
+    "check image: and pull_secrets: in the cluster's file; penstock image build creates an image that can be pushed"
+)
+_IMAGE_FIX = "create one with penstock image build, push it, and name it as image: in the cluster's file"
+_DESCRIBE = "kubectl describe pod ID shows all that Kubernetes knows"
 
 
 def _gone() -> Reason:
     return Reason(
-        "driver_lost", "its driver pod was deleted, and not by Penstock", "run it again, or let it: --retries"
+        "driver_lost", "its driver pod was deleted, but not by Penstock", "run it again, or let it: --retries"
     )
 
 
@@ -343,5 +355,5 @@ def _memory_limit(pod: Json) -> str | None:
 
 
 def _created(pod: Json) -> datetime:
-    told = str(pod["metadata"]["creationTimestamp"])
-    return datetime.strptime(told, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    created = str(pod["metadata"]["creationTimestamp"])
+    return datetime.strptime(created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)

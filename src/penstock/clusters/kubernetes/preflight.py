@@ -1,4 +1,4 @@
-"""The check of a Kubernetes before there is any pod: permissions, and the commands that grant what is missing."""
+"""The check of a Kubernetes cluster before the first pod: permissions, and the commands that grant missing ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1"
 
 @dataclass(frozen=True)
 class Permission:
-    """Of the core API, in one namespace."""
+    """Verbs on a resource of the core API, in one namespace."""
 
     resource: str
     verbs: tuple[str, ...]
@@ -33,7 +33,7 @@ ENGINE = (
     Permission("events", ("list",)),
 )
 ENGINE_OUTSIDE = Permission("pods/proxy", ("get", "create"))
-"""Of an engine that is no pod of the cluster: its way to the drivers' keepers."""
+"""Needed by an engine outside the cluster, which reaches the drivers' sidecars through the API server."""
 
 DRIVER = (
     Permission("pods", ("get", "list", "watch", "create", "delete", "deletecollection", "patch")),
@@ -44,13 +44,13 @@ DRIVER = (
 
 
 def missing_to_engine(api: Api, target: Target) -> Iterator[Permission]:
-    """What the engine itself lacks, each resource with the verbs that are missing. Raises as `Api` does."""
-    wanted = ENGINE if api.access.in_cluster else (*ENGINE, ENGINE_OUTSIDE)
-    yield from _missing(api, target.namespace, wanted, user=None)
+    """Yield the permissions that the engine lacks, with the missing verbs only. Raises the errors of `Api`."""
+    required = ENGINE if api.access.in_cluster else (*ENGINE, ENGINE_OUTSIDE)
+    yield from _missing(api, target.namespace, required, user=None)
 
 
 def missing_to_driver(api: Api, target: Target) -> Iterator[Permission]:
-    """What the drivers' service account lacks; nothing where the engine may not ask about others."""
+    """Yield the permissions that the drivers' service account lacks; none where the engine may not review others."""
     user = f"system:serviceaccount:{target.namespace}:{target.service_account}"
     try:
         yield from list(_missing(api, target.namespace, DRIVER, user=user))
@@ -59,7 +59,7 @@ def missing_to_driver(api: Api, target: Target) -> Iterator[Permission]:
 
 
 def who(api: Api) -> str:
-    """The user's name as the API server knows it; empty where it is too old to say."""
+    """Return the user's name as the API server knows it; empty where the server is too old to report it."""
     try:
         answer = api.create(
             "/apis/authentication.k8s.io/v1/selfsubjectreviews",
@@ -71,7 +71,10 @@ def who(api: Api) -> str:
 
 
 def permitting(missing: Iterable[Permission], namespace: str, subject: str) -> str:
-    """The commands that permit it, for somebody who may. `subject` as kubectl takes it: `--user=…`."""
+    """Return the commands with which an administrator grants the permissions.
+
+    `subject` is an option of kubectl: `--user=…` or `--serviceaccount=…`.
+    """
     commands = []
     for lacked in missing:
         name = "penstock-" + lacked.resource.replace("/", "-")
@@ -83,8 +86,8 @@ def permitting(missing: Iterable[Permission], namespace: str, subject: str) -> s
     return "\n".join(commands)
 
 
-def _missing(api: Api, namespace: str, wanted: Iterable[Permission], *, user: str | None) -> Iterator[Permission]:
-    for permission in wanted:
+def _missing(api: Api, namespace: str, required: Iterable[Permission], *, user: str | None) -> Iterator[Permission]:
+    for permission in required:
         lacked = tuple(
             verb for verb in permission.verbs if not _allowed(api, namespace, permission.resource, verb, user)
         )
@@ -107,15 +110,18 @@ def _allowed(api: Api, namespace: str, resource: str, verb: str, user: str | Non
 
 
 _NO_NODE = (
-    "where an autoscaler adds nodes, declare capacity: in the cluster's file; else node_selector: there excludes them "
-    "all: kubectl get nodes --show-labels"
+    "where an autoscaler adds nodes, declare capacity: in the cluster's file; otherwise its node_selector: excludes "
+    "every node: kubectl get nodes --show-labels"
 )
 _DATABASE = re.compile(r"jdbc:postgresql://(\[[0-9a-f:]+\]|[^:/?<]+)")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`fix` is empty where all is well. `stops` where no pod can be made as long as it is not; else pods wait."""
+    """One result of the check. `fix` is empty where there is no problem.
+
+    A problem that `stops` prevents the creation of pods; with any other, pods wait.
+    """
 
     about: str
     said: str
@@ -128,12 +134,15 @@ class Finding:
 
 
 def findings(api: Api, target: Target) -> Iterator[Finding]:
-    """Raises `ClusterError` where the API server does not answer, `Forbidden` where it does not know who asks."""
+    """Yield the results of the check.
+
+    Raises `ClusterError` where the API server does not answer, and `Forbidden` where it rejects the credentials.
+    """
     namespace = target.namespace
     version = api.get("/version")
     yield Finding("server", f"{api.access.server}, Kubernetes {version.get('gitVersion', '?')}")
     if not _exists(api, f"/api/v1/namespaces/{namespace}"):
-        yield Finding("namespace", f"there is no {namespace}", f"kubectl create namespace {namespace}")
+        yield Finding("namespace", f"{namespace} does not exist", f"kubectl create namespace {namespace}")
         return
     yield Finding("namespace", namespace)
     yield _permissions(api, target)
@@ -149,39 +158,41 @@ def findings(api: Api, target: Target) -> Iterator[Finding]:
     if has.cores or target.capacity:
         yield Finding("nodes", f"{len(found)}, {has.memory_bytes >> 30} GiB of memory for pods")
     else:
-        yield Finding("nodes", f"{len(found)}, of which none takes pods: applications wait for one", _NO_NODE, False)
+        yield Finding("nodes", f"{len(found)}, none of which accepts pods: applications wait for one", _NO_NODE, False)
 
 
 def require_allowed(api: Api, target: Target, size: ClusterSize) -> None:
-    """Raise `ClusterError` where a limit range of the namespace refuses one of the pods."""
+    """Raise `ClusterError` where a limit range of the namespace does not allow one of the pods."""
     problem = resources.beyond(size, resources.limit_ranges_of(api, target.namespace), target)
     if problem is not None:
-        raise ClusterError("The cluster does not fit there", why=problem.message, fix=problem.fix)
+        raise ClusterError("The cluster exceeds a limit range", why=problem.message, fix=problem.fix)
 
 
 def require_usable(api: Api, target: Target) -> None:
-    """Raise what the first bad finding of those that stop a pod from being made says."""
+    """Raise `ClusterError` with the first finding that prevents the creation of pods."""
     for finding in findings(api, target):
         if finding.stops and not finding.good:
-            raise ClusterError(f"Kubernetes cannot run it: {finding.about}", why=finding.said, fix=finding.fix)
+            raise ClusterError(
+                f"Kubernetes cannot run the application: {finding.about}", why=finding.said, fix=finding.fix
+            )
 
 
 def require_within_reach(launch: Launch) -> None:
-    """Raise `InvalidInput` where lake or catalog are at an address that means the pod itself to a pod."""
+    """Raise `InvalidInput` where lake or catalog have a loopback address, which in a pod is the pod itself."""
     for content in launch.private_files.values():
         if (found := _DATABASE.search(content)) and is_loopback(found[1].strip("[]")):
             raise InvalidInput(
                 "Pods cannot reach the catalog's database",
-                why=f"{found[1]} is this machine's own, and each pod's own",
-                fix="use a PostgreSQL that pods reach: PENSTOCK_DATABASE_URL=postgresql://USER:PASSWORD@HOST/",
+                why=f"{found[1]} is a loopback address: in a pod it is the pod itself",
+                fix="use a PostgreSQL that pods can reach: PENSTOCK_DATABASE_URL=postgresql://USER:PASSWORD@HOST/",
             )
     for endpoint in launch.lake.endpoints if launch.lake else ():
         if is_loopback(urlsplit(endpoint).hostname or ""):
             name = launch.lake.name if launch.lake else ""
             raise InvalidInput(
                 f"Pods cannot reach the lake “{name}”",
-                why=f"{endpoint} is this machine's own, and each pod's own",
-                fix=f"name it by an address that pods reach: penstock lake add {name} --endpoint http://HOST:PORT …",
+                why=f"{endpoint} is a loopback address: in a pod it is the pod itself",
+                fix=f"use an address that pods can reach: penstock lake add {name} --endpoint http://HOST:PORT …",
             )
 
 
@@ -203,7 +214,7 @@ def _permissions(api: Api, target: Target) -> Finding:
         subject = f"--serviceaccount={target.namespace}:{target.service_account}"
         fix = permitting(missing, target.namespace, subject)
         return Finding("permissions", f"drivers (service account {target.service_account}) may not {lacked}", fix)
-    return Finding("permissions", "all that it takes")
+    return Finding("permissions", "complete")
 
 
 def _named(api: Api, target: Target) -> Iterator[Finding]:
@@ -212,20 +223,20 @@ def _named(api: Api, target: Target) -> Iterator[Finding]:
     for account in accounts:
         if not _exists(api, f"{base}/serviceaccounts/{account}"):
             fix = f"kubectl --namespace {target.namespace} create serviceaccount {account}"
-            yield Finding("service account", f"there is no {account}", fix)
+            yield Finding("service account", f"{account} does not exist", fix)
     for secret in (*target.pull_secrets, *target.environment_from):
         if not _exists(api, f"{base}/secrets/{secret}"):
             fix = f"kubectl --namespace {target.namespace} create secret generic {secret} …"
-            yield Finding("secret", f"there is no {secret}", fix)
+            yield Finding("secret", f"{secret} does not exist", fix)
     if target.priority_class and not _exists(
         api, f"/apis/scheduling.k8s.io/v1/priorityclasses/{target.priority_class}"
     ):
         fix = f"kubectl create priorityclass {target.priority_class} --value=…"
-        yield Finding("priority class", f"there is no {target.priority_class}", fix)
+        yield Finding("priority class", f"{target.priority_class} does not exist", fix)
 
 
 def _exists(api: Api, path: str) -> bool:
-    """What may not be looked at is taken to be there: only its absence is a finding."""
+    """Return whether an object exists; True where reading it is forbidden, since only its absence is a finding."""
     try:
         api.get(path)
     except NotFound:

@@ -1,8 +1,8 @@
-"""Resource requests of an application's pods, against quotas, limit ranges and nodes. Policy pure, one request each.
+"""Resource requests of an application's pods, compared with quotas, limit ranges and nodes.
 
-A quota is counted ahead, so that an application without room waits in the queue, whole, and not as a driver whose
-executors are refused. Only what holds for every pod is counted: a quota with scopes, ratios of limits and storage are
-the API server's to apply.
+The policy is pure; each listing is one request. Quotas are checked in advance, so that an application without room
+waits in the queue as a whole, instead of running a driver whose executors are rejected. Only rules for every pod are
+checked: quotas with scopes, ratios of limits to requests, and storage are left to the API server.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from penstock.units import gibibytes, parse_quantity
 
 @dataclass(frozen=True)
 class Demand:
-    """Of a container, or of a pod: of all its `containers` together. Amounts by `cpu`, in cores, and `memory`, in
-    bytes."""
+    """The requests and limits of a container, or of a pod as the sum of its `containers`.
+
+    Amounts are `cpu` in cores and `memory` in bytes.
+    """
 
     name: str
     requests: Mapping[str, float]
@@ -33,29 +35,28 @@ class Demand:
 
 
 def of_driver(size: ClusterSize, target: Target) -> Demand:
-    driver = _of_container("the driver", manifest.driver_resources(size, target))
-    return _of_pod(layout.DRIVER, driver, of_keeper())
+    driver = _container("the driver", manifest.driver_resources(size, target))
+    return _pod(layout.DRIVER, driver, _sidecar_demand())
 
 
-def of_keeper() -> Demand:
-    """Of its container, in the driver's pod."""
-    return _of_container("its keeper", manifest.KEEPER_RESOURCES)
+def _sidecar_demand() -> Demand:
+    return _container("its sidecar", manifest.KEEPER_RESOURCES)
 
 
 def of_executor(size: ClusterSize, target: Target) -> Demand:
-    return _of_pod(layout.EXECUTOR, _of_container("the executor", manifest.executor_resources(size, target)))
+    return _pod(layout.EXECUTOR, _container("the executor", manifest.executor_resources(size, target)))
 
 
-def _of_pod(role: str, *containers: Demand) -> Demand:
+def _pod(role: str, *containers: Demand) -> Demand:
     requests, limits = _sum(it.requests for it in containers), _sum(it.limits for it in containers)
     return Demand(f"the {role}'s pod", requests, limits, containers)
 
 
-def _of_container(whose: str, resources: Mapping[str, Any]) -> Demand:
+def _container(owner: str, resources: Mapping[str, Any]) -> Demand:
     def amounts(kind: str) -> dict[str, float]:
         return {name: parse_quantity(str(text)) for name, text in resources[kind].items()}
 
-    return Demand(f"{whose}'s container", amounts("requests"), amounts("limits"))
+    return Demand(f"{owner}'s container", amounts("requests"), amounts("limits"))
 
 
 def _sum(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
@@ -80,20 +81,23 @@ _ROUNDING = 1e-9
 
 
 def quotas_of(api: Api, namespace: str) -> Sequence[Json]:
-    """Empty where they may not be looked at: then the API server alone knows."""
+    """Return the namespace's quotas; none where listing them is forbidden: then only the API server applies them."""
     return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/resourcequotas")
 
 
 def within(capacity: Capacity, found: Iterable[Json], target: Target) -> Capacity:
-    """The capacity that quotas leave of one that the nodes have: no more of either than their figures allow, and each
-    quota a bound that is counted as the API server does."""
+    """Return the part of the nodes' capacity that the quotas allow.
+
+    Cores and memory are reduced to the quotas' figures, and each quota becomes a bound that is calculated as the API
+    server does.
+    """
     for quota in found:
         for name, hard in _hard(quota):
             if name in _PODS:
                 capacity = _bounded(capacity, quota, name, hard, lambda size: 1.0 + size.executors)
             elif name in _COUNTED:
                 kind, resource = _COUNTED[name]
-                capacity = _bounded(capacity, quota, name, hard, _asked(kind, resource, target))
+                capacity = _bounded(capacity, quota, name, hard, _total(kind, resource, target))
                 left = hard - parse_quantity(manifest.KEEPER_RESOURCES[kind][resource])
                 if resource == "memory":
                     capacity = replace(capacity, memory_bytes=min(capacity.memory_bytes, max(int(left), 0)))
@@ -105,38 +109,41 @@ def within(capacity: Capacity, found: Iterable[Json], target: Target) -> Capacit
 
 
 def _bounded(
-    capacity: Capacity, quota: Json, name: str, hard: float, asked: Callable[[ClusterSize], float]
+    capacity: Capacity, quota: Json, name: str, hard: float, total: Callable[[ClusterSize], float]
 ) -> Capacity:
     shown = gibibytes if name.endswith("memory") else "{:g}".format
-    bound = ResourceLimit(f"the namespace's quota {quota['metadata']['name']} ({name})", hard, asked, QUOTA_FIX, shown)
+    bound = ResourceLimit(f"the namespace's quota {quota['metadata']['name']} ({name})", hard, total, QUOTA_FIX, shown)
     return replace(capacity, bounds=(*capacity.bounds, bound))
 
 
-def _asked(kind: str, resource: str, target: Target) -> Callable[[ClusterSize], float]:
-    # Remembered: a queue asks for the same few sizes again and again.
+def _total(kind: str, resource: str, target: Target) -> Callable[[ClusterSize], float]:
+    # A queue evaluates the same few sizes again and again.
     @lru_cache(maxsize=256)
-    def asked(size: ClusterSize) -> float:
+    def total(size: ClusterSize) -> float:
         driver, executor = of_driver(size, target), of_executor(size, target)
         each = [(demand.requests if kind == "requests" else demand.limits)[resource] for demand in (driver, executor)]
         return each[0] + size.executors * each[1]
 
-    return asked
+    return total
 
 
-def shortage(found: Iterable[Json], asked: Mapping[str, float]) -> str | None:
-    """Which quota has no room for one more pod that asks for so much (`cpu`, `memory`, requests and limits alike)."""
+def shortage(found: Iterable[Json], requests: Mapping[str, float]) -> str | None:
+    """Describe the first quota without room for one more pod with these requests (`cpu`, `memory`); None if all fit.
+
+    The pod's limits are taken to equal its requests.
+    """
     for quota in found:
         status = quota.get("status", {})
         for name, hard in (status.get("hard") or {}).items():
-            wanted = 1.0 if name in _PODS else asked.get(name.rpartition(".")[2], 0.0)
+            needed = 1.0 if name in _PODS else requests.get(name.rpartition(".")[2], 0.0)
             used = parse_quantity(str((status.get("used") or {}).get(name, "0")))
-            if wanted and used + wanted > parse_quantity(str(hard)):
+            if needed and used + needed > parse_quantity(str(hard)):
                 return f"{quota['metadata']['name']}: {name} {(status.get('used') or {}).get(name, '0')} of {hard} used"
     return None
 
 
 def told(quota: Json) -> str:
-    """In one line: what it bounds, and how much of that is used."""
+    """Format a quota's limits and their use in one line."""
     status = quota.get("status", {})
     used = status.get("used") or {}
     each = (f"{name} {used.get(name, '0')} of {hard}" for name, hard in sorted((status.get("hard") or {}).items()))
@@ -144,28 +151,28 @@ def told(quota: Json) -> str:
 
 
 def _hard(quota: Json) -> Iterator[tuple[str, float]]:
-    """What it bounds of all pods; nothing where it is for some only."""
+    """Yield the limits of a quota that applies to all pods; none where it is limited to some."""
     spec = quota.get("spec", {})
     if not spec.get("scopes") and not spec.get("scopeSelector"):
         for name, hard in (spec.get("hard") or {}).items():
             yield name, parse_quantity(str(hard))
 
 
-_FIX = "ask for what it allows: --driver-memory, --executor-memory, --executor-cores; kubectl describe limitrange"
+_FIX = "stay within the limit range: --driver-memory, --executor-memory, --executor-cores; kubectl describe limitrange"
 
 
 def limit_ranges_of(api: Api, namespace: str) -> Sequence[Json]:
-    """Empty where they may not be looked at: then the API server alone knows."""
+    """Return the namespace's limit ranges; none where listing them is forbidden: the API server still applies them."""
     return listed_if_permitted(api, f"/api/v1/namespaces/{namespace}/limitranges")
 
 
 def beyond(size: ClusterSize, found: Iterable[Json], target: Target) -> Reason | None:
-    """Why a limit range would refuse one of the pods; None where none would."""
+    """Return why a limit range would reject one of the pods; None where none would."""
     pods = (of_driver(size, target), of_executor(size, target))
-    held_to = {"Pod": pods, "Container": tuple(container for pod in pods for container in pod.containers)}
+    demands = {"Pod": pods, "Container": tuple(container for pod in pods for container in pod.containers)}
     for limits in found:
         for one in limits.get("spec", {}).get("limits") or []:
-            for demand in held_to.get(str(one.get("type")), ()):
+            for demand in demands.get(str(one.get("type")), ()):
                 if problem := _problem(demand, one):
                     return Reason("too_large", f"the limit range {limits['metadata']['name']}: {problem}", _FIX)
     return None
@@ -175,9 +182,9 @@ def _problem(demand: Demand, limits: Json) -> str | None:
     for name in ("cpu", "memory"):
         most, least = (limits.get("max") or {}).get(name), (limits.get("min") or {}).get(name)
         if most is not None and demand.limits[name] > parse_quantity(str(most)):
-            return f"{demand.name} may use {_shown(name, demand.limits[name])} of {name}, {most} is the most"
+            return f"{demand.name} has a limit of {_shown(name, demand.limits[name])} {name}, the maximum is {most}"
         if least is not None and demand.requests[name] < parse_quantity(str(least)):
-            return f"{demand.name} asks for {_shown(name, demand.requests[name])} of {name}, {least} is the least"
+            return f"{demand.name} requests {_shown(name, demand.requests[name])} {name}, the minimum is {least}"
     return None
 
 
@@ -186,28 +193,31 @@ def _shown(name: str, amount: float) -> str:
 
 
 def nodes(api: Api) -> list[Json]:
-    """Raises `ClusterError` where they may not be looked at."""
+    """Return the nodes. Raises `ClusterError` where listing them is forbidden."""
     try:
         found: list[Json] = api.get("/api/v1/nodes").get("items") or []
     except Forbidden as error:
         raise ClusterError(
-            "How much the cluster can hold is not known",
+            "The capacity of the cluster is unknown",
             why=error.why,
-            fix="say it: capacity: {cores: …, memory: …} in the cluster's file; or permit `list nodes`",
+            fix="declare capacity: {cores: …, memory: …} in the cluster's file; or permit `list nodes`",
         ) from error
     return found
 
 
 def capacity_of(found: Iterable[Json], target: Target) -> Capacity:
-    """Of the nodes that take pods. A core is counted as often as the engine promises none: it is Kubernetes that keeps
-    what a pod asks for, and no more of it than the target says."""
+    """Return the capacity of the nodes that accept pods.
+
+    The engine oversubscribes a core `CORES_PER_CORE` times; here the target's `cpu_request` decides instead, so the
+    factor is divided out.
+    """
     sizes = [_allocatable(node) for node in found if _takes_pods(node, target)]
     cores = sum(cores for cores, _ in sizes) / target.cpu_request / CORES_PER_CORE
     return Capacity(cores=max(int(cores), 1) if sizes else 0, memory_bytes=sum(memory for _, memory in sizes))
 
 
 def today(found: Iterable[Json], target: Target) -> Capacity:
-    """What the nodes that take pods have now, which is not all that there may ever be."""
+    """Return the present capacity of the nodes that accept pods, to which others may be added."""
     nodes = [node for node in found if _takes_pods(node, target)]
     sizes = sorted({_allocatable(node) for node in nodes}, reverse=True)
     return replace(
@@ -218,7 +228,7 @@ def today(found: Iterable[Json], target: Target) -> Capacity:
 
 
 def declared(target: Target) -> Capacity | None:
-    """What the cluster's file says that there will be at the most; None where it says nothing."""
+    """Return the maximum capacity that the cluster's file declares; None where it declares none."""
     if target.capacity is None:
         return None
     if (node := target.largest_node) is None:
@@ -230,11 +240,13 @@ def declared(target: Target) -> Capacity | None:
 def _obstacle(
     size: ClusterSize, sizes: Sequence[tuple[float, int]], target: Target, *, declared: bool
 ) -> Reason | None:
-    """Why none of the nodes of these `sizes` (cores, bytes; the largest first) can hold one of the pods, however empty
-    it is. `declared`: they are the largest that there will ever be."""
-    keeper = of_keeper().requests
-    for name, process, overhead, asked, beside in (
-        ("driver", size.driver, size.driver_overhead, of_driver(size, target).requests, keeper),
+    """Return why no node of these `sizes` (cores, bytes; the largest first) can hold one of the pods, even if empty.
+
+    `declared`: the sizes are the largest that there will ever be.
+    """
+    sidecar = _sidecar_demand().requests
+    for name, process, overhead, requests, extra in (
+        ("driver", size.driver, size.driver_overhead, of_driver(size, target).requests, sidecar),
         (
             "executor",
             size.executor,
@@ -243,16 +255,16 @@ def _obstacle(
             {"cpu": 0.0, "memory": float(size.scratch_memory_of_executor)},
         ),
     ):
-        cores, memory = asked["cpu"], int(asked["memory"])
+        cores, memory = requests["cpu"], int(requests["memory"])
         if any(cores <= most and memory <= holds for most, holds in sizes):
             continue
         needs = f"{cores:g} cores and {gibibytes(memory)}"
         if not sizes:
-            return Reason(CAPACITY, f"it waits for a node of {needs} for the {name}; no node takes pods", MORE_NODES)
+            return Reason(CAPACITY, f"it waits for a node of {needs} for the {name}; no node accepts pods", MORE_NODES)
         has, holds = sizes[0]
-        fit = max(1, min(process.cores, int((has - beside["cpu"]) / target.cpu_request)))
-        heap = min(process.memory_bytes, overhead.largest_heap(int(holds - beside["memory"])))
-        smaller = f"ask for less: --{name}-cores {fit} --{name}-memory {max(heap >> 20, 512)}m"
+        fit = max(1, min(process.cores, int((has - extra["cpu"]) / target.cpu_request)))
+        heap = min(process.memory_bytes, overhead.largest_heap(int(holds - extra["memory"])))
+        smaller = f"request less: --{name}-cores {fit} --{name}-memory {max(heap >> 20, 512)}m"
         largest = f"has {has:g} and {gibibytes(holds)}"
         if declared:
             problem = f"no node can hold the {name}: it needs {needs} with its overhead, the largest declared {largest}"

@@ -1,7 +1,7 @@
-"""Requests and tunnels to a pod's sidecar: through the API server from outside, to the pod from inside.
+"""Requests and tunnels to a pod's sidecar: through the API server from outside the cluster, directly from inside.
 
-A tunnel is a port of this machine's loopback that leads to one of a driver's: the loopback of a pod is nobody's but the
-pod's own, and no port of it needs to be open to the cluster.
+A tunnel forwards a port of this machine's loopback to a port of a driver's loopback. Only the pod's own processes reach
+that loopback, so the driver opens no port to the cluster.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PAUSE_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Entrance:
-    """Where a connection to the keeper is made, and what it says first. `tls` is None where it is not encrypted."""
+    """The address of a sidecar, and the request that opens a tunnel. `tls` is None for an unencrypted connection."""
 
     host: str
     port: int
@@ -42,11 +42,12 @@ class Entrance:
 
 
 class Relay:
-    """`port` until `close`; a thread of its own. `entrance` is asked for each connection, None where there is no way
-    now: the connection is closed then.
+    """A forwarded port of the loopback, served by a thread until `close`.
 
-    For protocols in which whoever ends one direction ends both, as in HTTP and gRPC: TLS knows no half-closed
-    connection.
+    `entrance` is called for each connection; where it returns None, the connection is closed. Raises `ClusterError`
+    where no port can be opened.
+
+    For protocols in which the end of one direction ends both, such as HTTP and gRPC: TLS has no half-closed connection.
     """
 
     def __init__(self, entrance: Callable[[], Entrance | None]) -> None:
@@ -67,7 +68,7 @@ class Relay:
         return self._port
 
     def close(self) -> None:
-        """Connections that are open are closed."""
+        """Close the port and its open connections."""
         with contextlib.suppress(RuntimeError):  # closed before
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
@@ -93,19 +94,19 @@ class Relay:
             while left := asyncio.all_tasks() - {asyncio.current_task()}:
                 for task in left & {accepting, *self._joining}:
                     task.cancel()
-                # A peer that reads nothing would be waited for.
+                # A peer that does not read would block this wait for ever.
                 await asyncio.wait(left, timeout=_OPEN_SECONDS)
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
                 near, _ = await self._loop.sock_accept(listener)
-            except OSError:  # it hung up again, or this process has too many files open
+            except OSError:  # the peer closed the connection, or this process has too many open files
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             task = asyncio.ensure_future(self._join(near))
             self._joining[task] = near
-            # Also of one that was ended before it began.
+            # The callback also closes the socket of a task that was cancelled before it started.
             task.add_done_callback(lambda it: self._joining.pop(it).close())
 
     async def _join(self, accepted: socket.socket) -> None:
@@ -119,7 +120,7 @@ class Relay:
                 finally:
                     for one in both:
                         one.cancel()
-                    # Nothing more is to be said, and TLS would wait for the other side to agree.
+                    # Both directions are done; a regular close would wait for the other side's TLS closure.
                     forth.transport.abort()
         finally:
             back.close()
@@ -127,14 +128,14 @@ class Relay:
                 await back.wait_closed()
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Raises `OSError` where there is no way."""
+        """Open a tunnel. Raises `OSError` where the sidecar does not accept it."""
         found = await asyncio.to_thread(self._entrance)
         if found is None:
             raise ConnectionError
         reader, writer = await asyncio.open_connection(found.host, found.port, ssl=found.tls)
         head = [f"GET {found.path} HTTP/1.1", f"Host: {found.host}:{found.port}"]
-        said = {**found.headers, "Connection": "Upgrade", "Upgrade": UPGRADE}
-        writer.write("\r\n".join([*head, *(f"{name}: {value}" for name, value in said.items()), "", ""]).encode())
+        headers = {**found.headers, "Connection": "Upgrade", "Upgrade": UPGRADE}
+        writer.write("\r\n".join([*head, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode())
         try:
             accepted = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1:2] == [b"101"]
         except BaseException:
@@ -157,16 +158,19 @@ _SECONDS = 10.0
 
 
 class KeeperClient:
-    """`token` is asked for when it is first needed. Every method returns None where the keeper cannot be reached."""
+    """Requests to the sidecar of a pod.
+
+    `token` is called when it is first needed. Every method returns None, or False, where the sidecar cannot be reached.
+    """
 
     def __init__(self, api: Api, namespace: str, pod: str, token: Callable[[], str | None]) -> None:
         self._api = api
         self._proxy = f"/api/v1/namespaces/{namespace}/pods/{pod}:{layout.KEEPER_PORT}/proxy"
-        self._ask_token = token
+        self._read_token = token
         self._token: str | None = None
 
     def forget(self) -> None:
-        """Ask for the token anew: it is another keeper now."""
+        """Discard the token: the pod, and with it the sidecar, is a new one."""
         self._token = None
 
     def status(self, address: str | None) -> Mapping[str, Any] | None:
@@ -174,23 +178,24 @@ class KeeperClient:
         found: Mapping[str, Any] | None = None if answer is None else json.loads(answer)
         return found
 
-    def piece(self, address: str | None, name: str, start: int, at_most: int) -> bytes | None:
+    def artifact(self, address: str | None, name: str, start: int, at_most: int) -> bytes | None:
+        """Return at most `at_most` bytes of an artifact, from the offset `start`."""
         return self._call("GET", address, f"/artefacts/{name}", start=str(start), at_most=str(at_most))
 
     def published(self, address: str | None, name: str) -> bytes | None:
         return self._call("GET", address, f"/published/{name}")
 
     def pages(self, address: str | None) -> tuple[int, str | None] | None:
-        """The port of the driver's loopback that Spark's pages are on, and their key; None while they are opened."""
+        """Return the loopback port of Spark's web UI, and its key; None until the UI has started."""
         answer = self._call("GET", address, "/pages")
         found = {} if answer is None else json.loads(answer)
         return (int(found["port"]), found["key"]) if found.get("port") else None
 
     def entrance(self, address: str | None, port: int) -> Entrance | None:
-        """Of a way to that port of the driver's loopback."""
+        """Return the entrance of a tunnel to that port of the driver's loopback."""
         access = self._api.access
         try:
-            self._token = self._token or self._ask_token()
+            self._token = self._token or self._read_token()
             bearer = access.token()
         except PenstockError:
             return None
@@ -202,16 +207,16 @@ class KeeperClient:
         server = urlsplit(access.server)
         if bearer:
             headers["Authorization"] = f"Bearer {bearer}"
-        where = server.port or (443 if server.scheme == "https" else 80)
-        return Entrance(server.hostname or "", where, access.tls, f"{server.path}{self._proxy}{path}", headers)
+        port_of_server = server.port or (443 if server.scheme == "https" else 80)
+        return Entrance(server.hostname or "", port_of_server, access.tls, f"{server.path}{self._proxy}{path}", headers)
 
-    def tell(self, address: str | None, what: str) -> bool:
-        """`stop`, `kill` or `release`; whether it was heard."""
-        return self._call("POST", address, f"/{what}") is not None
+    def send(self, address: str | None, command: str) -> bool:
+        """Send `stop`, `kill` or `release`; return whether the sidecar accepted it."""
+        return self._call("POST", address, f"/{command}") is not None
 
     def _call(self, method: str, address: str | None, path: str, **params: str) -> bytes | None:
         try:
-            self._token = self._token or self._ask_token()
+            self._token = self._token or self._read_token()
             if self._token is None:
                 return None
             headers = {layout.TOKEN_HEADER: self._token}

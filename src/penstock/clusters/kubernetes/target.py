@@ -1,4 +1,4 @@
-"""Which Kubernetes a home's applications run on, and how their pods are to be made there: one YAML file, as data."""
+"""The cluster file of a home: the Kubernetes cluster for its applications, and the properties of their pods."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,511}")
 
 @dataclass(frozen=True)
 class Scratch:
-    """Where shuffle and spill are, for each pod: an `emptyDir` of that size on the node's disk or in its memory, or
-    below a directory of the nodes (`path`), which may be a device of its own."""
+    """The place of shuffle and spill of each pod.
+
+    It is an `emptyDir` of that size on the node's disk or in its memory, or below a directory of the nodes (`path`),
+    which may be a device of its own.
+    """
 
     medium: str = "disk"
     size_bytes: int = 20 << 30
@@ -31,7 +34,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class CacheTier:
-    """A directory of each node that outlives pods, and how much may be in it."""
+    """A directory on each node that outlives the pods, and the maximum size of its content."""
 
     path: str
     size_bytes: int
@@ -39,7 +42,10 @@ class CacheTier:
 
 @dataclass(frozen=True)
 class Target:
-    """`context` and `kubeconfig` are None where the usual ones are meant, or the engine runs as a pod itself."""
+    """The content of a cluster file.
+
+    `context` and `kubeconfig` are None for the default ones, or where the engine runs in a pod itself.
+    """
 
     namespace: str
     image: str
@@ -57,27 +63,27 @@ class Target:
     priority_class: str | None = None
     scratch: Scratch = field(default_factory=Scratch)
     page_cache: Mapping[str, CacheTier] = field(default_factory=dict)
-    """By tier: `memory`, `disk`."""
+    """The tiers by name: `memory`, `disk`."""
     environment_from: tuple[str, ...] = ()
     """Secrets whose keys are environment variables of driver and executors."""
     overhead: float | None = None
-    """Of the heap, for what a process needs beside it, where the user's settings name none; at least 384 MiB. None: as
-    Spark has it, 0.10, and 0.40 for Python."""
+    """Memory beside the heap, as a share of it, unless the user's settings name one; at least 384 MiB. None: Spark's
+    defaults, 0.10, and 0.40 for Python."""
     cpu_request: float = 1.0
-    """How much of each core a pod asks to be kept for it; its limit are the whole cores."""
+    """The share of each core that a pod requests; its limit is the whole cores."""
     start_timeout_seconds: float = 600.0
-    """How long a driver pod may be without a node, or without its image, before its application fails."""
+    """The time that a driver pod may lack a node or its image before its application fails."""
     capacity: Capacity | None = None
-    """What may be promised to applications in all, now and ever: nodes that are missing are for an autoscaler to add.
-    None: what the nodes have, and no maximum."""
+    """The permanent maximum for all applications together; an autoscaler adds missing nodes. None: the capacity of the
+    nodes, without a maximum."""
     largest_node: Node | None = None
-    """The largest node that there will ever be; None where nobody has declared it."""
+    """The largest node that there will ever be; None if undeclared."""
     driver_template: Json = field(default_factory=dict)
     executor_template: Json = field(default_factory=dict)
 
 
 def read_target(path: Path) -> Target:
-    """Raises `InvalidInput` that names the line."""
+    """Read a cluster file. Raises `InvalidInput`, which names the line."""
     return _target(read(path, fix=_FIX))
 
 
@@ -92,19 +98,19 @@ def _target(entry: Entry) -> Target:
         if name not in readers and name != "kind":
             value.unknown(name, ("kind", *readers))
     if "kind" not in given or given["kind"].value != "kubernetes":
-        entry.wrong("says of no kind of cluster that is known", fix=f"kind: kubernetes; {_FIX}")
+        entry.wrong("does not name a known kind of cluster", fix=f"kind: kubernetes; {_FIX}")
     for required in ("namespace", "image"):
         if required not in given:
-            entry.wrong(f"does not say {required}", fix=_FIX)
+            entry.wrong(f"lacks {required}:", fix=_FIX)
     if "largest_node" in given and "capacity" not in given:
-        given["largest_node"].wrong("says nothing without capacity:", fix="capacity: {cores: 64, memory: 256Gi}")
+        given["largest_node"].wrong("has no effect without capacity:", fix="capacity: {cores: 64, memory: 256Gi}")
     return Target(**{name: readers[name](value) for name, value in given.items() if name != "kind"})
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> Callable[[Entry], str]:
+def _matching(pattern: re.Pattern[str], fix: str) -> Callable[[Entry], str]:
     def one(entry: Entry) -> str:
         if not isinstance(entry.value, str) or not pattern.fullmatch(entry.value):
-            entry.wrong(f"cannot be {entry.value!r}", fix=what)
+            entry.wrong(f"cannot be {entry.value!r}", fix=fix)
         return str(entry.value)
 
     return one
@@ -114,13 +120,13 @@ _name = _matching(
     re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"), "a name has lower-case letters, digits, '-' and '.'"
 )
 _text = _matching(re.compile(r".+"), "give a text")
-_directory = _matching(re.compile(r"/.+"), "give a whole path, beginning with /")
+_directory = _matching(re.compile(r"/.+"), "give an absolute path")
 
 
 def _list_of(one: Callable[[Entry], Any]) -> Callable[[Entry], tuple[Any, ...]]:
     def several(entry: Entry) -> tuple[Any, ...]:
         if not isinstance(entry.value, list):
-            entry.wrong("is not a list", fix="write `- value`, one a line")
+            entry.wrong("is not a list", fix="write `- value`, one per line")
         return tuple(one(item) for item in entry.value)
 
     return several
@@ -138,28 +144,28 @@ def _labels(entry: Entry) -> dict[str, str]:
 
 def _text_or_empty(entry: Entry) -> str:
     if not isinstance(entry.value, str):
-        entry.wrong(f"is not a text but {entry.value!r}", fix=f"quote it: '{entry.value}'")
+        entry.wrong(f"is {entry.value!r}, not a string", fix=f"quote it: '{entry.value}'")
     return str(entry.value)
 
 
 def _size(entry: Entry) -> int:
-    # Kubernetes writes Gi for what Spark calls g.
+    # Kubernetes writes Gi for Spark's g.
     found = parse_size(str(entry.value).lower().replace("i", ""))
     if not found or found < 0:
-        entry.wrong(f"is not a size but {entry.value!r}", fix="write it like 512m, 20g or 20Gi")
+        entry.wrong(f"is {entry.value!r}, not a size", fix="write it like 512m, 20g or 20Gi")
     return found
 
 
 def _share(entry: Entry) -> float:
     if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)) or not 0 <= entry.value <= 4:
-        entry.wrong(f"is not a share but {entry.value!r}", fix="write it like 0.10")
+        entry.wrong(f"is {entry.value!r}, not a share", fix="write it like 0.10")
     return float(entry.value)
 
 
 def _cpu_request(entry: Entry) -> float:
     share = _share(entry)
     if not 0.01 <= share <= 1:
-        entry.wrong(f"is not a part of a core but {entry.value!r}", fix="1.0 keeps whole cores, 0.5 halves of them")
+        entry.wrong(f"is {entry.value!r}, not a share of a core", fix="1.0 requests whole cores, 0.5 half of each")
     return share
 
 
@@ -171,29 +177,29 @@ def _part(entry: Entry, known: Mapping[str, Callable[[Entry], Any]], required: t
         found[name] = known[name](value)
     for name in required:
         if name not in found:
-            entry.wrong(f"does not say {name}", fix=_FIX)
+            entry.wrong(f"lacks {name}:", fix=_FIX)
     return found
 
 
 def _scratch(entry: Entry) -> Scratch:
     readers = {"medium": lambda value: value.one_of(("disk", "memory")), "size": _size, "path": _directory}
-    said = _part(entry, readers)
-    if "size" in said:
-        said["size_bytes"] = said.pop("size")
-    return Scratch(**said)
+    values = _part(entry, readers)
+    if "size" in values:
+        values["size_bytes"] = values.pop("size")
+    return Scratch(**values)
 
 
 def _page_cache(entry: Entry) -> dict[str, CacheTier]:
     def tier(value: Entry) -> CacheTier:
-        said = _part(value, {"path": _directory, "size": _size}, ("path", "size"))
-        return CacheTier(said["path"], said["size"])
+        values = _part(value, {"path": _directory, "size": _size}, ("path", "size"))
+        return CacheTier(values["path"], values["size"])
 
     return _part(entry, {"memory": tier, "disk": tier})
 
 
 def _cores_and_memory(entry: Entry) -> tuple[int, int]:
-    said = _part(entry, {"cores": lambda value: value.whole(at_least=1), "memory": _size}, ("cores", "memory"))
-    return said["cores"], said["memory"]
+    values = _part(entry, {"cores": lambda value: value.whole(at_least=1), "memory": _size}, ("cores", "memory"))
+    return values["cores"], values["memory"]
 
 
 _READERS: Mapping[str, Callable[[Entry], Any]] = {

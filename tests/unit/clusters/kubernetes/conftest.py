@@ -1,4 +1,4 @@
-"""The Kubernetes of these tests is in memory: looking again after a hundredth of a second costs it nothing."""
+"""The Kubernetes of these tests is in memory, so polling it every hundredth of a second costs nothing."""
 
 from __future__ import annotations
 

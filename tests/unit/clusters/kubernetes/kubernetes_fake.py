@@ -1,4 +1,4 @@
-"""A Kubernetes in memory, as far as a backend asks one: objects by path, a watch of the pods, and what owns what."""
+"""An in-memory Kubernetes with the functions that a backend uses: objects by path, a watch of pods, and ownership."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ Json = dict[str, Any]
 
 
 class FakeKubernetes:
-    """Stands for an `Api`. `status` is what the keeper of a driver pod tells, None where it does not answer; `answers`
-    are its others, by path."""
+    """A stand-in for `Api`.
+
+    `status` is the sidecar's status, None while it does not answer; `answers` are its other answers, by path.
+    """
 
     def __init__(self) -> None:
         self.access = Access("https://there", None, lambda: None)
@@ -81,7 +83,7 @@ class FakeKubernetes:
             yield from (one for one in news if _selected(one["object"], params.get("labelSelector", "")))
 
     def call(self, method: str, path: str, *, headers: dict[str, str], **_: Any) -> bytes:
-        """To a keeper, through the API server's proxy."""
+        """Answer a request to a sidecar through the API server's proxy."""
         self.tokens.append(headers[layout.TOKEN_HEADER])
         asked = path.partition("/proxy")[2]
         if asked == "/status" and self.status is not None:
@@ -91,11 +93,11 @@ class FakeKubernetes:
         return self.answers[asked]
 
     def become(self, path: str, **status: Any) -> None:
-        """The pod's status, as its kubelet reports it."""
+        """Replace the pod's status, as its kubelet does."""
         self._put("MODIFIED", path, {**self.objects[path], "status": status})
 
     def _news(self, at: int) -> list[Json]:
-        """Nothing after half a second: the server ends a watch now and then."""
+        """Return the changes since then; none after half a second: the server ends a watch now and then."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._changes) > at, 0.5)
             return self._changes[at:]

@@ -1,4 +1,4 @@
-"""Targets, launches and pods for the tests beside it."""
+"""Targets, launches and pods for the tests in this directory."""
 
 from __future__ import annotations
 

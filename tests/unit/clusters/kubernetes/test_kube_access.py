@@ -1,4 +1,4 @@
-"""From a kubeconfig or a pod's own files to a server, a token and a namespace; mistakes with what to do."""
+"""Server, token and namespace come from a kubeconfig or a pod's own files; each mistake has a remedy."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_token_that_cannot_be_read_is_told_with_where_it_should_be(tmp_path: P
 
 
 def plugin(tmp_path: Path, status: dict[str, str]) -> Plugin:
-    """One that counts how often it was asked."""
+    """Return a plug-in that counts its runs."""
     program = tmp_path / "plugin.py"
     program.write_text(
         "import json, os, pathlib\n"

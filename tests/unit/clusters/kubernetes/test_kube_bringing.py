@@ -1,4 +1,4 @@
-"""What a cluster left is in the lake whole at its end, and before it as often as it is worth it."""
+"""A cluster's artifacts are in the lake completely at its end, and before it as often as their growth justifies."""
 
 from __future__ import annotations
 
@@ -116,4 +116,4 @@ def test_all_that_is_sent_of_a_growing_file_stays_within_three_times_its_size() 
     for size in range(1, 100_000):
         if is_worth_it(size, brought):
             sent, brought = sent + size, size
-    assert sent + 100_000 <= 4 * 100_000  # the whole file once more at its end
+    assert sent + 100_000 <= 4 * 100_000  # the complete file once more at its end

@@ -1,4 +1,4 @@
-"""How an executor is started in its pod: by its address, or by its node's name where its pages stay there."""
+"""The start of an executor in its pod: located by its address, or by its node's name with a page cache on the node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from penstock.clusters.kubernetes.pod import executor
 from penstock.runtime import jvm
 
-TOLD = {
+VARIABLES = {
     "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.1.2.3:7078",
     "SPARK_EXECUTOR_ID": "3",
     "SPARK_EXECUTOR_CORES": "2",
@@ -34,22 +34,22 @@ def said(command: list[str], option: str) -> str:
 
 
 def test_the_scheduler_knows_it_by_its_node_and_others_fetch_from_its_pod() -> None:
-    command = executor.command(TOLD, "worker-7")
+    command = executor.command(VARIABLES, "worker-7")
     main = command.index("org.apache.spark.penstock.NodeExecutor")
     assert command[main + 1 : main + 3] == ["--node", "worker-7"]
     assert said(command, "--hostname") == "10.1.2.4"
-    # Spark's own executor, which it becomes, knows of no pods.
+    # NodeExecutor runs Spark's general executor, which has no such option.
     assert "--podName" not in command
 
 
 def test_without_a_node_it_is_sparks_own_for_kubernetes() -> None:
-    command = executor.command(TOLD, None)
+    command = executor.command(VARIABLES, None)
     assert "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend" in command
     assert (said(command, "--hostname"), said(command, "--podName")) == ("10.1.2.4", "app-exec-3")
     assert "--node" not in command
 
 
 def test_java_options_keep_their_order_and_their_blanks() -> None:
-    command = executor.command(TOLD, None)
+    command = executor.command(VARIABLES, None)
     first = command.index("-XX:+UseG1GC")
     assert command[first : first + 3] == ["-XX:+UseG1GC", "-verbose:gc", "-Dspark.app.name=two words"]

@@ -1,4 +1,4 @@
-"""What pods look like is told in words: what stands in the way, whether waiting mends it, and what to do."""
+"""The status of pods becomes a phase and a reason: the obstacle, whether waiting helps, and the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BORN = datetime(2026, 11, 22, 5, 0, tzinfo=timezone.utc)
 
 
 def seen(found: dict[str, Any] | None, *, after_seconds: float = 10, **more: Any) -> Seen:
-    return of_driver(found, at=BORN + timedelta(seconds=after_seconds), patience_seconds=600, **more)
+    return of_driver(found, at=BORN + timedelta(seconds=after_seconds), timeout_seconds=600, **more)
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -84,7 +84,7 @@ def test_an_end_keeps_its_exit_code_and_leaves_the_reason_to_what_the_driver_sai
     [
         (ended(137, "OOMKilled"), "out_of_memory", "896 MiB"),
         (ended(11), "executors_failed", "executors kept dying"),
-        (ended(128, "StartError"), "image_unfit", "no Penstock"),
+        (ended(128, "StartError"), "image_unfit", "does not contain this release of Penstock"),
     ],
 )
 def test_an_end_that_only_kubernetes_can_explain_is_explained(found: dict[str, Any], code: str, words: str) -> None:

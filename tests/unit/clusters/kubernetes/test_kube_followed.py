@@ -1,4 +1,4 @@
-"""Clusters are followed for those who ask, and no longer."""
+"""Watches end when they have not been used for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be known before there is a pod is refused before; what was seen to be good is not asked about each time."""
+"""Checks before the first pod: their failures refuse the launch, and their success is remembered for a while."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_one_that_was_not_is_asked_about_again(backend: KubernetesBackend, monke
 
     def refuse(*_: object) -> None:
         asked.append(1)
-        raise ClusterError("Kubernetes cannot run it: namespace")
+        raise ClusterError("Kubernetes cannot run the application: namespace")
 
     monkeypatch.setattr(preflight, "require_usable", refuse)
     for _ in range(2):
@@ -87,10 +87,10 @@ def test_no_name_that_a_pod_gives_leads_out_of_its_applications_directory(
     status = {"finished": True, "artefacts": {"driver.log": 3, name: 3}, "in_lake": []}
 
     class Pod:
-        keeper = SimpleNamespace(status=lambda _: status)
+        sidecar = SimpleNamespace(status=lambda _: status)
         address = staticmethod(lambda: "10.0.0.1")
-        running_keeper: ClassVar = {"name": layout.KEEPER, "state": {"running": {}}}
-        driver = staticmethod(lambda: {"status": {"containerStatuses": [Pod.running_keeper]}})
+        running_sidecar: ClassVar = {"name": layout.KEEPER, "state": {"running": {}}}
+        driver = staticmethod(lambda: {"status": {"containerStatuses": [Pod.running_sidecar]}})
 
     monkeypatch.setattr(backend, "_cluster", lambda _: Pod)
     monkeypatch.setattr(backend, "read", lambda _handle, _name, start: b"log"[start:])

@@ -1,4 +1,4 @@
-"""A size that a limit range of the namespace refuses is refused before there is a pod, with what is allowed."""
+"""A size that exceeds a limit range of the namespace is refused before the first pod, with the allowed value."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ def limit_range(kind: str, **bounds: dict[str, str]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "bounds", "said"),
     [
-        # An executor is 2 GiB of heap, 384 MiB beside it, and two cores; a driver 512 MiB of heap and one.
-        ("Container", {"max": {"memory": "2Gi"}}, "the executor's container may use 2432Mi of memory, 2Gi is the most"),
-        ("Container", {"max": {"cpu": "1500m"}}, "the executor's container may use 2 of cpu, 1500m is the most"),
-        ("Container", {"min": {"cpu": "100m"}}, "its keeper's container asks for 0.05 of cpu, 100m is the least"),
-        ("Pod", {"max": {"memory": "1Gi"}}, "the driver's pod may use 1408Mi of memory, 1Gi is the most"),
-        ("Pod", {"max": {"cpu": "1"}}, "the driver's pod may use 2 of cpu, 1 is the most"),
+        # An executor has 2 GiB of heap, 384 MiB of overhead, and two cores; a driver 512 MiB of heap and one core.
+        (
+            "Container",
+            {"max": {"memory": "2Gi"}},
+            "the executor's container has a limit of 2432Mi memory, the maximum is 2Gi",
+        ),
+        ("Container", {"max": {"cpu": "1500m"}}, "the executor's container has a limit of 2 cpu, the maximum is 1500m"),
+        ("Container", {"min": {"cpu": "100m"}}, "its sidecar's container requests 0.05 cpu, the minimum is 100m"),
+        ("Pod", {"max": {"memory": "1Gi"}}, "the driver's pod has a limit of 1408Mi memory, the maximum is 1Gi"),
+        ("Pod", {"max": {"cpu": "1"}}, "the driver's pod has a limit of 2 cpu, the maximum is 1"),
     ],
 )
 def test_what_is_beyond_a_bound_is_told_with_it(kind: str, bounds: dict[str, Any], said: str) -> None:
@@ -55,7 +59,7 @@ def test_it_is_refused_at_the_submission(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(backend, "_opened", kubernetes)
     preflight.require_allowed(backend.api, TARGET, SIZE)
     kubernetes.objects["/api/v1/namespaces/lake/limitranges/team"] = limit_range("Pod", max={"cpu": "1"})
-    with pytest.raises(ClusterError, match="does not fit"):
+    with pytest.raises(ClusterError, match="exceeds a limit range"):
         preflight.require_allowed(backend.api, TARGET, SIZE)
 
 

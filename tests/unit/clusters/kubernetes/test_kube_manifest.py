@@ -1,4 +1,4 @@
-"""The objects of a cluster: what is asked of Kubernetes, and what is never in it."""
+"""The manifests of a cluster: their content, and the secrets that they never contain."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_executors_whose_node_keeps_their_pages_know_its_name_and_others_are_kno
 
 def test_sparks_pages_listen_on_the_drivers_loopback_alone() -> None:
     driver = containers(manifest.driver_pod(TARGET, launch(environment={"SPARK_LOCAL_IP": "10.0.0.1"})))["driver"]
-    # Kubernetes takes the last of one name.
+    # Of several variables with one name, Kubernetes uses the last.
     assert [it["value"] for it in driver["env"] if it["name"] == "SPARK_LOCAL_IP"][-1] == "127.0.0.1"
     assert "SPARK_LOCAL_IP" not in str(manifest.executor_template(TARGET, launch()))
     assert [port["containerPort"] for port in driver["ports"]] == [7078, 7079]
@@ -100,10 +100,10 @@ def test_what_a_driver_publishes_is_where_its_keeper_finds_it() -> None:
 
 def test_no_secret_is_in_a_pod() -> None:
     wanted = launch()
-    told = json.dumps([manifest.driver_pod(TARGET, wanted), plan.plan(TARGET, wanted)])
-    assert "open sesame" not in told
+    content = json.dumps([manifest.driver_pod(TARGET, wanted), plan.plan(TARGET, wanted)])
+    assert "open sesame" not in content
     content = plan.content(TARGET, wanted, token="t0ken", authentication="spark-s3cret")
-    assert "t0ken" not in told
+    assert "t0ken" not in content
     made = manifest.secret(TARGET, wanted, {"metadata": {"name": "p", "uid": "u-1"}}, content)
     assert base64.b64decode(made["data"]["keys"]) == b"open sesame"
     plain = json.loads(base64.b64decode(made["data"]["plan.json"]))
@@ -114,7 +114,7 @@ def test_what_is_made_for_a_driver_goes_with_it() -> None:
     owner = {"metadata": {"name": "app-20261122-abc", "uid": "u-1"}}
     references = manifest.secret(TARGET, launch(), owner, {})["metadata"]["ownerReferences"]
     assert [(one["kind"], one["name"], one["uid"]) for one in references] == [("Pod", "app-20261122-abc", "u-1")]
-    # Executors are owned by the pod that this names.
+    # This setting names the pod that owns the executors.
     assert plan.settings(TARGET, launch())["spark.kubernetes.driver.pod.name"] == "app-20261122-abc"
 
 
@@ -151,9 +151,9 @@ def test_the_environment_is_the_applications_own_word_for_word() -> None:
 def test_local_files_travel_under_their_own_names() -> None:
     wanted = launch()
     assert layout.local_keys(wanted) == {"file-0": "files/0/ein Vergleich, 100%.py"}
-    told = plan.plan(TARGET, wanted)
-    assert told["submit"] == ["file:///var/penstock/launch/files/0/ein%20Vergleich%2C%20100%25.py"]
-    assert told["arguments"] == ["ß", "$(HOME)"]
+    content = plan.plan(TARGET, wanted)
+    assert content["submit"] == ["file:///var/penstock/launch/files/0/ein%20Vergleich%2C%20100%25.py"]
+    assert content["arguments"] == ["ß", "$(HOME)"]
 
 
 def test_penstocks_own_jars_are_in_the_image_and_do_not_travel() -> None:

@@ -1,4 +1,4 @@
-"""What is missing is asked before there is a pod, and answered with the commands that permit it."""
+"""Missing permissions and objects are found before the first pod, with the commands that add them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.clusters.kubernetes.kubernetes_making import TARGET, launch
 
 
 class Server:
-    """Permits all but what it is told to refuse, and has all but what it is told is missing."""
+    """A server that permits everything but `refused` pairs of verb and resource, and has every object but `missing`."""
 
     def __init__(self, refused: set[tuple[str, str]] = frozenset(), missing: str = "-") -> None:  # type: ignore[assignment]
         self.access = Access("https://there", None, lambda: None)
@@ -60,7 +60,9 @@ def test_only_what_is_missing_is_asked_for_word_for_word() -> None:
 
 
 def test_a_namespace_that_is_not_there_comes_with_its_command_and_nothing_else() -> None:
-    assert bad(Server(missing="/namespaces/lake")) == {"namespace": "there is no lake\nkubectl create namespace lake"}
+    assert bad(Server(missing="/namespaces/lake")) == {
+        "namespace": "lake does not exist\nkubectl create namespace lake"
+    }
 
 
 def test_an_account_that_is_not_there_comes_with_its_command() -> None:

@@ -1,4 +1,4 @@
-"""A pod that a quota has no room for is asked for again, and said to wait: however long that takes."""
+"""A pod that a quota rejects is retried without end, and its application is reported to wait."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_it_is_asked_for_every_few_seconds_and_never_given_up() -> None:
 
 
 class Server:
-    """Has no room the first time."""
+    """A server whose quota rejects the first pod."""
 
     def __init__(self) -> None:
         self.access = Access("https://there", None, lambda: None)

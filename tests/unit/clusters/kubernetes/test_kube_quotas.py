@@ -1,4 +1,4 @@
-"""What a namespace's quota leaves is known before there is a pod; who has no room waits, and is told for what."""
+"""A namespace's quotas count before the first pod; an application without room waits, with the quota as its reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any)
 
 
 def asked(size: ClusterSize, target: Target, name: str) -> float:
-    """As the API server adds it up: of each container of each pod."""
+    """Return the sum that the API server calculates over every container of every pod."""
     if name in ("pods", "count/pods"):
         return 1 + size.executors
     kind, _, resource = name.rpartition(".")
@@ -93,7 +93,7 @@ def test_the_usual_size_fits_a_quota_that_has_room_for_any() -> None:
 
 def test_cores_are_counted_as_pods_ask_for_them() -> None:
     half = replace(TARGET, cpu_request=0.5)
-    # Two cores of half a core each, and a keeper's twentieth.
+    # Two applications: each has two pods that request half a core, and a sidecar that requests a twentieth.
     has = resources.within(NODES, [quota({"requests.cpu": "2100m"})], half)
     assert admission.room(SMALL, [SMALL], has) is None
     assert admission.room(SMALL, [SMALL] * 2, has) is not None
@@ -132,12 +132,13 @@ def test_executors_that_a_quota_refuses_are_told_with_its_name_and_figures() -> 
     assert missing is not None
     assert missing.number == SIZE.executors - 1
     full = [quota({"requests.memory": "4Gi"}, {"requests.memory": "3Gi"})]
-    told = resources.shortage(full, missing.each)
-    assert told == "team: requests.memory 3Gi of 4Gi used"
-    reason = pod_status.of_quota(missing.number, told)
+    shortage = resources.shortage(full, missing.each)
+    assert shortage == "team: requests.memory 3Gi of 4Gi used"
+    reason = pod_status.of_quota(missing.number, shortage)
     assert reason.code == "quota_exceeded"
     assert (
-        reason.message == "2 executors are not made: no room in the namespace's quota team: " + told.partition(": ")[2]
+        reason.message
+        == "2 executors are not created: no room in the namespace's quota team: " + shortage.partition(": ")[2]
     )
     assert resources.shortage([quota({"requests.memory": "40Gi"}, {"requests.memory": "3Gi"})], missing.each) is None
     assert resources.shortage([quota({"pods": "3"}, {"pods": "3"})], missing.each) == "team: pods 3 of 3 used"
@@ -157,7 +158,7 @@ def test_the_capacity_of_a_backend_is_what_nodes_and_quotas_both_allow(
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi"}}}
     kubernetes.objects["/api/v1/nodes/n"] = node
     kubernetes.objects["/api/v1/namespaces/lake/resourcequotas/team"] = quota({"requests.memory": "4Gi"})
-    assert backend.capacity().memory_bytes == 4 * GIB - (128 << 20), "a keeper's has no heap in it"
+    assert backend.capacity().memory_bytes == 4 * GIB - (128 << 20), "the sidecar's memory is not for heaps"
     assert backend.capacity().cores == 4
 
 
@@ -171,14 +172,14 @@ def test_without_a_declared_maximum_no_application_is_refused_for_todays_nodes(
     backend.check(replace(launch().spec, size=SIZE))
     waits = admission.waits_for(SIZE, backend.capacity())
     assert waits is not None
-    assert "no node takes pods" in waits.message
+    assert "no node accepts pods" in waits.message
     assert admission.usual_size(backend.capacity()).executor.cores == 1, "what asks for no size can wait, too"
 
 
 def test_a_declared_maximum_is_promised_before_the_nodes_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An autoscaler adds nodes for pods that wait for one, so the pods have to be made."""
+    """An autoscaler adds nodes for pending pods, so the pods have to be created."""
     target = replace(TARGET, capacity=Capacity(16, 64 * GIB), largest_node=Node(4, 16 * GIB))
     backend, kubernetes = KubernetesBackend(Home(tmp_path), target), FakeKubernetes()
     monkeypatch.setattr(backend, "_opened", kubernetes)
@@ -191,7 +192,7 @@ def test_a_declared_maximum_is_promised_before_the_nodes_are_there(
 def test_the_usual_size_fits_a_node_also_where_only_a_total_is_declared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An executor of all 64 cores would wait for its node for ever."""
+    """An executor with all declared cores would wait for its node for ever."""
     target = replace(TARGET, capacity=Capacity(32, 256 * GIB))
     backend, kubernetes = KubernetesBackend(Home(tmp_path), target), FakeKubernetes()
     monkeypatch.setattr(backend, "_opened", kubernetes)
@@ -222,11 +223,11 @@ def test_a_running_application_whose_executors_a_quota_refuses_says_so(
     full = quota({"requests.memory": "4Gi"}, {"requests.memory": "3Gi"})
     kubernetes.objects["/api/v1/namespaces/lake/resourcequotas/team"] = full
 
-    def told() -> str:
+    def code() -> str:
         reason = backend.observe(handle).reason
         return reason.code if reason else ""
 
-    assert wait_until(lambda: told() == "quota_exceeded", 20)
+    assert wait_until(lambda: code() == "quota_exceeded", 20)
     del kubernetes.objects["/api/v1/namespaces/lake/resourcequotas/team"]
-    assert told() == ""
+    assert code() == ""
     backend.release(handle)

@@ -1,4 +1,4 @@
-"""A driver pod that is lost: said truly, retried where that was asked for, with a pod and secrets of its own."""
+"""A lost driver pod is reported with its true reason; a requested retry has a pod and secrets of its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDED = {
     **RUNS,
     "containerStatuses": [container("driver", terminated={"exitCode": 0}), container("keeper", running={})],
 }
-TOLD: dict[str, Any] = {
+STATUS: dict[str, Any] = {
     "ended": None,
     "finished": True,
     "progress": {"application_id": "spark-1"},
@@ -55,7 +55,7 @@ def run(kubernetes: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     script.touch()
 
     def run(happens: Callable[[int], None], *, retries: int) -> Application:
-        """`happens` is told the number of each attempt when its pod is there."""
+        """Run an application; call `happens` with the number of each attempt when its pod exists."""
         spec = ApplicationSpec(application=str(script), size=SIZE, name="n", retries=retries)
         fresh = Application(ID, spec, State.ACCEPTED, submitted_at=datetime.now(timezone.utc))
         seen: set[int] = set()
@@ -93,7 +93,7 @@ def test_it_is_retried_where_that_was_asked_for(kubernetes: FakeKubernetes, run:
         if attempt == 1:
             kubernetes.delete(POD)
         else:
-            kubernetes.status = TOLD
+            kubernetes.status = STATUS
             kubernetes.become(POD, **ENDED)
 
     ended = run(happens, retries=2)
@@ -123,11 +123,11 @@ def test_who_looks_on_asks_the_next_attempt_with_its_own_token(
     script = tmp_path / "a.py"
     script.touch()
     wanted = launch(spec=ApplicationSpec(application=str(script), size=SIZE, name="n"))
-    handle, kubernetes.status = other.handle(ID), {**TOLD, "artefacts": {"driver.out": 3}}
+    handle, kubernetes.status = other.handle(ID), {**STATUS, "artefacts": {"driver.out": 3}}
     for attempt in (1, 2):
         other.launch(wanted)
         kubernetes.become(POD, **RUNS)
-        # A watch tells a moment later.
+        # The watch lags by a moment.
         assert wait_until(lambda: bool(other.sizes(handle)) and len(set(kubernetes.tokens)) >= attempt, 20)  # noqa: B023
         kubernetes.delete(POD)
     other.release(handle)

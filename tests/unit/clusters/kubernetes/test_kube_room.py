@@ -1,4 +1,4 @@
-"""What nodes can hold is counted as Kubernetes counts it; what none can is refused with what one could."""
+"""The capacity of nodes is counted as Kubernetes does; a pod too large for any is refused with a size that fits."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_what_one_node_holds_is_no_problem() -> None:
 def test_with_no_node_at_all_a_cluster_waits_for_the_first() -> None:
     waits = obstacle(ClusterSize(ProcessSize(1, GIB), ProcessSize(4, 14 * GIB), 9), [])
     assert waits is not None
-    assert waits.message == "it waits for a node of 1.05 cores and 1.5 GiB for the driver; no node takes pods"
+    assert waits.message == "it waits for a node of 1.05 cores and 1.5 GiB for the driver; no node accepts pods"
     assert "declare capacity:" in waits.fix
 
 

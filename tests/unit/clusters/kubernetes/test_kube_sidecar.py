@@ -1,4 +1,4 @@
-"""The sidecar brings the logs to the lake whatever failed before, and no driver waits for the reader of its output."""
+"""The sidecar uploads the logs whatever failed before, and no driver blocks on its output."""
 
 from __future__ import annotations
 

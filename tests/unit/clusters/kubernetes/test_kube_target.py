@@ -1,4 +1,4 @@
-"""The cluster file: read as written, and every mistake pointed at."""
+"""The cluster file is read as written, and every mistake is reported with its line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_sizes_are_read_in_spark_s_and_kubernetes_words() -> None:
         ("scratch: {medium: tape}", "disk, memory"),
         ("pull_policy: Sometimes", "IfNotPresent"),
         ("node_selector: {gpu: true}", "quote it"),
-        ("page_cache: {disk: {path: pages, size: 1g}}", "whole path"),
+        ("page_cache: {disk: {path: pages, size: 1g}}", "absolute path"),
         ("page_cache: {disk: {path: /pages}}", "size"),
         ("tolerations: {key: a}", "list"),
         ("cpu_request: 0", "1.0"),

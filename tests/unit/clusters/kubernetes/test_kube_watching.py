@@ -1,4 +1,4 @@
-"""A watch: what was listed and what changed since, listed anew where the server has forgotten."""
+"""A watch holds the listed pods and their changes, and lists again where the server has lost the history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def a_pod(name: str, version: int) -> dict[str, Any]:
 
 
 class Server:
-    """Lists what it is given, and plays one script of changes after each list."""
+    """A server that returns given lists, and replays one script of changes after each list."""
 
     def __init__(self, lists: list[list[str]], scripts: list[list[Any]]) -> None:
         self.lists = lists
@@ -78,7 +78,7 @@ def test_it_is_what_was_listed_and_every_change_since(watching: Callable[[Server
     server = Server([["a", "b"]], [changes])
     watch = watching(server)
     within(lambda: set(watch.pods()) == {"b", "c"})
-    # A watch that ends goes on from where it was.
+    # A watch that ended continues at its last resource version.
     within(lambda: server.versions == ["10", "13"])
 
 
@@ -121,7 +121,7 @@ def test_what_was_seen_last_is_not_shown_for_ever(
     watch = watching(server)
     within(lambda: set(watch.pods()) == {"a"})
     server.down = True
-    server.over.set()  # the watch under way ends, and none follows
+    server.over.set()  # the current watch ends, and none follows
 
     def complains() -> bool:
         try:

@@ -31,7 +31,10 @@ _POLL_SECONDS = 0.2
 
 
 class Child:
-    """Started when it is made. SIGTERM to this process is passed on to it."""
+    """A child process, started by the constructor, whose output goes to sinks.
+
+    A SIGTERM to this process is forwarded to it.
+    """
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Child:
             os.kill(self._process.pid, number)
 
     def wait(self, between: Callable[[], object] = lambda: None) -> dict[str, Any]:
-        """How it ended: exit code (as a shell shows it), times, and what it used. `between` is called meanwhile."""
+        """Return its exit code (as a shell reports it), times, and resource usage. `between` is called meanwhile."""
         while True:
             pid, state, usage = os.wait4(self._process.pid, os.WNOHANG)
             if pid:
@@ -74,7 +77,7 @@ class Child:
         code = os.waitstatus_to_exitcode(state)
         self._process.returncode = code
         for pump in self._pumps:
-            # A grandchild that lives on keeps the pipe open; it ends with the container.
+            # A surviving grandchild keeps the pipe open; it ends with the container.
             pump.join(timeout=2)
         return {
             "exit_code": code if code >= 0 else 128 - code,
@@ -88,7 +91,7 @@ class Child:
 def _pump(pipe: Any, sinks: Sequence[Sink]) -> None:
     while piece := os.read(pipe.fileno(), _PIECE):
         for sink in sinks:
-            # A full disk costs these lines. A pipe that nobody reads any more would stop the child for ever.
+            # On a full disk these lines are lost; a pipe that is no longer read would block the child for ever.
             with contextlib.suppress(OSError):
                 sink(piece)
 
@@ -104,55 +107,55 @@ def main() -> None:
     for directory in (layout.CLUSTER, layout.ARTEFACTS / "events"):
         directory.mkdir(parents=True, exist_ok=True)
     layout.PUBLISHED.mkdir(mode=0o700, exist_ok=True)
-    lock = _locked()
-    said = json.loads((layout.LAUNCH / layout.PLAN).read_text(encoding="utf-8"))
+    lock = _lock()
+    plan = json.loads((layout.LAUNCH / layout.PLAN).read_text(encoding="utf-8"))
     environment = {**os.environ, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", _PYTHON)}
     with (layout.ARTEFACTS / "driver.out").open("ab", 0) as out, (layout.ARTEFACTS / "driver.err").open("ab", 0) as err:
-        # Beside the files, which are kept, for whoever collects what containers say.
+        # The container's own output repeats the files for log collectors of the cluster.
         child = Child(
-            _command(said),
+            _command(plan),
             environment=environment,
             directory=layout.SCRATCH,
             out=(out.write, partial(os.write, sys.stdout.fileno())),
             err=(err.write, partial(os.write, sys.stderr.fileno())),
         )
-        end = child.wait(Orders(child).obey)
+        end = child.wait(_Requests(child).apply)
     write_json(layout.ENDED, end, mode=0o644)
     os.close(lock)
     sys.exit(end["exit_code"])
 
 
-def _locked() -> int:
-    """Where the lock's file is, it is or was held: made beside its place, it is taken before it is there."""
-    made = layout.LOCK.with_suffix(".new")
-    lock = os.open(made, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _lock() -> int:
+    """Create the lock file, locked from its first appearance on: an unlocked one means that its holder has ended."""
+    new = layout.LOCK.with_suffix(".new")
+    lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    made.replace(layout.LOCK)
+    new.replace(layout.LOCK)
     return lock
 
 
-class Orders:
-    """The keeper's, given through files of the pod's: containers cannot signal each other's processes."""
+class _Requests:
+    """The sidecar's requests to end the child, passed as files: containers cannot signal each other's processes."""
 
     def __init__(self, child: Child) -> None:
         self._child = child
-        self._asked = False
+        self._stopped = False
 
-    def obey(self) -> None:
+    def apply(self) -> None:
         if layout.KILL.exists():
             self._child.signal(signal.SIGKILL)
-        elif layout.STOP.exists() and not self._asked:
-            self._asked = True
+        elif layout.STOP.exists() and not self._stopped:
+            self._stopped = True
             self._child.signal(signal.SIGTERM)
 
 
-def _command(said: Mapping[str, Any]) -> list[str]:
+def _command(plan: Mapping[str, Any]) -> list[str]:
     java = jvm.find_java()
-    size = ClusterSize.from_json(said["size"])
-    settings = {**said["settings"], **_of_this_pod(os.environ), **_python(said["settings"])}
+    size = ClusterSize.from_json(plan["size"])
+    settings = {**plan["settings"], **_pod_settings(os.environ), **_python(plan["settings"])}
     properties = layout.CLUSTER / "spark.conf"
     write_atomically(properties, as_properties(settings))
-    authorities = layout.PRIVATE / said["authorities"] if said["authorities"] else None
+    authorities = layout.PRIVATE / plan["authorities"] if plan["authorities"] else None
     machine = jvm.Jvm(
         java=java,
         jars=jvm.class_path(unused=jvm.UNUSED_IN_PODS),
@@ -161,34 +164,34 @@ def _command(said: Mapping[str, Any]) -> list[str]:
         options=(*jvm.trust_options(java, authorities, cache=layout.TEMPORARY), *jvm_options()),
     )
     jars = f"{jvm.penstock_jars().as_uri()}/"
-    submit = [option.replace(layout.JARS, jars) for option in said["submit"]]
+    submit = [option.replace(layout.JARS, jars) for option in plan["submit"]]
     command = jvm.driver_command(
         machine,
         size=size.driver,
         log=layout.ARTEFACTS / "driver.log",
         properties=properties,
-        application=[*submit, *said["arguments"]],
+        application=[*submit, *plan["arguments"]],
     )
     return with_user_options(command, settings, layout.DRIVER)
 
 
 def jvm_options() -> list[str]:
-    """A user without an entry in the image, as OpenShift gives every namespace its own, has no home that Java knows."""
+    """Return the home directory for Java: OpenShift runs each namespace as a user without an entry in the image."""
     return [f"-Duser.home={layout.TEMPORARY}"]
 
 
-def _of_this_pod(environment: Mapping[str, str]) -> dict[str, str]:
+def _pod_settings(environment: Mapping[str, str]) -> dict[str, str]:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
     return {
         "spark.master": f"k8s://https://{url_host(host)}:{port}",
         "spark.driver.host": environment["PENSTOCK_POD_IP"],
-        # What Spark tells executors to call (spark.kubernetes.executor.useDriverPodIP).
+        # Executors connect to this address (spark.kubernetes.executor.useDriverPodIP).
         "spark.driver.bindAddress": environment["PENSTOCK_POD_IP"],
     }
 
 
 def _python(settings: Mapping[str, str]) -> dict[str, str]:
-    """The driver's Python with a standard error of its own: Spark would pour it into the driver's standard output."""
+    """Wrap the driver's Python to redirect its standard error, which Spark would merge into the standard output."""
     python = settings.get("spark.pyspark.driver.python") or settings.get("spark.pyspark.python") or _PYTHON
     errors = shlex.quote(str(layout.ARTEFACTS / "driver.err"))
     wrapper: Path = layout.WORK / "python"

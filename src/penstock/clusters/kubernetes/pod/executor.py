@@ -1,6 +1,6 @@
-"""An executor's container: starts Spark's executor by its scheduler's `SPARK_*` variables, and forwards its output.
+"""An executor's container: starts Spark's executor from the scheduler's `SPARK_*` variables, and forwards its output.
 
-The output goes to the driver's sidecar in order, each byte once, within a second, so that nothing is lost with the pod.
+The output reaches the driver's sidecar in order, each byte once, within a second, so that nothing is lost with the pod.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ from penstock.runtime import jvm
 from penstock.units import parse_size
 
 _EVERY_SECONDS = 0.5
-_MOST_HELD = 8 << 20
+_MAX_BUFFER = 8 << 20
 _PIECE = 1 << 20
-_INSISTING_SECONDS = 5.0
+_RETRY_SECONDS = 5.0
 _TIMEOUT_SECONDS = 5.0
 
 
 class Shipper:
-    """A thread of its own until `close`. A keeper that does not answer costs what is said beyond 8 MiB meanwhile, never
-    the executor."""
+    """Forwards output to the driver's sidecar, in a thread until `close`.
+
+    While the sidecar does not answer, output beyond 8 MiB is dropped and counted; the executor never waits.
+    """
 
     def __init__(self, host: str, port: int, executor_id: str, token: str) -> None:
         self._host, self._port = host, port
         self._path = f"/executors/{executor_id}"
         self._headers = {TOKEN_HEADER: token}
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._shipped = 0
         self._lost = 0
         self._changing = threading.Lock()
@@ -51,46 +53,47 @@ class Shipper:
 
     def add(self, piece: bytes) -> None:
         with self._changing:
-            if len(self._held) + len(piece) > _MOST_HELD:
+            if len(self._buffer) + len(piece) > _MAX_BUFFER:
                 self._lost += len(piece)
                 return
             if self._lost:
-                self._held += f"\n… {self._lost} bytes are missing: the driver did not take them in time …\n".encode()
+                notice = f"\n… {self._lost} bytes are missing: the driver's pod did not accept them in time …\n"
+                self._buffer += notice.encode()
                 self._lost = 0
-            self._held += piece
+            self._buffer += piece
 
-    def tell(self, path: str, body: bytes) -> bool:
-        """Whether the keeper took it. Tried for some seconds."""
-        deadline = time.monotonic() + _INSISTING_SECONDS
-        while not (taken := self._post(path, body)) and time.monotonic() < deadline:
+    def post(self, path: str, body: bytes) -> bool:
+        """Post to the sidecar, with retries for some seconds; return whether the sidecar accepted it."""
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while not (accepted := self._post(path, body)) and time.monotonic() < deadline:
             time.sleep(_EVERY_SECONDS)
-        return taken
+        return accepted
 
     def close(self, end: Mapping[str, Any]) -> None:
-        """Bring what is left, and how the executor ended; give up after some seconds."""
+        """Send the rest of the output and the executor's end; give up after some seconds."""
         self._closing.set()
-        self._thread.join(timeout=_INSISTING_SECONDS + _TIMEOUT_SECONDS)
+        self._thread.join(timeout=_RETRY_SECONDS + _TIMEOUT_SECONDS)
         self._post(f"{self._path}/end", json.dumps(end).encode())
 
     def _run(self) -> None:
         while not self._closing.wait(_EVERY_SECONDS):
             self._ship()
-        deadline = time.monotonic() + _INSISTING_SECONDS
+        deadline = time.monotonic() + _RETRY_SECONDS
         while not self._ship() and time.monotonic() < deadline:
             time.sleep(_EVERY_SECONDS)
 
     def _ship(self) -> bool:
-        """Whether nothing is left."""
+        """Send the buffer; return whether it is empty now."""
         while True:
             with self._changing:
-                piece = bytes(self._held[:_PIECE])
+                piece = bytes(self._buffer[:_PIECE])
             if not piece:
                 return True
-            # The keeper knows by the offset what it has already: an answer may be lost.
+            # A response may be lost: by the offset, the sidecar skips bytes that it has already.
             if not self._post(f"{self._path}/log?offset={self._shipped}", piece):
                 return False
             with self._changing:
-                del self._held[: len(piece)]
+                del self._buffer[: len(piece)]
             self._shipped += len(piece)
 
     def _post(self, path: str, body: bytes) -> bool:
@@ -110,28 +113,31 @@ _MAIN_OF_NODE = "org.apache.spark.penstock.NodeExecutor"
 
 
 def main() -> None:
-    told = os.environ
-    driver = urlsplit(told["SPARK_DRIVER_URL"]).hostname or ""
+    variables = os.environ
+    driver = urlsplit(variables["SPARK_DRIVER_URL"]).hostname or ""
     token = (layout.KEYS / layout.TOKEN).read_text(encoding="ascii")
-    shipper = Shipper(driver, layout.KEEPER_PORT, told["SPARK_EXECUTOR_ID"], token)
-    node = told.get(layout.NODE_VARIABLE)
-    # Before the driver hears of it: where it is not told, tasks know the executor by its address alone.
-    known = node is not None and shipper.tell(f"/nodes/{told['SPARK_EXECUTOR_POD_IP']}", node.encode())
+    shipper = Shipper(driver, layout.KEEPER_PORT, variables["SPARK_EXECUTOR_ID"], token)
+    node = variables.get(layout.NODE_VARIABLE)
+    # The driver needs the node's name before the executor registers; without it, tasks locate the executor by address.
+    known = node is not None and shipper.post(f"/nodes/{variables['SPARK_EXECUTOR_POD_IP']}", node.encode())
     sinks = (shipper.add, partial(os.write, sys.stdout.fileno()))
-    # Before it has asked the driver for its settings an executor looks here alone, and not into the file they name.
-    # Where it does read that file, it takes its content in base 64 for the secret.
+    # Until an executor has the driver's settings, it reads the secret from this variable alone, not from the file that
+    # the settings name. Later it reads that file, and uses its content in base 64 as the secret.
     secret = base64.b64encode((layout.KEYS / layout.AUTHENTICATION).read_bytes()).decode("ascii")
-    environment = {**told, _SECRET_VARIABLE: secret}
     child = Child(
-        command(told, node if known else None), environment=environment, directory=layout.SCRATCH, out=sinks, err=sinks
+        command(variables, node if known else None),
+        environment={**variables, _SECRET_VARIABLE: secret},
+        directory=layout.SCRATCH,
+        out=sinks,
+        err=sinks,
     )
     end = child.wait()
     shipper.close(end)
     sys.exit(end["exit_code"])
 
 
-def command(told: Mapping[str, str], node: str | None) -> list[str]:
-    """`node`: the name that the scheduler is to know its place by, where that is not the pod's address."""
+def command(variables: Mapping[str, str], node: str | None) -> list[str]:
+    """Return the executor's command line. The scheduler locates it by the name `node`, or by the pod's address."""
     java = jvm.find_java()
     authorities = layout.PRIVATE / AUTHORITIES_FILE
     machine = jvm.Jvm(
@@ -142,30 +148,31 @@ def command(told: Mapping[str, str], node: str | None) -> list[str]:
         options=(
             *jvm.trust_options(java, authorities if authorities.exists() else None, cache=layout.TEMPORARY),
             *jvm_options(),
-            *java_options(told),
+            *java_options(variables),
         ),
     )
-    size = ProcessSize(int(told["SPARK_EXECUTOR_CORES"]), parse_size(told["SPARK_EXECUTOR_MEMORY"], unit="m") or 0)
+    memory_bytes = parse_size(variables["SPARK_EXECUTOR_MEMORY"], unit="m") or 0
+    size = ProcessSize(int(variables["SPARK_EXECUTOR_CORES"]), memory_bytes)
     arguments = [
-        *("--driver-url", told["SPARK_DRIVER_URL"]),
-        *("--executor-id", told["SPARK_EXECUTOR_ID"]),
-        *("--cores", told["SPARK_EXECUTOR_CORES"]),
-        *("--app-id", told["SPARK_APPLICATION_ID"]),
-        *("--hostname", told["SPARK_EXECUTOR_POD_IP"]),
-        *("--resourceProfileId", told["SPARK_RESOURCE_PROFILE_ID"]),
+        *("--driver-url", variables["SPARK_DRIVER_URL"]),
+        *("--executor-id", variables["SPARK_EXECUTOR_ID"]),
+        *("--cores", variables["SPARK_EXECUTOR_CORES"]),
+        *("--app-id", variables["SPARK_APPLICATION_ID"]),
+        *("--hostname", variables["SPARK_EXECUTOR_POD_IP"]),
+        *("--resourceProfileId", variables["SPARK_RESOURCE_PROFILE_ID"]),
     ]
     if node is not None:
         main, arguments = _MAIN_OF_NODE, ["--node", node, *arguments]
     else:
-        main, arguments = _MAIN, [*arguments, "--podName", told["SPARK_EXECUTOR_POD_NAME"]]
+        main, arguments = _MAIN, [*arguments, "--podName", variables["SPARK_EXECUTOR_POD_NAME"]]
     return jvm.program_command(machine, size=size, main_class=main, arguments=arguments)
 
 
-def java_options(told: Mapping[str, str]) -> list[str]:
-    """Spark numbers them, and quotes none: each variable is one option."""
+def java_options(variables: Mapping[str, str]) -> list[str]:
+    """Return the options in Spark's numbered variables. Spark quotes none of them: a `-D` is one option as it is."""
     numbered = sorted(
         (int(name.removeprefix("SPARK_JAVA_OPT_")), value)
-        for name, value in told.items()
+        for name, value in variables.items()
         if name.startswith("SPARK_JAVA_OPT_")
     )
     return [option for _, value in numbered for option in ([value] if value.startswith("-D") else shlex.split(value))]

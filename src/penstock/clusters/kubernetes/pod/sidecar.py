@@ -1,8 +1,8 @@
-"""The sidecar: the container beside the driver that outlives it, for as long as somebody needs its files.
+"""The sidecar: a container next to the driver that outlives it until its files are collected.
 
-It answers the engine, takes in the executors' output, and uploads all of it to the lake: at intervals while the driver
-runs, and whole when it has ended, however it ended. It ends when the engine deletes the pod, or by itself once
-everything is in the lake, so that a pod holds nothing while nobody looks. Over HTTP, with the cluster's token:
+It serves the engine, receives the executors' output, and uploads all files to the lake: at intervals while the driver
+runs, and completely when it has ended, however it ended. It ends when the engine deletes the pod, or by itself once
+everything is in the lake, so that an abandoned pod releases its resources. Over HTTP, with the cluster's token:
 
 `GET /status`, `GET /artefacts/NAME?start=&at_most=`, `GET /published/NAME`, `GET /pages`, `GET /tunnel/PORT` (to be
 upgraded), `POST /stop`, `POST /kill`, `POST /release` for the engine; `POST /nodes/ADDRESS`,
@@ -40,14 +40,14 @@ from penstock.lake.settings import CREDENTIALS_FILE
 from penstock.recovery import SIDECAR, Failures, as_problem
 
 UPGRADE = "penstock-tunnel"
-"""The protocol that a connection to the keeper is upgraded to (RFC 9110, 7.8): the API server's proxy passes any on."""
+"""The protocol of an upgraded connection (RFC 9110, 7.8): the API server's proxy forwards any protocol."""
 
 _PIECE = 1 << 16
 _CONNECT_SECONDS = 5.0
 
 
 def connect(port: int) -> socket.socket | None:
-    """The driver's side; None where nothing listens there."""
+    """Connect to a port of the driver's loopback; None where nothing listens there."""
     try:
         far = socket.create_connection(("127.0.0.1", port), timeout=_CONNECT_SECONDS)
     except OSError:
@@ -57,7 +57,7 @@ def connect(port: int) -> socket.socket | None:
 
 
 def join(near: socket.socket, far: socket.socket) -> None:
-    """Returns when both sides have said all they had to say."""
+    """Copy both directions; return when both have ended."""
     near.settimeout(None)
     back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
     back.start()
@@ -89,13 +89,13 @@ class Answering(Protocol):
     def release(self) -> None: ...
 
 
-def serve(keeper: Answering, token: str, *, port: int = layout.KEEPER_PORT) -> ThreadingHTTPServer:
-    """A server in a thread of its own."""
+def serve(state: Answering, token: str, *, port: int = layout.KEEPER_PORT) -> ThreadingHTTPServer:
+    """Start the HTTP server in a thread of its own."""
 
     class Handler(_Handler):
         pass
 
-    Handler.keeper, Handler.token = keeper, token
+    Handler.state, Handler.token = state, token
     server = _Server(("", port), Handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
     return server
@@ -104,67 +104,66 @@ def serve(keeper: Answering, token: str, *, port: int = layout.KEEPER_PORT) -> T
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
-    """A thousand executors bring their words twice a second, and a browser asks for a page's parts at once."""
+    """A thousand executors send output twice a second, and a browser requests the parts of a page all at once."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    keeper: Answering
+    state: Answering
     token: str
     appending = threading.Lock()
     timeout = 30
 
     def do_GET(self) -> None:
-        asked = urlsplit(self.path)
-        if not self._may():
+        url = urlsplit(self.path)
+        if not self._authorized():
             return
-        if asked.path == "/status":
-            self._answer(json.dumps(self.keeper.status()).encode())
-        elif asked.path == "/pages":
-            self._answer(json.dumps(self.keeper.pages()).encode())
-        elif asked.path.startswith("/artefacts/"):
-            said = parse_qs(asked.query)
-            self._piece(unquote(asked.path.removeprefix("/artefacts/")), said)
-        elif published := _PUBLISHED.fullmatch(asked.path):
+        if url.path == "/status":
+            self._answer(json.dumps(self.state.status()).encode())
+        elif url.path == "/pages":
+            self._answer(json.dumps(self.state.pages()).encode())
+        elif url.path.startswith("/artefacts/"):
+            self._artifact(unquote(url.path.removeprefix("/artefacts/")), parse_qs(url.query))
+        elif published := _PUBLISHED.fullmatch(url.path):
             self._published(published[1])
-        elif way := _TUNNEL.fullmatch(asked.path):
-            self._tunnel(int(way[1]))
+        elif tunnel := _TUNNEL.fullmatch(url.path):
+            self._tunnel(int(tunnel[1]))
         else:
             self._answer(b"", HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        asked = urlsplit(self.path)
+        url = urlsplit(self.path)
         length = int(self.headers.get("Content-Length") or 0)
-        if not self._may():
+        if not self._authorized():
             return
         if length > _MOST_BODY:
             self._answer(b"", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         body = self.rfile.read(length)
-        if executor := _EXECUTOR.fullmatch(asked.path):
-            self._from_executor(int(executor[1]), executor[2], body, parse_qs(asked.query))
-        elif node := _NODE.fullmatch(asked.path):
+        if executor := _EXECUTOR.fullmatch(url.path):
+            self._from_executor(int(executor[1]), executor[2], body, parse_qs(url.query))
+        elif node := _NODE.fullmatch(url.path):
             self._node(node[1], body)
-        elif asked.path in ("/stop", "/kill"):
-            (layout.WORK / asked.path.removeprefix("/")).touch()
+        elif url.path in ("/stop", "/kill"):
+            (layout.WORK / url.path.removeprefix("/")).touch()
             self._answer(b"")
-        elif asked.path == "/release":
-            self.keeper.release()
+        elif url.path == "/release":
+            self.state.release()
             self._answer(b"")
         else:
             self._answer(b"", HTTPStatus.NOT_FOUND)
 
-    def _may(self) -> bool:
+    def _authorized(self) -> bool:
         if hmac.compare_digest(self.headers.get(layout.TOKEN_HEADER, ""), self.token):
             return True
         self.close_connection = True
         self._answer(b"", HTTPStatus.FORBIDDEN)
         return False
 
-    def _piece(self, name: str, said: dict[str, list[str]]) -> None:
+    def _artifact(self, name: str, query: dict[str, list[str]]) -> None:
         try:
             with open_below(layout.ARTEFACTS, name) as file:
-                file.seek(int(said.get("start", ["0"])[0]))
-                self._answer(file.read(min(int(said.get("at_most", [str(_MOST_PIECE)])[0]), _MOST_PIECE)))
+                file.seek(int(query.get("start", ["0"])[0]))
+                self._answer(file.read(min(int(query.get("at_most", [str(_MOST_PIECE)])[0]), _MOST_PIECE)))
         except FileNotFoundError:
             self._answer(b"", HTTPStatus.NOT_FOUND)
 
@@ -200,12 +199,12 @@ class _Handler(BaseHTTPRequestHandler):
         write_atomically(layout.NODES / address, name, mode=0o644)
         self._answer(b"")
 
-    def _from_executor(self, number: int, what: str, body: bytes, said: dict[str, list[str]]) -> None:
-        if what == "end":
+    def _from_executor(self, number: int, kind: str, body: bytes, query: dict[str, list[str]]) -> None:
+        if kind == "end":
             write_atomically(layout.WORK / "ends" / f"executor-{number}.json", body, mode=0o644)
         else:
             with self.appending, (layout.ARTEFACTS / f"executor-{number}.log").open("ab") as log:
-                already = log.tell() - int(said.get("offset", ["0"])[0])
+                already = log.tell() - int(query.get("offset", ["0"])[0])
                 log.write(body[max(already, 0) :])
         self._answer(b"")
 
@@ -217,17 +216,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: a poll each second is no news."""
+        """Log nothing: the engine polls every second."""
 
 
 _UPLOAD_EVERY_SECONDS = 15.0
 _GROWTH = 1.5
 _POLICY = SIDECAR
-_BRING = "bring"
+_UPLOAD = "upload"
 
 
 class Bringer:
-    """`open_store` is None where the launch named no lake: then nothing is brought anywhere."""
+    """Uploads the artifacts to the lake. `open_store` is None for a launch without a lake: nothing is uploaded then."""
 
     def __init__(
         self, application_id: str, open_store: Callable[[], ObjectStore] | None, artefacts: Path = layout.ARTEFACTS
@@ -235,7 +234,7 @@ class Bringer:
         self._id = application_id
         self._open_store = open_store
         self._root = artefacts
-        self._brought: dict[str, int] = {}
+        self._uploaded: dict[str, int] = {}
         self._next = time.monotonic() + _UPLOAD_EVERY_SECONDS
 
     @staticmethod
@@ -244,81 +243,84 @@ class Bringer:
         return Bringer(plan["application_id"], None if lake is None else lambda: _store(lake))
 
     def whole(self, sizes: Mapping[str, int]) -> set[str]:
-        """Those that are in the lake as they are here."""
-        return {name for name, size in sizes.items() if self._brought.get(name) == size}
+        """Return the artifacts that are completely in the lake."""
+        return {name for name, size in sizes.items() if self._uploaded.get(name) == size}
 
     def now_and_then(self) -> None:
-        """Bring what grew much since it was last brought; a lake out of reach is for later."""
+        """Upload the artifacts that have grown by half since their last upload; a failure is left to the next call."""
         if self._open_store is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _UPLOAD_EVERY_SECONDS
-        worth = {name: size for name, size in self.sizes().items() if is_worth_it(size, self._brought.get(name, 0))}
+        grown = {name: size for name, size in self.sizes().items() if is_worth_it(size, self._uploaded.get(name, 0))}
         try:
-            self._bring(worth)
+            self._upload(grown)
         except Exception as error:
-            _tell("not in the lake yet", error)
+            _log_failure("the logs are not in the lake yet", error)
 
     def all_of_it(self) -> bool:
-        """Bring everything; False where there is no lake, or it stays out of reach."""
+        """Upload everything, with retries; return False where there is no lake, or it stays out of reach."""
         if self._open_store is None:
             return False
-        failures = Failures({_BRING: _POLICY})
+        failures = Failures({_UPLOAD: _POLICY})
         while True:
             try:
                 sizes = self.sizes()
-                self._bring({name: size for name, size in sizes.items() if self._brought.get(name) != size})
-                self._take_back(set(self._brought) - set(sizes))
+                self._upload({name: size for name, size in sizes.items() if self._uploaded.get(name) != size})
+                self._delete(set(self._uploaded) - set(sizes))
             except Exception as error:  # noqa: PERF203  followed by a pause
-                _tell("not in the lake", error)
-                if (pause := failures.failed(_BRING, error)) is None:
+                _log_failure("the logs are not in the lake", error)
+                if (pause := failures.failed(_UPLOAD, error)) is None:
                     return False
                 time.sleep(pause)
             else:
                 return True
 
-    def _bring(self, wanted: Mapping[str, int]) -> None:
-        if not wanted or self._open_store is None:
+    def _upload(self, artifacts: Mapping[str, int]) -> None:
+        if not artifacts or self._open_store is None:
             return
-        # Opened each time: the credentials are replaced while the cluster lives.
+        # Opened each time: the credentials are replaced while the cluster runs.
         store = self._open_store()
         failure: Exception | None = None
-        for name, size in wanted.items():
+        for name, size in artifacts.items():
             try:
                 store.put(artifact_key(self._id, name), self._root / name)
             except OSError as error:  # noqa: PERF203  an upload takes milliseconds
-                failure = error  # of this file: the others go on
+                failure = error  # the upload of the other files continues
             else:
-                self._brought[name] = size
+                self._uploaded[name] = size
         if failure is not None:
             raise failure
 
-    def _take_back(self, gone: set[str]) -> None:
-        """What has another name now: Spark renames an event log at its end."""
+    def _delete(self, gone: set[str]) -> None:
+        """Delete the objects of renamed files: Spark renames an event log at its end."""
         if gone and self._open_store is not None:
             self._open_store().delete(*(artifact_key(self._id, name) for name in gone))
             for name in gone:
-                del self._brought[name]
+                del self._uploaded[name]
 
     def sizes(self) -> dict[str, int]:
-        """The artefacts as they are here."""
+        """Return the artifacts in the pod, with their sizes in bytes."""
         return {name: size for name, size in sizes_below(self._root).items() if not name.endswith(".crc")}
 
 
-def _tell(what: str, error: Exception) -> None:
-    problem = as_problem(error, "bring the logs to the lake")
-    print(f"{what}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
+def _log_failure(message: str, error: Exception) -> None:
+    problem = as_problem(error, "upload the logs to the lake")
+    print(f"{message}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
 
 
-def is_worth_it(size: int, brought: int) -> bool:
-    """Objects cannot be added to, only replaced: at half as much again, all that is ever sent of a growing file stays
-    within three times its size."""
-    return size > brought * _GROWTH
+def is_worth_it(size: int, uploaded: int) -> bool:
+    """Return whether a file has grown enough for another upload.
+
+    An object cannot be appended to, only replaced. With an upload at one and a half times the previous size, the bytes
+    sent for a growing file stay within three times its size.
+    """
+    return size > uploaded * _GROWTH
 
 
 def _store(lake: Lake) -> ObjectStore:
     if not lake.is_s3:
         return HdfsObjectStore(lake)
-    from penstock.lake.s3 import S3ObjectStore  # noqa: PLC0415  half a second, and not for every lake
+    from penstock.lake.s3 import S3ObjectStore  # noqa: PLC0415  half a second, which HDFS lakes save
 
     content = (layout.PRIVATE / CREDENTIALS_FILE).read_text(encoding="utf-8")
     credentials, _ = next(iter(from_ini(content).values()))
@@ -327,18 +329,18 @@ def _store(lake: Lake) -> ObjectStore:
 
 _EVERY_SECONDS = 1.0
 _LAST_LINES_SECONDS = 2.0
-"""How long executors have for their last lines once the driver is gone."""
+"""The time that executors have for their last lines once the driver has ended."""
 _LINGER_SECONDS = 60.0
 _LINGER_UNKEPT_SECONDS = 3600.0
 _NOTE = Path("/dev/termination-log")
 _LONGEST_NOTE = 4096
-"""Kubernetes keeps no more of it."""
+"""Kubernetes truncates a longer note."""
 _BEFORE_KILLED_SECONDS = 40.0
-"""After SIGTERM: Kubernetes kills what is left of the pod a minute after it."""
+"""The time after SIGTERM that is left for the driver's end: Kubernetes kills the pod a minute after it."""
 
 
 class Keeper:
-    """What it knows, for whoever asks; `run` returns when nobody needs it any more."""
+    """The state of the driver's pod. `run` returns when the sidecar is no longer needed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._bringer = Bringer.of(plan)
@@ -347,7 +349,11 @@ class Keeper:
         self._finished = False
 
     def status(self) -> dict[str, Any]:
-        """`finished`: the driver has ended and no file changes any more. `in_lake`: those that are there whole."""
+        """Return the status of driver, executors and artifacts.
+
+        `finished`: the driver has ended and no file changes any more. `in_lake`: the artifacts that were uploaded
+        completely.
+        """
         files = self._bringer.sizes()
         return {
             "ended": read_json(layout.ENDED),
@@ -360,42 +366,42 @@ class Keeper:
         }
 
     def pages(self) -> dict[str, Any]:
-        """The driver's pages, which are opened when they are first asked for: their port, None until then, and key."""
-        told = settings.endpoint(layout.CLUSTER)
-        pages = None if told is None else settings.look(layout.CLUSTER, told)
+        """Return port and key of Spark's web UI, which starts on the first request; the port is None until then."""
+        endpoint = settings.endpoint(layout.CLUSTER)
+        pages = None if endpoint is None else settings.look(layout.CLUSTER, endpoint)
         return {"port": pages and pages.port, "key": pages and pages.key}
 
     def terminate(self, *_: object) -> None:
-        """The pod is being deleted."""
+        """Note that the pod is being deleted."""
         self._terminated_at = self._terminated_at or time.monotonic()
 
     def release(self) -> None:
-        """Everything was collected."""
+        """Note that everything was collected."""
         self._done.set()
 
     def run(self) -> None:
         while not self._is_late():
-            # Whatever fails here, the logs are still to be brought to the lake when the driver has ended.
+            # No failure here may prevent the upload of the logs when the driver has ended.
             try:
                 if self._driver_is_gone():
                     break
                 self._bringer.now_and_then()
             except Exception as error:
-                _say("goes on", error)
+                _log_error("continues after an error", error)
             self._done.wait(_EVERY_SECONDS)
         time.sleep(_LAST_LINES_SECONDS)
-        kept = self._bringer.all_of_it()
+        uploaded = self._bringer.all_of_it()
         self._finished = True
         try:
             self._leave_a_note()
         except Exception as error:
-            _say("leaves no note", error)
-        deadline = time.monotonic() + (_LINGER_SECONDS if kept else _LINGER_UNKEPT_SECONDS)
+            _log_error("leaves no note", error)
+        deadline = time.monotonic() + (_LINGER_SECONDS if uploaded else _LINGER_UNKEPT_SECONDS)
         while not self._done.wait(_EVERY_SECONDS) and time.monotonic() < deadline and self._terminated_at is None:
             pass
 
     def _leave_a_note(self) -> None:
-        """In the pod's own status, for an engine that comes back when this process is gone."""
+        """Write the summary to the pod's status, for an engine that returns when this process has ended."""
         note = json.dumps({"summary": read_json(layout.CLUSTER / "summary.json"), "processes": _ends()})
         if len(note) <= _LONGEST_NOTE:
             with contextlib.suppress(OSError):
@@ -410,7 +416,7 @@ class Keeper:
         try:
             lock = os.open(layout.LOCK, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            # It never came so far; where the pod is ended before it does, there is nothing to wait for.
+            # The driver has not started; in a pod that is being deleted it never will.
             return self._terminated_at is not None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -421,13 +427,13 @@ class Keeper:
         return True
 
 
-def _say(what: str, error: Exception) -> None:
-    problem = as_problem(error, "look after the driver")
-    print(f"the sidecar {what}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
+def _log_error(message: str, error: Exception) -> None:
+    problem = as_problem(error, "watch the driver")
+    print(f"the sidecar {message}: {problem.problem}: {problem.why}", file=sys.stderr, flush=True)
 
 
 def _ends() -> dict[str, Any]:
-    """How the executors ended that said so."""
+    """Return the recorded ends of executors."""
     return {path.stem: read_json(path) for path in sorted(layout.WORK.glob("ends/executor-*.json"))}
 
 
@@ -436,11 +442,11 @@ def main() -> None:
         directory.mkdir(parents=True, exist_ok=True)
     layout.PUBLISHED.mkdir(mode=0o700, exist_ok=True)
     plan = json.loads((layout.LAUNCH / layout.PLAN).read_text(encoding="utf-8"))
-    keeper = Keeper(plan)
-    signal.signal(signal.SIGTERM, keeper.terminate)
-    server = serve(keeper, (layout.KEYS / layout.TOKEN).read_text(encoding="ascii"))
-    print(f"keeper of {plan['application_id']} listens on port {layout.KEEPER_PORT}", flush=True)
-    keeper.run()
+    sidecar = Keeper(plan)
+    signal.signal(signal.SIGTERM, sidecar.terminate)
+    server = serve(sidecar, (layout.KEYS / layout.TOKEN).read_text(encoding="ascii"))
+    print(f"The sidecar of {plan['application_id']} listens on port {layout.KEEPER_PORT}", flush=True)
+    sidecar.run()
     server.shutdown()
     sys.exit(0)
 
