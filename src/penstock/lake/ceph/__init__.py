@@ -1,3 +1,5 @@
-"""A real Ceph of this machine: `layout`, `configuration`, `daemons` (programs started, asked and ended), `monitor_client`, `bootstrap` (first
+"""A real Ceph cluster on this machine.
+
+`layout`, `configuration`, `daemons` (start, query and end Ceph's programs), `monitor_client`, `bootstrap` (first
 creation), `cluster` (up, down, lakes), `status` and `rbd` (block devices).
 """

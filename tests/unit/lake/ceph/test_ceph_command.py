@@ -1,4 +1,4 @@
-"""`penstock lake ceph` where there is nothing to run: what it refuses, and how."""
+"""`penstock lake ceph` on a machine without Ceph: refusals and their messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that would have been run; none of them is."""
+    """Record the commands instead of running them."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:

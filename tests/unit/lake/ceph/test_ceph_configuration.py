@@ -1,4 +1,4 @@
-"""Ceph's configuration and keys: complete, private, and of no address but this machine's."""
+"""Ceph's configuration and keys are complete, private, and name no address but this machine's."""
 
 from __future__ import annotations
 

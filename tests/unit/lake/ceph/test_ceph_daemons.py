@@ -1,4 +1,4 @@
-"""Which process is which daemon, and what is started or ended before what."""
+"""Recognition of daemons among processes, and the order in which they start and end."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_the_monitor_starts_first_and_gateways_last_and_they_end_the_other_way_r
 
 
 def test_what_is_started_together_is_counted_by_kind() -> None:
-    assert [configuration.in_words(stage) for stage in configuration.stages(ALL)] == [
+    assert [configuration.describe(stage) for stage in configuration.stages(ALL)] == [
         "monitor",
         "manager, 3 OSDs",
         "2 gateways",
     ]
-    assert configuration.in_words(["osd.1"]) == "OSD"
+    assert configuration.describe(["osd.1"]) == "OSD"
 
 
 def test_only_what_is_missing_is_started() -> None:
