@@ -1,4 +1,4 @@
-"""A lake that is an HDFS among lakes that are buckets: its addresses, and what its applications are told."""
+"""An HDFS lake beside S3 lakes: its addresses, and its applications' settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemons' configuration: what it promises about addresses, nearness and who may read block files."""
+"""The daemons' configuration: addresses, locality, and the account that may read block files."""
 
 from __future__ import annotations
 
