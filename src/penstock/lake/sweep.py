@@ -1,6 +1,6 @@
-"""What killed jobs left in a lake: found, finished where the job was decided, removed where it was not.
+"""Leftovers of killed jobs in a lake: committed jobs are finished, the files of others are removed.
 
-The logic is the file system's own (`io.penstock.fs.commit.Sweep`), in a JVM of some seconds.
+The logic is that of the file system (`io.penstock.fs.commit.Sweep`), in a JVM that runs for some seconds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _HADOOP = "spark.hadoop."
 
 @dataclass(frozen=True)
 class Found:
-    """`action`: finished, removed, kept, would finish, would remove. `newest`: when the job last touched it."""
+    """The leftovers of one job.
+
+    `action` is finished, removed, kept, would finish or would remove; `newest` is the job's last change.
+    """
 
     kind: str
     at: str
@@ -47,15 +50,17 @@ class Found:
 
 @dataclass(frozen=True)
 class Swept:
+    """The result of a sweep."""
+
     objects: int
-    """How many were listed."""
+    """The number of objects listed."""
     found: tuple[Found, ...]
 
 
 def cutoff(now: datetime, older_than: timedelta, running: Iterable[Application]) -> tuple[datetime, Application | None]:
-    """What was touched later stays: by age, or because an application that runs may have written it.
+    """The time from which objects are kept, by their age or because a running application may have written them.
 
-    With it the application that decided, if one did.
+    In the latter case the application is returned as well.
     """
     by_age = now - older_than
     earliest = min(running, key=lambda application: application.submitted_at, default=None)
@@ -65,9 +70,9 @@ def cutoff(now: datetime, older_than: timedelta, running: Iterable[Application])
 
 
 def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime, dry_run: bool) -> Swept:
-    """Sweep the keys that begin with `prefix`. Raises `LakeError` where the store does not let it."""
+    """Sweep the keys that begin with `prefix`. Raises `LakeError` if the sweep fails."""
     java = find_java()
-    # mkdtemp's directory is private (0700): it holds the credentials.
+    # The credentials are safe in mkdtemp's directory, which is private (0700).
     with tempfile.TemporaryDirectory(prefix="penstock-sweep-") as name:
         private = Path(name)
         write_atomically(private / CREDENTIALS_FILE, private_credentials_file(credentials))
@@ -95,7 +100,7 @@ def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime
             *(["--dry-run"] if dry_run else []),
         ]
         environment = {key: value.replace("{private}", name) for key, value in ENVIRONMENT.items()}
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             capture_output=True,
             text=True,
@@ -103,13 +108,13 @@ def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath, **environment},
             check=False,
         )
-    if done.returncode != 0:
+    if result.returncode != 0:
         raise LakeError(
             f"The sweep of {lake.root} failed",
-            why="\n".join(done.stderr.splitlines()[-5:]) or f"Java ended with exit code {done.returncode}",
+            why="\n".join(result.stderr.splitlines()[-5:]) or f"Java ended with exit code {result.returncode}",
             fix=f"penstock lake check --lake {lake.name}",
         )
-    return _read(done.stdout)
+    return _read(result.stdout)
 
 
 def _read(text: str) -> Swept:

@@ -1,4 +1,4 @@
-"""What a lake's store is made of is known as far as this machine can know it, and nothing is guessed."""
+"""The facts about a lake's store are those that this machine can know, without guesses."""
 
 from __future__ import annotations
 
