@@ -24,7 +24,7 @@ def test_a_server_is_known_by_its_arguments_and_a_stranger_is_not() -> None:
     assert not embedded.is_server([""])
 
 
-def test_it_listens_on_the_loopback_address_alone_and_reports_to_nobody() -> None:
+def test_it_listens_on_the_loopback_address_only_and_sends_no_telemetry() -> None:
     assert {"-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"} <= set(COMMAND)
 
 

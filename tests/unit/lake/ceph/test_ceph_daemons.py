@@ -32,7 +32,7 @@ def test_a_process_is_known_by_the_arguments_it_was_started_with(name: str) -> N
         ["/usr/bin/ceph-osd", "--mkfs", "--no-mon-config", "--conf", "ceph.conf", "--name", "osd.0"],
     ],
 )
-def test_a_strangers_process_is_nobody(arguments: list[str]) -> None:
+def test_another_programs_process_is_no_daemon(arguments: list[str]) -> None:
     assert configuration.name_in(arguments) is None
 
 
@@ -56,7 +56,7 @@ def test_only_what_is_missing_is_started() -> None:
     assert configuration.stages([]) == []
 
 
-def test_a_name_that_is_nobodys_is_refused_with_the_names_there_are() -> None:
+def test_an_unknown_name_is_refused_with_the_known_names() -> None:
     assert configuration.known("osd.2", ALL) == "osd.2"
     with pytest.raises(NotFound) as caught:
         configuration.known("osd.3", ALL)

@@ -33,7 +33,7 @@ def test_fewer_osds_have_a_code_that_fits_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "reason"),
     [
         ({"osds": 2}, "three replicas"),
         ({"osds": 13}, "at most 12"),
@@ -47,10 +47,10 @@ def test_fewer_osds_have_a_code_that_fits_them() -> None:
         ({"erasure": "4+0"}, "parity"),
     ],
 )
-def test_what_cannot_be_had_is_refused_with_a_way_out(asked: dict[str, Any], told: str) -> None:
+def test_an_impossible_layout_is_refused_with_a_remedy(asked: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         Layout.checked(**asked)
-    assert told in caught.value.why
+    assert reason in caught.value.why
     assert caught.value.fix
 
 
