@@ -29,6 +29,7 @@ from penstock.lake import stores
 from penstock.lake.model import Lake, require_s3
 from penstock.lake.registry import Lakes
 from penstock.model import Application, ApplicationSpec, State
+from penstock.processes import tail
 from penstock.profiles.known import HADOOP_PREFIX
 from penstock.runtime import cds, jvm
 from penstock.summary import IoMetrics
@@ -303,10 +304,9 @@ def _run(
             # The consumer has stopped reading, or was interrupted.
             process.terminate()
     if cut or (process.returncode and not explained):
-        last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
         raise MissingRequirement(
             "The page-cache tool failed",
-            why="\n".join([*last, f"Java ended with {_ending(process.returncode)}"]),
+            why=f"{tail(log, _LAST_LINES)}\nJava ended with {_ending(process.returncode)}".lstrip(),
             fix="run it again; penstock status shows what runs here",
         )
 

@@ -37,6 +37,7 @@ from penstock.processes import (
     is_free,
     responds,
     start_daemon,
+    tail,
     wait_until,
 )
 from penstock.units import MIB
@@ -402,13 +403,13 @@ class EmbeddedLake:
                 write_json(self._ports, ports.as_json())
                 return server
             problem = "the server did not answer" if server.process.alive() else "the server ended"
-            port_lost = "address already in use" in self._log_tail(200)
+            port_lost = "address already in use" in tail(self.log, 200)
             self._end(server)
             if not port_lost:
                 break
         raise LakeError(
             "The embedded lake does not start",
-            why=f"{problem}; its log ends with:\n{self._log_tail(8)}",
+            why=f"{problem}; its log ends with:\n{tail(self.log, 8) or '(no output)'}",
             fix=f"read {self.log}. If its data is damaged, move it away (mv '{self.data}' '{self.data}.damaged'); "
             "penstock lake up then starts with an empty lake",
         )
@@ -463,7 +464,7 @@ class EmbeddedLake:
                     "The embedded lake runs but cannot store data",
                     why="the disk is full"
                     if self._full()
-                    else f"{error.problem} ({error.why})\nits log ends with:\n{self._log_tail(8)}",
+                    else f"{error.problem} ({error.why})\nits log ends with:\n{tail(self.log, 8) or '(no output)'}",
                     fix=f"free some space at {self.data}, then penstock lake up"
                     if self._full()
                     else f"read {self.log}",
@@ -493,12 +494,6 @@ class EmbeddedLake:
     def _register(self, server: Server) -> Lake:
         lakes, lake = Lakes(self._home), self._lake(server)
         return lake if lake in lakes.all() else lakes.add(lake)
-
-    def _log_tail(self, lines: int) -> str:
-        try:
-            return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
-        except OSError:
-            return "(no log)"
 
 
 def _own_processes() -> Iterator[int]:

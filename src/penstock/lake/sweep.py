@@ -21,6 +21,7 @@ from penstock.home import write_atomically
 from penstock.lake.model import Credentials, Lake
 from penstock.lake.settings import CREDENTIALS_FILE, ENVIRONMENT, private_credentials_file, spark_settings
 from penstock.model import Application
+from penstock.processes import last_lines
 from penstock.runtime import jvm
 from penstock.runtime.jvm import class_path, find_java
 
@@ -111,7 +112,7 @@ def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime
     if result.returncode != 0:
         raise LakeError(
             f"The sweep of {lake.root} failed",
-            why="\n".join(result.stderr.splitlines()[-5:]) or f"Java ended with exit code {result.returncode}",
+            why=last_lines(result.stderr, 5) or f"Java ended with exit code {result.returncode}",
             fix=f"penstock lake check --lake {lake.name}",
         )
     return _read(result.stdout)

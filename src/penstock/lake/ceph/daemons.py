@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 from penstock.errors import LakeError, MissingRequirement
 from penstock.lake.ceph import configuration
 from penstock.lake.ceph.configuration import ADMINISTRATOR, CONFIGURATION, LOGS, SOCKETS, Ports
-from penstock.processes import ProcessId, end_process, process_in, responds, start_daemon, wait_until
+from penstock.processes import ProcessId, end_process, last_lines, process_in, responds, start_daemon, tail, wait_until
 
 
 def ask(directory: Path, entity: str, command: str, *, timeout_seconds: float = 2.0) -> Any:
@@ -100,8 +100,8 @@ def run(directory: Path, *arguments: str, doing: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise _failed(directory, doing, f"{arguments[0]} did not end within {_RUN_SECONDS:.0f} s") from error
     if result.returncode:
-        last = "\n".join((result.stderr or result.stdout).strip().splitlines()[-5:])
-        raise _failed(directory, doing, last or f"{arguments[0]} ended with exit code {result.returncode}")
+        output = last_lines(result.stderr or result.stdout, 5)
+        raise _failed(directory, doing, output or f"{arguments[0]} ended with exit code {result.returncode}")
     return result.stdout
 
 
@@ -246,14 +246,7 @@ class Control:
 
     def last_output(self, name: str, lines: int = 6) -> str:
         """The last lines of the daemon's output, or else of its log."""
-        for path in (self._output(name), self.log(name)):
-            with contextlib.suppress(OSError):
-                printed = [
-                    line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
-                ]
-                if printed:
-                    return "\n".join(printed[-lines:])
-        return "(no output)"
+        return tail(self._output(name), lines) or tail(self.log(name), lines) or "(no output)"
 
     def _output(self, name: str) -> Path:
         return self._directory / LOGS / f"{name}.out"

@@ -37,7 +37,15 @@ from penstock.lake.hdfs.layout import (
 from penstock.lake.hdfs.webhdfs import user_name
 from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake
 from penstock.lake.registry import Lakes
-from penstock.processes import ProcessId, end_process, listening_ports, processes_in, start_daemon
+from penstock.processes import (
+    ProcessId,
+    end_process,
+    last_lines,
+    listening_ports,
+    processes_in,
+    start_daemon,
+    tail,
+)
 from penstock.runtime.jvm import find_java
 
 KIND = "hdfs"
@@ -47,6 +55,7 @@ _READY_SECONDS = 120.0
 _REPORT_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 10.0
+_LOG_LINES = 6
 
 Telling = Callable[[str], None]
 
@@ -201,7 +210,7 @@ class HdfsCluster:
         if result.returncode:
             raise LakeError(
                 f"The HDFS “{self.name}” cannot be formatted",
-                why="\n".join(result.stderr.strip().splitlines()[-5:]) or f"exit code {result.returncode}",
+                why=last_lines(result.stderr, 5) or f"exit code {result.returncode}",
                 fix=f"read {place / 'daemon.log'}",
             )
         shutil.rmtree(elsewhere, ignore_errors=True)
@@ -265,7 +274,7 @@ class HdfsCluster:
         culprit = step.daemons[0] if step.daemons else NAMENODE
         place = self.directory / culprit
         problem = "ended" if step.daemons else f"are not ready after {_READY_SECONDS:.0f} s: {step.reason}"
-        output = _tail(place / "daemon.out") or _tail(place / "daemon.log")
+        output = tail(place / "daemon.out", _LOG_LINES) or tail(place / "daemon.log", _LOG_LINES)
         return LakeError(
             f"The HDFS “{self.name}” does not start",
             why=f"{', '.join(step.daemons) or 'its daemons'} {problem}; the log of {culprit} ends with:\n{output}",
@@ -280,13 +289,6 @@ def _no_such(name: str) -> NotFound:
         why="none of that name was started",
         fix=f"penstock lake hdfs up --name {name}",
     )
-
-
-def _tail(log: Path, lines: int = 6) -> str:
-    try:
-        return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
-    except OSError:
-        return ""
 
 
 class HdfsClusters:
