@@ -28,6 +28,7 @@ _CLIENT_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FIRST_PORT = 10_240
 _ENOUGH_PORTS = 4_096
 """Enough candidates that two concurrent choices hardly collide."""
+_TAIL_BYTES = 16_384
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,30 @@ def start_daemon(
     identity = ProcessId.of(process.pid)
     # After an instant exit there is no identity to return; the caller's readiness check reports the failure.
     return identity or ProcessId(process.pid, -1)
+
+
+def tail(log: Path, lines: int) -> str:
+    """The last lines of a log, without blank ones; empty if the log is missing or unreadable.
+
+    Only the end of the file is read, so that a log of any size is cheap. Invalid UTF-8 is replaced.
+    """
+    content, wanted = b"", _TAIL_BYTES
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        while True:
+            start = max(0, size - wanted)
+            file.seek(start)
+            content = file.read(size - start)
+            # The first line is cut unless the whole file was read, so one more than `lines` is needed.
+            if start == 0 or sum(map(bool, map(bytes.strip, content.splitlines()))) > lines:
+                break
+            wanted *= 8
+    return last_lines(content.decode(errors="replace"), lines)
+
+
+def last_lines(text: str, lines: int) -> str:
+    """The last lines of a program's output, without blank ones."""
+    return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
 
 
 def end_process(

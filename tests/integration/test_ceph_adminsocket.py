@@ -72,7 +72,7 @@ def test_a_daemon_that_accepts_nothing_is_not_waited_for_longer_than_that(direct
     with socket.socket(socket.AF_UNIX) as stopped:
         stopped.bind(f"/proc/self/fd/{held}/osd.0.asok")
         stopped.listen()
-        assert daemons.ask(directory, "osd.0", "status", patience_seconds=0.1) is None
+        assert daemons.ask(directory, "osd.0", "status", timeout_seconds=0.1) is None
     os.close(held)
 
 

@@ -70,7 +70,7 @@ def test_a_store_that_deletes_many_objects_only_one_by_one_is_told_of(sts: TinyS
 
 
 def test_issued_ones_are_said_to_be_for_the_bucket_only_where_they_are() -> None:
-    for confined, words in ((True, "this bucket alone"), (False, "what the lake's user may")):
+    for confined, words in ((True, "limited to this bucket"), (False, "the rights of the lake's user")):
         judged = judge_temporary(Temporary(asked_for=True, issued=True, seconds=900.2, confined=confined))
         assert judged.outcome is Outcome.OK
         assert words in judged.consequence

@@ -91,7 +91,7 @@ def test_an_ended_lake_s_logs_are_found_in_the_original_from_every_home(
     assert [made.name in keeping.sweep_lakes() for _ in range(2)] == [False, True]
     third = new_home(first.root.parent / "c")
     assert Lakes(third).kept_in(made.name) == "sales"
-    with pytest.raises(NotFound, match="any more"):
+    with pytest.raises(NotFound, match="no longer exists"):
         Lakes(third).get(made.name)
     with shared_records.begin() as connection:
         sealed = connection.execute(sa.text("SELECT sealed FROM secrets WHERE name = :n"), {"n": f"lake:{made.name}"})

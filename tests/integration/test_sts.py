@@ -63,7 +63,7 @@ def test_a_store_whose_clock_is_an_hour_off_gives_no_less_time(sts: TinySts) -> 
     [
         (403, "AccessDenied", "issues no credentials for the role", "let the role trust"),
         (404, "NoSuchEntity", "issues no credentials for the role", "let the role trust"),
-        (400, "ValidationError", "issues no credentials for the role", "allow as many seconds"),
+        (400, "ValidationError", "issues no credentials for the role", "allow that duration"),
         (501, "NotImplemented", "issues no credentials for the role", "without --role-arn"),
         (405, "MethodNotAllowed", "issues no credentials for the role", "without --role-arn"),
         (403, "InvalidClientTokenId", "are wrong", "penstock lake add sales"),

@@ -124,7 +124,7 @@ def test_the_check_of_such_a_lake_says_what_applications_get(lake: Lake, shared_
     rows = {row.feature: row.judgement for row in LakeCheck(lake, Lakes(shared_home).credentials_of(lake)).run()}
     assert re.match("issued for 1[5-7] s", rows["temporary credentials"].measured)
     assert rows["temporary credentials"].measured.endswith("delete in the bucket, one object at a time")
-    assert "for this bucket alone" in rows["temporary credentials"].consequence
+    assert "limited to this bucket" in rows["temporary credentials"].consequence
 
 
 def test_a_role_the_store_does_not_know_fails_the_application_and_says_so(

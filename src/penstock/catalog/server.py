@@ -40,6 +40,7 @@ from penstock.processes import (
     process_in,
     processes_in,
     start_daemon,
+    tail,
 )
 
 # An account of its own, not `nobody`, whose files are open to every other service that runs as `nobody`.
@@ -281,13 +282,6 @@ class PostgresServer:
         end_process(server, grace_seconds=60, ask=signal.SIGINT)
         return True
 
-    def log_tail(self, lines: int = 8) -> str:
-        try:
-            text = self.log.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-        return "\n".join(text.splitlines()[-lines:])
-
     def _initialize(self) -> None:
         self._sweep_unfinished()
         fresh = self._directory / f"{_UNFINISHED}{secrets.token_hex(4)}"
@@ -405,15 +399,17 @@ class PostgresServer:
 
     def failure(self, problem: str) -> PenstockError:
         """Return an error whose reason comes from the server's log, or from a full disk."""
-        tail = self.log_tail()
+        output = tail(self.log, _LOG_LINES)
         # On a full disk the log itself may have stayed empty.
-        if "No space left on device" in tail or shutil.disk_usage(self._directory).free < _SMALLEST_DISK:
+        if "No space left on device" in output or shutil.disk_usage(self._directory).free < _SMALLEST_DISK:
             return disk_full(problem, self._directory)
-        if "could not bind" in tail:
-            return MissingRequirement(problem, why=f"every port tried was taken:\n{tail}", fix="run the command again")
+        if "could not bind" in output:
+            return MissingRequirement(
+                problem, why=f"every port tried was taken:\n{output}", fix="run the command again"
+            )
         return CatalogError(
             problem,
-            why=f"the last lines of {self.log}:\n{tail}",
+            why=f"the last lines of {self.log}:\n{output}",
             fix=f"if the data is damaged, restore {self._data} from a backup, or move it away to start with an empty "
             f"catalog: mv '{self._data}' '{self._data}.damaged'; tables in the lake can be registered again",
         )
@@ -421,6 +417,7 @@ class PostgresServer:
 
 # A new cluster takes 55 MB, and the server always needs room for a WAL segment of 16 MB.
 _SMALLEST_DISK = 16 * 1024 * 1024
+_LOG_LINES = 8
 
 # Nothing of the caller's environment (PGDATA, PGOPTIONS, LD_PRELOAD, a foreign locale) may change the server.
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}

@@ -26,7 +26,7 @@ from penstock.errors import ClusterError, MissingRequirement
 from penstock.formats import as_properties
 from penstock.home import Home, open_below, read_json, sizes_below, write_atomically, write_json
 from penstock.model import Capacity
-from penstock.processes import ProcessId, listening_ports, start_daemon, wait_until
+from penstock.processes import ProcessId, listening_ports, start_daemon, tail, wait_until
 from penstock.profiles.base import DISK
 
 _SCRATCH = "scratch"
@@ -229,7 +229,7 @@ class LocalBackend(ClusterBackend):
         if not status.exists():
             raise ClusterError(
                 "The cluster did not start",
-                why=_last_lines(log) or "its process supervisor ended at once",
+                why=" / ".join(tail(log, 3).splitlines()) or "its process supervisor ended at once",
                 fix="run the command again; penstock status shows what is running",
             )
 
@@ -277,12 +277,6 @@ def _signal(process: ProcessId, sign: signal.Signals) -> None:
     if process.alive():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, sign)
-
-
-def _last_lines(log: Path) -> str:
-    with contextlib.suppress(OSError):
-        return " / ".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
-    return ""
 
 
 def _unusable(directory: Path, error: OSError) -> MissingRequirement:

@@ -1,4 +1,4 @@
-"""The check of a store, row by row: its capabilities, and what Penstock does because of each. Verdicts are pure."""
+"""The check of a store, row by row: its capabilities, and Penstock's behavior with each. Verdicts are pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.lake.model import Credentials, Lake
 from penstock.lake.probes import Answer, Conditional, Multipart, Probes, Race, RoundTrip, Staleness, Temporary
 from penstock.lake.s3 import S3ObjectStore, status_of, translated
 
-# S3 refuses a signature that is 15 minutes off; committers and caches compare times much finer than that.
+# S3 refuses a signature that is 15 minutes off; committers and caches compare times much more precisely.
 _SKEW_REFUSED_SECONDS = 900
 _SKEW_NOTICED_SECONDS = 5
 _NEAR_SECONDS = 0.005
@@ -26,11 +26,11 @@ _NEAR_SECONDS = 0.005
 class Outcome(str, enum.Enum):
     OK = "ok"
     LIMITED = "limited"
-    """Works without it, with less speed or a weaker guarantee."""
+    """Penstock works without the capability, but slower or with a weaker guarantee."""
     FAILED = "failed"
-    """Essential: Penstock cannot use the lake."""
+    """The capability is essential: Penstock cannot use the lake."""
     SKIPPED = "skipped"
-    """Not measured, because something it needs failed."""
+    """The capability was not measured, because an earlier probe failed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Judgement:
     outcome: Outcome
     measured: str
     consequence: str
-    """What Penstock will do because of it; after a failure, what the user can do."""
+    """Penstock's behavior with this capability; after a failure, the user's remedy."""
 
 
 def judge_answer(answer: Answer) -> Judgement:
@@ -60,24 +60,24 @@ def judge_clock(answer: Answer) -> Judgement:
 
 
 def judge_gateways(gateways: int, apart: Sequence[tuple[str, str]]) -> Judgement:
-    """`apart`: each (written through, not found through)."""
+    """Judge gateways by the pairs in `apart`: (written through, not found through)."""
     if apart:
         writer, reader = apart[0]
         return Judgement(
             Outcome.FAILED,
-            f"what is written through {writer} is not there through {reader}",
-            "cannot use them as one: they are not gateways of one store, or not all of them have the bucket",
+            f"an object written through {writer} is not found through {reader}",
+            "cannot use them together: they are not gateways of one store, or some of them lack the bucket",
         )
     return Judgement(
-        Outcome.OK, f"each of {gateways} shows what any other wrote", "spreads requests over them, and does without one"
+        Outcome.OK, f"each of {gateways} shows the others' writes", "spreads requests over them, and tolerates failures"
     )
 
 
 def judge_round_trip(trip: RoundTrip) -> Judgement:
     seen = f"median {_ms(trip.median_seconds)}, p99 {_ms(trip.p99_seconds)} of {trip.requests} requests"
     if trip.median_seconds <= _NEAR_SECONDS:
-        return Judgement(Outcome.OK, seen, "reads as from a near store: few large requests gain little")
-    return Judgement(Outcome.OK, seen, "each request costs this much: larger objects and fewer of them pay")
+        return Judgement(Outcome.OK, seen, "reads as from a near store: fewer, larger requests gain little")
+    return Judgement(Outcome.OK, seen, "pays this for each request: fewer and larger objects are faster")
 
 
 def judge_temporary(seen: Temporary) -> Judgement:
@@ -87,25 +87,25 @@ def judge_temporary(seen: Temporary) -> Judgement:
     if not seen.asked_for:
         return Judgement(
             Outcome.LIMITED,
-            "the store issues some, and the lake does not say to use them",
-            f"{own}: add it again with --role-arn, or --sts-endpoint alone for sessions of its user",
+            "the store issues them, but the lake is not configured to use them",
+            f"{own}: add it again with --role-arn, or with --sts-endpoint alone for sessions of its user",
         )
     deletes = "" if seen.deletes_many else ", one object at a time"
-    told = f"issued for {seen.seconds:.0f} s, and they list and delete in the bucket{deletes}"
-    may = "for this bucket alone" if seen.confined else "which may do what the lake's user may"
-    return Judgement(Outcome.OK, told, f"gives each application its own, {may}, and renews them")
+    measured = f"issued for {seen.seconds:.0f} s, and they list and delete in the bucket{deletes}"
+    rights = "limited to this bucket" if seen.confined else "with the rights of the lake's user"
+    return Judgement(Outcome.OK, measured, f"gives each application its own, {rights}, and renews them")
 
 
 def judge_bytes(same: bool) -> Judgement:
     if same:
-        return Judgement(Outcome.OK, "bytes come back as written, under any key", "keeps artefacts and tables there")
+        return Judgement(Outcome.OK, "bytes come back as written, under any key", "stores artifacts and tables there")
     return Judgement(Outcome.FAILED, "bytes come back changed", "cannot use this store")
 
 
 def judge_ranges(exact: bool) -> Judgement:
     if exact:
         return Judgement(Outcome.OK, "first, middle, last and suffix exact", "reads only the columns a query needs")
-    return Judgement(Outcome.FAILED, "a range gave other bytes than asked for", "cannot read Parquet from this store")
+    return Judgement(Outcome.FAILED, "a range returned the wrong bytes", "cannot read Parquet from this store")
 
 
 def judge_multipart(seen: Multipart) -> Judgement:
@@ -115,7 +115,7 @@ def judge_multipart(seen: Multipart) -> Judgement:
         return Judgement(
             Outcome.LIMITED,
             "an aborted upload is still listed",
-            "uses the magic committer; give the bucket a rule that removes unfinished uploads",
+            "uses the magic committer; add a lifecycle rule to the bucket that removes unfinished uploads",
         )
     return Judgement(
         Outcome.OK,
@@ -129,40 +129,41 @@ def judge_listing(seen: Staleness) -> Judgement:
         return Judgement(
             Outcome.FAILED,
             f"{seen.stale} of {seen.tries} listings were stale",
-            "cannot trust a listing: files of a table would be missed",
+            "cannot trust listings: files of a table would be missed",
         )
     return Judgement(Outcome.OK, f"{seen.tries} of {seen.tries} listings up to date", "lists tables without waiting")
 
 
 def judge_directories(linger: bool, *, known: bool) -> Judgement:
-    """`known`: whether the lake's record says that they do."""
+    """Judge lingering directories; `known` is true if the lake's record mentions them."""
     if not linger:
         return Judgement(Outcome.OK, "gone with their last object", "deletes objects, and nothing else")
     seen = "an empty directory is listed for a while"
     if known:
-        told = "removes the directories of what it deletes: a dropped table can be made again at once"
+        consequence = "removes the directories of deleted objects: a dropped table can be recreated at once"
     else:
-        told = "cannot make a dropped table again at once, for the lake does not say so: add it again"
-    return Judgement(Outcome.LIMITED, seen, told)
+        consequence = "cannot recreate a dropped table at once, as the lake's record lacks this: add the lake again"
+    return Judgement(Outcome.LIMITED, seen, consequence)
 
 
 def judge_overwrites(seen: Staleness) -> Judgement:
     if seen.stale:
         return Judgement(
             Outcome.LIMITED,
-            f"{seen.stale} of {seen.tries} reads gave old content",
+            f"{seen.stale} of {seen.tries} reads returned old content",
             "is safe for new files; do not overwrite a table that is being read",
         )
-    return Judgement(Outcome.OK, f"{seen.tries} of {seen.tries} reads gave the new content", "reads what was written")
+    return Judgement(Outcome.OK, f"{seen.tries} of {seen.tries} reads returned the new content", "reads its own writes")
 
 
-def judge_conditional(seen: Conditional, what: str) -> Judgement:
+def judge_conditional(seen: Conditional, file: str) -> Judgement:
     if seen.status in (409, 412) and seen.kept:
-        return Judgement(Outcome.OK, f"refused with {seen.status}, the object kept", f"{what} can be made only-if-new")
-    told = "ignored" if seen.status < 300 else f"answered {seen.status}"
+        consequence = f"{file} can be created only if it is new"
+        return Judgement(Outcome.OK, f"refused with {seen.status}, the object kept", consequence)
+    measured = "ignored" if seen.status < 300 else f"answered {seen.status}"
     return Judgement(
         Outcome.LIMITED,
-        told + ("" if seen.kept else ", the object replaced"),
+        measured + ("" if seen.kept else ", the object replaced"),
         "relies on no such guarantee: of two writers of one path the later wins",
     )
 
@@ -170,7 +171,7 @@ def judge_conditional(seen: Conditional, what: str) -> Judgement:
 def judge_race(seen: Race) -> Judgement:
     won = f"{seen.winners} of {seen.rivals} writers won"
     if seen.winners == 1 and seen.winner_kept:
-        return Judgement(Outcome.OK, won + ", its bytes kept", "a path claimed by one writer is that writer's")
+        return Judgement(Outcome.OK, won + ", its bytes kept", "a path belongs to the first writer that claims it")
     return Judgement(Outcome.LIMITED, won, "relies on no such guarantee: of two writers of one path the later wins")
 
 
@@ -181,7 +182,7 @@ def _ms(seconds: float) -> str:
 _STARTING_ATTEMPTS = 3
 _CHECKS = "penstock/check-"
 _NO_KEY = "penstock/.no-such-key"
-"""A listing of nothing: it needs the bucket and the right to look into it."""
+"""The prefix of an empty listing, which needs only the bucket and the right to list it."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ Progress = Callable[[str], None]
 
 
 class LakeCheck:
-    """One check of one lake; `run` returns its rows in the order of what depends on what."""
+    """One check of one lake; `run` returns each row after those that it depends on."""
 
     def __init__(self, lake: Lake, credentials: Credentials, *, progress: Progress = lambda _: None) -> None:
         self._lake = lake
@@ -217,7 +218,10 @@ class LakeCheck:
         self._blocked = ""
 
     def run(self) -> list[Row]:
-        """Leaves nothing in the store, also when interrupted. A store that fails is a row, not an exception."""
+        """Run all probes. A failure of the store becomes a row, not an exception.
+
+        The check leaves nothing in the store, even when it is interrupted.
+        """
         probes = self._probes
         reached = [endpoint for endpoint in self._lake.endpoints if self._reach(endpoint)]
         if reached:
@@ -253,7 +257,7 @@ class LakeCheck:
         finally:
             if self._blocked in ("", "writing fails", "the gateways differ"):
                 self._progress("cleaning up")
-                with contextlib.suppress(Exception):  # what cannot be removed now was reported by a row above
+                with contextlib.suppress(Exception):  # a row above already reports why the removal fails
                     probes.clean()
         return self._rows
 
@@ -269,7 +273,7 @@ class LakeCheck:
         return f"{feature} {endpoint}" if len(self._lake.endpoints) > 1 else feature
 
     def _access(self) -> None:
-        """Credentials and bucket, from one request: a store says which of them is wrong."""
+        """Check credentials and bucket with one request, because a store says which of them is wrong."""
         if self._blocked:
             for feature in ("credentials", "bucket"):
                 self._add(feature, Judgement(Outcome.SKIPPED, self._blocked, ""))
@@ -325,7 +329,7 @@ class LakeCheck:
 
 
 def require_reachable(lake: Lake, credentials: Credentials | None) -> None:
-    """Raise the `LakeError` of the first request, with a short patience: for a lake that is about to be used."""
+    """Raise the `LakeError` of the first request to any endpoint, without retries, for a lake that is being added."""
     if credentials is None:
         HdfsObjectStore(lake).require_reachable()
         return
@@ -341,7 +345,7 @@ def require_reachable(lake: Lake, credentials: Credentials | None) -> None:
         raise LakeError(
             f"The endpoint {endpoint} cannot be reached",
             why=str(error),
-            fix=f"{_unanswered(error)}, or add the lake without trying it: --no-check",
+            fix=f"{_unanswered(error)}, or add the lake without a check: --no-check",
         ) from error
     try:
         probes.list_one()
@@ -350,9 +354,9 @@ def require_reachable(lake: Lake, credentials: Credentials | None) -> None:
 
 
 def require_usable(lake: Lake, credentials: Credentials | None) -> None:
-    """Raise the `LakeError` that an application would meet at its first request.
+    """Raise the `LakeError` that an application's first request would cause.
 
-    As its own client it is content with one gateway that answers, and asks again where a request fails.
+    Like the application's own client, one gateway that answers is enough, and failed requests are retried.
     """
     if credentials is None:
         HdfsObjectStore(lake).require_reachable()
@@ -361,7 +365,7 @@ def require_usable(lake: Lake, credentials: Credentials | None) -> None:
 
 
 def directories_linger(lake: Lake, credentials: Credentials) -> bool:
-    """See `Lake.directories_linger`. False where they may not write, and so delete nothing."""
+    """Measure `Lake.directories_linger`; False if the credentials do not allow writes, and so no deletions."""
     probes = Probes(lake, credentials, f"{_CHECKS}{secrets.token_hex(6)}/", attempts=1)
     try:
         return probes.directories_linger()
@@ -372,7 +376,7 @@ def directories_linger(lake: Lake, credentials: Credentials) -> bool:
 
 
 def require_temporary_credentials(lake: Lake, credentials: Credentials) -> Temporary:
-    """Raise the `LakeError` an application would meet that is to be given credentials of its own."""
+    """Raise the `LakeError` that an application with temporary credentials would get."""
     try:
         return Probes(lake, credentials, "penstock/.", attempts=1).temporary_credentials()
     except PenstockError:
@@ -380,7 +384,7 @@ def require_temporary_credentials(lake: Lake, credentials: Credentials) -> Tempo
     except Exception as error:
         refusal = translated(error, lake, lake.endpoints[0])
         raise LakeError(
-            f"The credentials the lake “{lake.name}” issues are of no use",
+            f"The temporary credentials of the lake “{lake.name}” do not work",
             why=refusal.why,
             fix=f"let the role list, read, write and delete in the bucket “{lake.bucket}”",
         ) from error

@@ -1,4 +1,4 @@
-"""Where S3 secrets are: references, and the one file format (AWS ini) they are read from and written to.
+"""References to S3 secrets, and the one file format (AWS ini) from which they are read and to which they are written.
 
 A reference is stored and passed around freely; the secret it names is resolved as late as possible and never printed.
 """
@@ -21,7 +21,7 @@ ENVIRONMENT = "environment"
 
 
 _RESTORED_BY = {"embedded": "penstock lake up", "ceph": "penstock lake ceph up"}
-"""Lakes whose store can be asked for its user's credentials, or given others."""
+"""The commands that restore lost credentials, for lakes whose store can return or replace its user's."""
 
 
 def from_environment(environment: Mapping[str, str]) -> Credentials | None:
@@ -32,19 +32,19 @@ def from_environment(environment: Mapping[str, str]) -> Credentials | None:
 
 
 def from_lines(text: str) -> Credentials:
-    """What `--credentials-from-stdin` reads: the access key, the secret key and, if any, the session token."""
+    """Parse the input of `--credentials-from-stdin`: the access key, the secret key and optionally a session token."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) not in (2, 3):
         raise InvalidInput(
             "Standard input does not hold credentials",
             why=f"it has {len(lines)} lines that are not empty",
-            fix="give two lines, the access key and the secret key, and a session token as a third where there is one",
+            fix="pass two lines, the access key and the secret key, and the session token, if any, as a third",
         )
     return checked(Credentials(*lines))
 
 
 def checked(credentials: Credentials) -> Credentials:
-    """`InvalidInput` where a value would break out of its line in a credentials file or an HTTP header."""
+    """Return the credentials; raise `InvalidInput` if a value would corrupt a credentials file or an HTTP header."""
     parts = {
         "access key": credentials.access_key,
         "secret key": credentials.secret_key,
@@ -53,15 +53,15 @@ def checked(credentials: Credentials) -> Credentials:
     for name, value in parts.items():
         if not value or not value.isascii() or not value.isprintable() or " " in value:
             raise InvalidInput(
-                f"The {name} cannot be one",
-                why="it is empty, or holds a space, a line break, or letters outside ASCII",
-                fix="copy it again from where the store's administrator gave it",
+                f"The {name} is not valid",
+                why="it is empty, or contains a space, a line break, or characters outside ASCII",
+                fix="copy it again as the store's administrator gave it",
             )
     return credentials
 
 
 def as_ini(profiles: Mapping[str, Credentials], *, also: Mapping[str, Mapping[str, str]] | None = None) -> str:
-    """The content of an AWS credentials file. `also`: more for a profile, which AWS's own clients do not look at."""
+    """The content of an AWS credentials file. `also` adds keys to a profile that AWS's own clients ignore."""
     parser = _parser()
     for name, credentials in profiles.items():
         parser[name] = {
@@ -76,7 +76,7 @@ def as_ini(profiles: Mapping[str, Credentials], *, also: Mapping[str, Mapping[st
 
 
 def from_ini(content: str) -> dict[str, tuple[Credentials, Mapping[str, str]]]:
-    """Of each profile of an AWS credentials file the credentials and all it says; `ValueError` where it is none."""
+    """Map each profile of an AWS credentials file to its credentials and all its keys; raise `ValueError` otherwise."""
     parser = _parser()
     try:
         parser.read_string(content)
@@ -92,15 +92,15 @@ def from_ini(content: str) -> dict[str, tuple[Credentials, Mapping[str, str]]]:
             for name in parser.sections()
         }
     except (configparser.Error, KeyError) as error:
-        # The parser's own message quotes the line it stumbled over, which may be a secret.
+        # The parser's own message quotes the offending line, which may contain a secret.
         raise ValueError(type(error).__name__) from None
 
 
 class CredentialsFile:
     """The home's own credentials, one profile per lake, readable by the owner only.
 
-    A change reads and replaces the whole file under a lock of its own, since callers hold different ones: that of the
-    lakes' list, of the embedded lake, of Ceph.
+    A change reads and replaces the whole file under a lock of its own, because callers hold different locks: that of
+    the registry, of the embedded lake, or of Ceph.
     """
 
     def __init__(self, home: Home) -> None:
@@ -117,9 +117,9 @@ class CredentialsFile:
 
     def remove(self, profile: str) -> None:
         with self._changing():
-            kept = self._read()
-            if kept.pop(profile, None):
-                write_atomically(self.path, as_ini(kept))
+            profiles = self._read()
+            if profiles.pop(profile, None):
+                write_atomically(self.path, as_ini(profiles))
 
     def _changing(self) -> AbstractContextManager[None]:
         return self._home.lock("credentials", busy="Another command is changing the credentials", wait_seconds=10)
@@ -139,13 +139,13 @@ class CredentialsFile:
 
 
 def resolve(home: Home, reference: str) -> Credentials:
-    """The secret behind a lake's reference; `NotFound` or `InvalidInput` where there is none."""
+    """Resolve a lake's reference to the secret; raise `NotFound` or `InvalidInput` if there is none."""
     source, _, profile = reference.partition(":")
     if reference == ENVIRONMENT:
         if found := from_environment(os.environ):
             return found
         raise NotFound(
-            "The environment holds no S3 credentials",
+            "The environment contains no S3 credentials",
             why="AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY is not set",
             fix="export both, or add the lake again with --aws-profile NAME or --credentials-from-stdin",
         )
@@ -160,14 +160,14 @@ def resolve(home: Home, reference: str) -> Credentials:
     if source == "aws":
         return _from_aws_files(profile)
     raise StateError(
-        f"The credentials reference “{reference}” is not one",
+        f"“{reference}” is not a credentials reference",
         why="it must be file:PROFILE, aws:PROFILE or environment",
         fix="remove the lake and add it again: penstock lake remove NAME",
     )
 
 
 def _from_aws_files(profile: str) -> Credentials:
-    import botocore.exceptions  # noqa: PLC0415  half a second that most commands need not spend
+    import botocore.exceptions  # noqa: PLC0415  the import takes half a second, and most commands do not need it
     import botocore.session  # noqa: PLC0415
 
     try:
@@ -176,8 +176,8 @@ def _from_aws_files(profile: str) -> Credentials:
     except botocore.exceptions.ProfileNotFound as error:
         raise NotFound(
             f"There is no AWS profile “{profile}”",
-            why="neither ~/.aws/credentials nor ~/.aws/config (or the files AWS_SHARED_CREDENTIALS_FILE and "
-            "AWS_CONFIG_FILE name) has it",
+            why="neither ~/.aws/credentials nor ~/.aws/config (or the files in AWS_SHARED_CREDENTIALS_FILE and "
+            "AWS_CONFIG_FILE) contains it",
             fix=f"aws configure --profile '{profile}'",
         ) from error
     except botocore.exceptions.BotoCoreError as error:
@@ -196,5 +196,5 @@ def _from_aws_files(profile: str) -> Credentials:
 
 
 def _parser() -> configparser.ConfigParser:
-    # Secrets may hold %, which the default interpolation would expand; a section [DEFAULT] means nothing to AWS.
+    # Secrets may contain %, which the default interpolation would expand; a section [DEFAULT] is not special to AWS.
     return configparser.ConfigParser(interpolation=None, default_section="\0")

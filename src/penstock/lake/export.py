@@ -1,7 +1,7 @@
 """A lake's gateways as Kubernetes objects: one name in the cluster for many gateways outside it. Pure.
 
-What the reference architectures do by hand: a Service without a selector, whose endpoints are the gateways, so that
-applications know a single address, and the cluster spreads their connections. Secrets are referred to by name only.
+As in the manual steps of the reference architectures, a Service without a selector has the gateways as its endpoints.
+Applications know a single address, and the cluster spreads their connections. Secrets are referred to by name only.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _PORT_NAME = "s3"
 _MOST_IN_A_SLICE = 100
-"""Kubernetes' own controllers make none that are larger, so that a change sends little."""
+"""The limit of Kubernetes' own controllers, which keeps updates small."""
 _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where and how the objects are to be."""
+    """The names and kinds of the exported objects."""
 
     name: str
-    """Of the Service, and the beginning of the others'."""
+    """The name of the Service, and the prefix of the others'."""
     namespace: str = "default"
     headless: bool = False
-    """The name resolves to every gateway, for clients that choose among them; else to one address of the cluster's."""
+    """If true, the name resolves to every gateway, for clients that choose; else to one cluster address."""
     route_host: str | None = None
-    """On OpenShift: the host by which clients outside the cluster reach the gateways through its router."""
+    """On OpenShift, the host name by which clients outside the cluster reach the gateways through its router."""
     openshift: bool = False
     secret: str | None = None
 
@@ -52,9 +52,9 @@ class Address:
 
 
 def addresses(endpoints: Sequence[str], resolved: Mapping[str, Sequence[str]]) -> list[Address]:
-    """The gateways', each once; `resolved` has the addresses of every endpoint's host.
+    """The gateways' addresses without duplicates; `resolved` maps each endpoint's host to its addresses.
 
-    Raises `InvalidInput` for one that pods cannot reach, or that Kubernetes takes for none.
+    Raises `InvalidInput` for an address that pods cannot reach or Kubernetes does not accept.
     """
     found = set()
     for endpoint in endpoints:
@@ -74,16 +74,16 @@ def addresses(endpoints: Sequence[str], resolved: Mapping[str, Sequence[str]]) -
 def objects(
     lake: Lake, gateways: Sequence[Address], where: Placement, *, authorities: str | None = None
 ) -> list[Object]:
-    """What to apply, in this order; the same for the same lake and place. Raises `InvalidInput`.
+    """The objects to apply, in this order; deterministic. Raises `InvalidInput`.
 
-    `authorities`: the certificates in the lake's `ca_file`.
+    `authorities` are the certificates in the lake's `ca_file`.
     """
     _check(lake, gateways, where)
     configuration = _configuration(lake, gateways, where)
     if authorities is not None:
         configuration["data"]["ca.pem"] = authorities
-    made = [_service(lake, gateways, where), *_slices(gateways, where), configuration]
-    return [*made, _route(lake, where)] if where.openshift else made
+    result = [_service(lake, gateways, where), *_slices(gateways, where), configuration]
+    return [*result, _route(lake, where)] if where.openshift else result
 
 
 def secret_name(where: Placement) -> str:
@@ -91,48 +91,50 @@ def secret_name(where: Placement) -> str:
 
 
 def url(lake: Lake, gateways: Sequence[Address], where: Placement) -> str:
-    """What applications in the cluster use as the endpoint."""
+    """The endpoint for applications in the cluster."""
     scheme, port = _scheme(lake), _service_port(lake, gateways, where)
     host = f"{where.name}.{where.namespace}.svc"
     return f"{scheme}://{host}" + ("" if port == _PORTS[scheme] else f":{port}")
 
 
 def _check(lake: Lake, gateways: Sequence[Address], where: Placement) -> None:
-    for what, name in (("Service", where.name), ("namespace", where.namespace), ("Secret", secret_name(where))):
+    for kind, name in (("Service", where.name), ("namespace", where.namespace), ("Secret", secret_name(where))):
         if not _LABEL.fullmatch(name):
             raise InvalidInput(
-                f"“{name[:80]}” cannot be the name of a {what}",
-                why="it has at most 63 lower-case letters, digits and '-', begins with a letter, and ends with no '-'",
+                f"“{name[:80]}” cannot be the name of a {kind}",
+                why="a name has at most 63 lower-case letters, digits and '-', begins with a letter, and does not end "
+                "with '-'",
                 fix="choose another: --name, --namespace, --secret",
             )
     if where.route_host is not None and not _HOST.fullmatch(where.route_host):
         raise InvalidInput(
             f"“{where.route_host[:80]}” cannot be a host",
-            why="it is no DNS name",
+            why="it is not a DNS name",
             fix="--route-host s3.apps.example.com",
         )
     if not lake.path_style:
         raise InvalidInput(
-            f"The lake “{lake.name}” has its bucket in the host's name",
-            why="a Service has one name: there is no BUCKET.SERVICE in the cluster's DNS",
+            f"The lake “{lake.name}” has its bucket in the host name",
+            why="a Service has one name: BUCKET.SERVICE does not exist in the cluster's DNS",
             fix="add the lake with --path-style, or use the gateways' own DNS name in the cluster",
         )
     ports = {address.port for address in gateways}
     if where.headless and len(ports) > 1:
         raise InvalidInput(
             "A headless Service needs all gateways on one port",
-            why=f"its name resolves to addresses alone, and they listen on {', '.join(map(str, sorted(ports)))}",
-            fix="leave out --headless: an ordinary Service translates ports",
+            why="its name resolves to addresses without ports, and the gateways listen on "
+            f"{', '.join(map(str, sorted(ports)))}",
+            fix="omit --headless: an ordinary Service translates ports",
         )
 
 
 def _unreachable(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     if ip.is_loopback:
-        return "this machine's own (loopback): in a pod it is the pod itself"
+        return "a loopback address: in a pod it is the pod itself"
     if ip.is_link_local:
         return "valid on one link only"
     if ip.is_unspecified or ip.is_multicast:
-        return "no address of one machine"
+        return "not the address of one machine"
     return ""
 
 
@@ -154,7 +156,7 @@ def _service(lake: Lake, gateways: Sequence[Address], where: Placement) -> Objec
 def _numbers(lake: Lake, gateways: Sequence[Address], where: Placement) -> Object:
     port = _service_port(lake, gateways, where)
     targets = {address.port for address in gateways}
-    # The slices' ports count; where there is one, it stands here too, for people.
+    # Only the slices' ports matter; a single one is repeated here for readers.
     return {"port": port, "targetPort": targets.pop() if len(targets) == 1 else port}
 
 
@@ -163,7 +165,7 @@ def _service_port(lake: Lake, gateways: Sequence[Address], where: Placement) -> 
 
 
 def _slices(gateways: Sequence[Address], where: Placement) -> Iterable[Object]:
-    """One for each family and port, and for each hundred gateways."""
+    """One slice for each family and port, and for each hundred gateways."""
     for family, port in sorted({(address.family, address.port) for address in gateways}):
         alike = [address for address in gateways if (address.family, address.port) == (family, port)]
         for first in range(0, len(alike), _MOST_IN_A_SLICE):
@@ -186,7 +188,7 @@ def _slices(gateways: Sequence[Address], where: Placement) -> Iterable[Object]:
 
 
 def _configuration(lake: Lake, gateways: Sequence[Address], where: Placement) -> Object:
-    """How applications reach it, and where their secret is, which is nowhere here."""
+    """The applications' settings for the lake, and the name of their secret, but not the secret itself."""
     settings = {**spark_settings(lake), "spark.hadoop.fs.s3a.endpoint": url(lake, gateways, where)}
     lines = (f"{name} {value}" for name, value in sorted(settings.items()))
     return {
@@ -212,7 +214,7 @@ def _route(lake: Lake, where: Placement) -> Object:
             **_metadata(where.name, where),
             "annotations": {
                 "haproxy.router.openshift.io/balance": "leastconn",
-                # A large part takes longer than the router's own 30 s.
+                # A large part takes longer than the router's default of 30 s.
                 "haproxy.router.openshift.io/timeout": "10m",
             },
         },
@@ -220,7 +222,7 @@ def _route(lake: Lake, where: Placement) -> Object:
             **({"host": where.route_host} if where.route_host else {}),
             "to": {"kind": "Service", "name": where.name, "weight": 100},
             "port": {"targetPort": _PORT_NAME},
-            # Signed requests are no secret, data is: none leaves the router in the clear.
+            # Signed requests are not secret, but data is, so the router accepts no plain HTTP.
             "tls": {"termination": "passthrough" if secure else "edge", "insecureEdgeTerminationPolicy": "None"},
             "wildcardPolicy": "None",
         },

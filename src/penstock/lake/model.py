@@ -1,4 +1,4 @@
-"""The model of a lake: its address and stores, the contract of an object store, and the layout of keys in it."""
+"""The model of a lake: its endpoints and credentials, the contract of an object store, and the layout of its keys."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Credentials:
 
 @dataclass(frozen=True)
 class HdfsClient:
-    """How applications use a lake that is an HDFS: `namenode` is host and port of the NameNode's RPC.
+    """The applications' settings for an HDFS lake. `namenode` is the host and port of the NameNode's RPC.
 
-    `short_circuit`: they are on the DataNodes' machine and read blocks as files, past the DataNode.
+    With `short_circuit`, applications run on the DataNodes' machine and read blocks as files, without the DataNode.
     """
 
     namenode: str
@@ -41,26 +41,26 @@ class HdfsClient:
 
 @dataclass(frozen=True)
 class Sts:
-    """Where a lake's store hands out temporary credentials, and for what.
+    """The configuration of a lake's temporary credentials.
 
-    With a `role_arn` it is asked for that role (AssumeRole), limited to the lake's bucket; without, for a session of
-    the lake's own user (GetSessionToken), which may do what the user may.
+    With a `role_arn`, Penstock assumes that role (AssumeRole), limited to the lake's bucket; without one, it requests a
+    session of the lake's own user (GetSessionToken), which has all rights of the user.
     """
 
     endpoint: str
     role_arn: str | None = None
     seconds: int = 3600
-    """How long credentials are valid; those of a running application are renewed."""
+    """The credentials' validity; those of a running application are renewed."""
     deletes_many: bool = False
-    """Whether the store takes a DeleteObjects with them. Ceph's gateways (16.2) refuse it to every session that has a
-    policy of its own, and take DeleteObject."""
+    """True if the store accepts DeleteObjects with them. Ceph's gateways (16.2) refuse it to every session with a
+    policy of its own, and accept DeleteObject."""
 
 
 @dataclass(frozen=True)
 class CredentialScope:
-    """Marks a lake that was made from keys in a request body: the place of the lake `original`, opened by these keys.
+    """Marks a lake that was made from keys in a request body: the bucket of the lake `original` with these keys.
 
-    Only `queue`, whose submission brought the keys, may use it. None is no queue: nobody may name it any more.
+    Only `queue`, whose submission brought the keys, may use it. With None, no queue may name it any more.
     """
 
     original: str
@@ -68,18 +68,18 @@ class CredentialScope:
 
 
 NO_CREDENTIALS = "none"
-"""The reference of a lake that asks for none."""
+"""The credentials reference of a lake that needs none."""
 
 
 @dataclass(frozen=True)
 class Lake:
-    """A bucket behind one or more S3 gateways; or, for comparison, an HDFS.
+    """A bucket behind one or more S3 gateways or, for comparison, an HDFS.
 
-    `credentials` says where the secret is, never the secret itself: `file:<profile>` in this home's own credentials
-    file, `aws:<profile>` in the user's AWS files, or `environment`.
+    `credentials` is a reference, never the secret itself: `file:<profile>` in this home's own credentials file,
+    `aws:<profile>` in the user's AWS files, or `environment`.
 
-    Of an HDFS (`hdfs` is set) `endpoints` are its WebHDFS, and `bucket` is the name service its addresses begin with: a
-    logical name, so that tables are found also where the NameNode has moved to another port.
+    For an HDFS, `hdfs` is set, `endpoints` are those of WebHDFS, and `bucket` is the name service in its addresses: a
+    logical name, so that tables are still found when the NameNode moves to another port.
     """
 
     name: str
@@ -91,13 +91,13 @@ class Lake:
     path_style: bool = True
     hdfs: HdfsClient | None = None
     sts: Sts | None = None
-    """None: applications are given the lake's own credentials."""
+    """Temporary credentials; None gives applications the lake's own."""
     ca_file: str | None = None
-    """Certificates in PEM of the authorities that vouch for the endpoints, beside the public ones."""
+    """A PEM file with the endpoints' certificate authorities, in addition to the public ones."""
     directories_linger: bool = False
-    """Whether its store goes on listing a directory for a while after the last object in it was deleted (SeaweedFS)."""
+    """True if the store still lists a directory for a while after its last object was deleted (SeaweedFS)."""
     scope: CredentialScope | None = None
-    """None: an administrator registered it, and everybody may use it."""
+    """The scope of keys from a request body; None for a lake that an administrator registered for everybody."""
 
     @property
     def is_s3(self) -> bool:
@@ -112,14 +112,14 @@ class Lake:
         return f"{'s3a' if self.is_s3 else 'hdfs'}://{self.bucket}"
 
     def key(self, text: str) -> str:
-        """The key in `text`, which may be a whole URI of this lake. `InvalidInput` where it is one of another."""
+        """The key in `text`, which may be a URI of this lake. Raises `InvalidInput` for a URI of another lake."""
         for scheme in ("s3a://", "s3://", "hdfs://"):
             if text.startswith(scheme):
                 bucket, _, key = text.removeprefix(scheme).partition("/")
                 if bucket != self.bucket or (scheme == "hdfs://") == self.is_s3:
                     raise InvalidInput(
                         f"{text} is not in the lake “{self.name}”",
-                        why=f"what is in it begins with {self.root}/",
+                        why=f"its addresses begin with {self.root}/",
                         fix="name the lake: --lake NAME; penstock lake list shows them",
                     )
                 return key
@@ -130,24 +130,24 @@ class Lake:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Lake:
-        """What `as_json` made, of this release or a later one: what that one says besides is left out."""
+        """Read the result of `as_json`; fields that only a later release knows are ignored."""
         known = {field.name: value[field.name] for field in fields(Lake) if field.name in value}
         hdfs, sts, scope = value.get("hdfs"), value.get("sts"), value.get("scope")
-        made = {
+        parsed = {
             "endpoints": tuple(value["endpoints"]),
             "hdfs": HdfsClient(**hdfs) if hdfs else None,
             "sts": Sts(**sts) if sts else None,
             "scope": CredentialScope(scope["original"], scope["queue"]) if scope else None,
         }
-        return Lake(**{**known, **made})
+        return Lake(**{**known, **parsed})
 
 
-def require_s3(lake: Lake, what: str) -> None:
-    """Raise `InvalidInput` where the lake has no S3; `what` is what needs it, as the beginning of a sentence."""
+def require_s3(lake: Lake, feature: str) -> None:
+    """Raise `InvalidInput` if the lake is not on S3; the message begins with `feature`, which needs it."""
     if not lake.is_s3:
         raise InvalidInput(
-            f"{what} is for lakes on S3, and “{lake.name}” is an HDFS",
-            why="an HDFS has no requests, uploads or gateways of that kind: it is here to be compared with",
+            f"{feature} is for lakes on S3, and “{lake.name}” is an HDFS",
+            why="an HDFS has no S3 requests, uploads or gateways; Penstock supports it for comparison",
             fix="name another lake: --lake NAME; penstock lake list shows them",
         )
 
@@ -161,7 +161,7 @@ class ObjectInfo:
 
 
 class ObjectStore(abc.ABC):
-    """A client of one lake's bucket for small jobs: artefacts, checks, listing by hand. Keys have no leading slash.
+    """A client of one lake's bucket for small jobs: artifacts, checks, listing by hand. Keys have no leading slash.
 
     Every method raises `LakeError` (unreachable, refused, missing bucket) or `NotFound` (missing key).
     """
@@ -183,16 +183,16 @@ class ObjectStore(abc.ABC):
 
 
 EVENT_LOGS = "penstock/events/"
-"""The event logs of all applications side by side: what Spark's history server reads is one directory."""
+"""The event logs of all applications side by side, because Spark's history server reads a single directory."""
 
 
-_ATTEMPTS_PLACE = "attempts/"
+_ATTEMPTS = "attempts/"
 
 
 _EVENT_LOG = re.compile(r"(?:attempts/(\d+)/)?events/([^/]+)")
 
 
-_KEPT_EVENT_LOG = re.compile(r"(?:(\d+)~)?([^/~]+)")
+_STORED_EVENT_LOG = re.compile(r"(?:(\d+)~)?([^/~]+)")
 
 
 def artifact_prefix(application_id: str) -> str:
@@ -204,36 +204,36 @@ def _event_logs(application_id: str) -> str:
 
 
 def artifact_key(application_id: str, name: str) -> str:
-    """Where the artefact of that name is in the lake."""
+    """The key of an application's artifact in the lake."""
     if log := _EVENT_LOG.fullmatch(name):
         attempt, own = log.groups()
         return _event_logs(application_id) + (f"{attempt}~{own}" if attempt else own)
     return artifact_prefix(application_id) + name
 
 
-def artifact_name(application_id: str, kept: str) -> str:
-    """The artefact's name: the inverse of `artifact_key`."""
+def artifact_name(application_id: str, key: str) -> str:
+    """The artifact's name: the inverse of `artifact_key`."""
     root = _event_logs(application_id)
-    if kept.startswith(root) and (log := _KEPT_EVENT_LOG.fullmatch(kept.removeprefix(root))):
+    if key.startswith(root) and (log := _STORED_EVENT_LOG.fullmatch(key.removeprefix(root))):
         attempt, own = log.groups()
         return f"{of_attempt(int(attempt)) if attempt else ''}events/{own}"
-    return kept.removeprefix(artifact_prefix(application_id))
+    return key.removeprefix(artifact_prefix(application_id))
 
 
 def of_attempt(number: int) -> str:
-    """Where the artefacts of an attempt are that another one followed, below those of the application."""
-    return f"{_ATTEMPTS_PLACE}{number}/"
+    """The prefix for the artifacts of an attempt that was retried, below the application's artifacts."""
+    return f"{_ATTEMPTS}{number}/"
 
 
 def is_of_attempt(name: str) -> bool:
-    return name.startswith(_ATTEMPTS_PLACE)
+    return name.startswith(_ATTEMPTS)
 
 
 @contextlib.contextmanager
 def atomic_download(target: Path) -> Iterator[Path]:
-    """A place beside `target` to write to, which replaces it in the end; where anything fails, it is as it was.
+    """Yield a temporary path beside `target`, which replaces it at the end; on an error `target` stays unchanged.
 
-    `MissingRequirement` where this machine cannot write there.
+    Raises `MissingRequirement` if this machine cannot write there.
     """
     partial = target.with_name(f".{target.name}.{threading.get_native_id()}.part")
     try:

@@ -1,7 +1,7 @@
-"""Measurements of one object store: each probe, and the observation it returns. `check.py` decides their meaning.
+"""Measurements of one object store: each probe, and the observation it returns. `check.py` judges them.
 
-Every probe writes under one prefix of its own and raises what botocore raises; the caller turns that into a finding.
-Probes that look for stale answers write through one gateway and read through the next, as a cluster would.
+Every probe writes below a prefix of its own and raises botocore's exceptions, which the caller turns into a finding.
+Probes for stale answers write through one gateway and read through the next, as a cluster would.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Answer:
 
     seconds: float
     clock_skew_seconds: float | None
-    """The store's clock minus this machine's, exact to about a second; None where it sent no date."""
+    """The store's clock minus this machine's, exact to about a second; None if the answer has no date."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class Multipart:
 
 @dataclass(frozen=True)
 class Conditional:
-    """How a request that must not replace an existing object went."""
+    """The result of a request that must not replace an existing object."""
 
     status: int
-    """What the store answered; 200 where it ignored the condition."""
+    """The store's HTTP status; 200 if it ignored the condition."""
     kept: bool
-    """Whether the object is still the first one."""
+    """True if the object still has its first content."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,19 @@ class Staleness:
 
 @dataclass(frozen=True)
 class Temporary:
-    """Credentials for a time: whether the lake's record asks for them, and whether the store issues them."""
+    """Temporary credentials: `asked_for` by the lake's record, and `issued` by the store."""
 
     asked_for: bool
     issued: bool
     seconds: float = 0.0
     confined: bool = False
-    """Whether they were asked for with a policy that allows the lake's bucket alone."""
+    """True if they were requested with a policy that allows only the lake's bucket."""
     deletes_many: bool = False
-    """Whether many objects can be deleted at once with them."""
+    """True if they allow DeleteObjects, which deletes many objects at once."""
     refusal: str = ""
 
 
-_PART_BYTES = 5 << 20  # S3's least for any part but the last
+_PART_BYTES = 5 << 20  # S3's minimum for any part but the last
 _ROUND_TRIPS = 100
 _WRITES = 20
 _RIVALS = 8
@@ -96,7 +96,7 @@ _SESSION = "penstock-check"
 
 @dataclass
 class Probes:
-    """The probes of one lake. `prefix` is where they write; `clean` removes all of it, also half-done uploads."""
+    """The probes of one lake. They write below `prefix`; `clean` removes all of it, including unfinished uploads."""
 
     lake: Lake
     credentials: Credentials
@@ -108,7 +108,7 @@ class Probes:
         self.use(self.lake.endpoints)
 
     def use(self, endpoints: Sequence[str]) -> None:
-        """Take turns between these gateways alone."""
+        """Alternate between these gateways only."""
         self._clients = {
             endpoint: s3_client(self.lake, self.credentials, endpoint, attempts=self.attempts, read_seconds=20.0)
             for endpoint in endpoints
@@ -116,7 +116,7 @@ class Probes:
         self._turn = itertools.cycle(self._clients.values())
 
     def answer(self, endpoint: str) -> Answer:
-        """Raises `OSError` where nothing answers HTTP there."""
+        """Send a request without credentials; raises `OSError` if the endpoint does not answer HTTP."""
         parts = urlsplit(endpoint)
         host, port = parts.hostname or "", parts.port
         connection = (
@@ -136,9 +136,10 @@ class Probes:
         return Answer(seconds, _skew(date, wall + seconds / 2))
 
     def temporary_credentials(self) -> Temporary:
-        """Asks for them as for an application, lists with them and deletes what is not there, by the same right.
+        """Request temporary credentials as for an application, list with them, and delete an object that is missing.
 
-        Raises what botocore raises where they may not."""
+        That deletion needs the same right as a real one. Raises botocore's exceptions if a request is refused.
+        """
         if self.lake.sts is None:
             sts = Sts(default_endpoint(next(iter(self._clients)), self.lake.region))
             try:
@@ -147,25 +148,25 @@ class Probes:
                 return Temporary(asked_for=False, issued=False, refusal=error.why)
             return Temporary(asked_for=False, issued=True)
         lease = issue(self.lake, self.lake.sts, self.credentials, _SESSION, attempts=self.attempts)
-        many = True
+        deletes_many = True
         for endpoint in self._clients:
             s3 = s3_client(self.lake, lease.credentials, endpoint, attempts=self.attempts, read_seconds=20.0)
             s3.list_objects_v2(Bucket=self.lake.bucket, MaxKeys=1)
             s3.delete_object(**self._target("nothing"))
-            many = many and self._deletes_many(s3)
+            deletes_many = deletes_many and self._deletes_many(s3)
         return Temporary(
             asked_for=True,
             issued=True,
             seconds=lease.seconds,
             confined=self.lake.sts.role_arn is not None,
-            deletes_many=many,
+            deletes_many=deletes_many,
         )
 
     def list_one(self) -> None:
         self._first().list_objects_v2(Bucket=self.lake.bucket, MaxKeys=1)
 
     def round_trip(self, endpoint: str) -> RoundTrip:
-        """HEAD of one small object over a kept connection."""
+        """Measure HEAD requests for one small object over a persistent connection."""
         client = self._clients[endpoint]
         target = self._target("round-trip")
         client.put_object(**target, Body=b"x")
@@ -179,19 +180,19 @@ class Probes:
         return RoundTrip(statistics.median(samples), statistics.quantiles(samples, n=100)[98], len(samples))
 
     def strangers(self) -> list[tuple[str, str]]:
-        """Each (written through, not found through) of two gateways that do not show the same bucket."""
+        """The pairs (written through, not found through) of gateways that do not show the same bucket."""
         apart = []
         for number, (writer, client) in enumerate(self._clients.items()):
             content = os.urandom(100)
             target = self._target(f"gateway-{number}")
             client.put_object(**target, Body=content)
             apart += [(writer, reader) for reader, s3 in self._clients.items() if _content(s3, target) != content]
-            # Through its own gateway: `clean` looks through the first alone.
+            # Deleted through its own gateway, because `clean` uses only the first.
             client.delete_object(**target)
         return apart
 
     def write_and_read(self) -> bool:
-        """Whether bytes come back as written, under a key with a space, quotes and letters outside ASCII."""
+        """Test that bytes come back as written, under a key with a space, quotes and letters outside ASCII."""
         content = os.urandom(100_000)
         target = self._target("a b/it's “ü” + %20=&.bin")
         next(self._turn).put_object(**target, Body=content)
@@ -200,7 +201,7 @@ class Probes:
         return same
 
     def ranges(self) -> bool:
-        """Whether first, middle, last and suffix ranges give those bytes and nothing else."""
+        """Test that first, middle, last and suffix ranges return exactly their bytes."""
         content = os.urandom(1_000_000)
         target = self._target("ranges")
         next(self._turn).put_object(**target, Body=content)
@@ -233,7 +234,7 @@ class Probes:
         return Multipart(intact, not list(self._pending()), time.perf_counter() - started)
 
     def list_after_write(self) -> Staleness:
-        """Listings right after each PUT and each DELETE that do not show it."""
+        """Count listings right after each PUT and each DELETE that do not show the change."""
         stale = 0
         keys = [f"list/{number:02d}" for number in range(_WRITES)]
         for count, key in enumerate(keys, start=1):
@@ -245,7 +246,7 @@ class Probes:
         return Staleness(2 * _WRITES, stale)
 
     def directories_linger(self) -> bool:
-        """Whether a directory is listed after its only object was deleted. Leaves neither."""
+        """Test whether a directory is still listed after its only object was deleted; both are removed."""
         client = self._first()
         target = self._target("directory/inner/object")
         client.put_object(**target, Body=b"")
@@ -258,7 +259,7 @@ class Probes:
         return linger
 
     def overwrites(self) -> Staleness:
-        """Reads right after an overwrite that do not give the new content."""
+        """Count reads right after an overwrite that do not return the new content."""
         target = self._target("overwrite")
         stale = 0
         for number in range(_WRITES):
@@ -286,7 +287,7 @@ class Probes:
         )
 
     def race(self) -> Race:
-        """`_RIVALS` writers at once, each asking that the object be new."""
+        """Let `_RIVALS` writers compete with conditional PUTs, each of which requires that the object is new."""
         target = self._target("race")
         clients = list(self._clients.values())
         start = threading.Barrier(_RIVALS)
@@ -359,7 +360,7 @@ class Probes:
 
 
 def _content(client: Any, target: dict[str, str]) -> bytes | None:
-    """None where there is no such object, or not even its bucket."""
+    """The object's content; None if the object or its bucket does not exist."""
     try:
         content: bytes = client.get_object(**target)["Body"].read()
     except Exception as error:
@@ -376,5 +377,5 @@ def _skew(date: str | None, here: float) -> float | None:
         return None
     if there.tzinfo is None:
         there = there.replace(tzinfo=timezone.utc)
-    # The header is cut to whole seconds: half a second more is the better guess.
+    # The header is truncated to whole seconds, so half a second is added as the expected remainder.
     return (there - datetime.fromtimestamp(here, timezone.utc)).total_seconds() + 0.5

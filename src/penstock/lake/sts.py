@@ -1,6 +1,6 @@
-"""Temporary credentials: requested from AWS's Security Token Service (also Ceph's RGW), and the policy of renewal.
+"""Temporary credentials: requests to AWS's Security Token Service (also Ceph's RGW), and the policy of renewal.
 
-All times are seconds since the epoch by this machine's clock, whatever the store's clock shows.
+All times are seconds since the epoch on this machine's clock, whatever the store's clock shows.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from penstock.lake.s3 import client, code_of, is_connection_failure, translated
 
 _FIRST_PAUSE = 1 / 120
 _LONGEST_PAUSE = 1 / 12
-"""Of a lease's time: half a minute and five minutes of an hour."""
+"""Shares of a lease's duration: half a minute and five minutes of an hour."""
 _GRACE_SECONDS = 30.0
-"""How long an application's requests wait for newer credentials once theirs have ended (Freshness.scala's WaitFor)."""
+"""An application's requests wait this long for new credentials once theirs expired (Freshness.scala's WaitFor)."""
 _GRACE_PAUSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Lease:
-    """Credentials for a time."""
+    """Temporary credentials with the times of their issue and expiry."""
 
     credentials: Credentials
     issued_at: float
@@ -40,17 +40,20 @@ class Lease:
 
 
 def lease(credentials: Credentials, *, asked_at: float, store_time: float | None, expires_at: float) -> Lease:
-    """What the store issued. `store_time` and `expires_at` are by its own clock; `asked_at`, before the request, is by
-    ours.
+    """Convert issued credentials to this machine's clock.
 
-    Of what the store says only the difference counts: a machine whose clock is minutes off renews in time all the same.
+    `store_time` and `expires_at` are on the store's clock; `asked_at`, before the request, is on ours. Only the
+    difference of the store's times counts, so that a machine whose clock is minutes off still renews in time.
     """
     return Lease(credentials, asked_at, expires_at + (0 if store_time is None else asked_at - store_time))
 
 
 def renewal_at(lease: Lease, failures: int = 0, *, failed_at: float = 0.0) -> float:
-    """When to ask for the next credentials: at half time, so that the other half is left for a store or an engine that
-    is away; after failures with growing pauses, just as the lease ends, and then every second while requests wait."""
+    """The time of the next request for credentials.
+
+    The first is at half of the lease, which leaves the other half for outages of the store or the engine. After
+    failures, requests follow with growing pauses, again at the lease's end, and then every second while requests wait.
+    """
     if failures == 0:
         return lease.issued_at + lease.seconds / 2
     first = lease.seconds * _FIRST_PAUSE
@@ -59,12 +62,12 @@ def renewal_at(lease: Lease, failures: int = 0, *, failed_at: float = 0.0) -> fl
 
 
 def is_lost(lease: Lease, *, at: float) -> bool:
-    """Whether the application can read and write no more: what it holds is refused, and nobody waits for newer ones."""
+    """Report whether the application has lost access: its credentials have expired, and its requests' wait is over."""
     return at >= lease.expires_at + min(lease.seconds, _GRACE_SECONDS)
 
 
 def session_policy(bucket: str) -> dict[str, object]:
-    """What an application may do with its credentials, whatever more the role may: use the lake's bucket."""
+    """The session policy that limits an application to the lake's bucket, whatever else the role allows."""
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -93,27 +96,27 @@ _REFUSALS = frozenset(
     | {"InvalidAction", "NotImplemented", "MethodNotAllowed", "MalformedPolicyDocument", "PackedPolicyTooLarge"}
     | {"400", "403", "404", "405", "501"}
 )
-"""The request is understood and not granted, or not understood; other codes mean what they mean for S3."""
+"""Codes of a request that was refused or not understood; other codes have the same meaning as for S3."""
 
 
 def default_endpoint(endpoint: str, region: str) -> str:
-    """Where to ask where nobody says: the store's own gateway, but at AWS, whose service is elsewhere."""
+    """The default STS endpoint: the store's own gateway, except for AWS, whose STS has an address of its own."""
     host = urlsplit(endpoint).hostname or ""
     return f"https://sts.{region}.amazonaws.com" if host.endswith(".amazonaws.com") else endpoint
 
 
 def sts_of(role_arn: str | None, endpoint: str | None, *, first_endpoint: str, region: str, seconds: int) -> Sts | None:
-    """What a user means who gives these; None: no temporary credentials."""
+    """The configuration from a user's options; None if they request no temporary credentials."""
     if role_arn is None and endpoint is None:
         return None
     return Sts(endpoint or default_endpoint(first_endpoint, region), role_arn, seconds)
 
 
 def issue(lake: Lake, sts: Sts, credentials: Credentials, session: str, *, attempts: int = 4) -> Lease:
-    """Credentials that end by themselves, under the name `session` in the store's own log.
+    """Request temporary credentials, which appear as `session` in the store's own log.
 
-    Where a gateway of the lake issues them all do, and the next is asked where one does not answer. Each request is
-    tried `attempts` times with growing pauses. Raises `LakeError`: the store is out of reach, does not know this, or
+    If the endpoint is a gateway of the lake, the next gateway is tried when one does not answer. Each request is tried
+    `attempts` times with growing pauses. Raises `LakeError` if the store cannot be reached, does not support this, or
     refuses.
     """
     others = [endpoint for endpoint in lake.endpoints if endpoint != sts.endpoint]
@@ -143,7 +146,7 @@ def _ask(service: Any, lake: Lake, sts: Sts, session: str) -> Any:
         RoleArn=sts.role_arn,
         RoleSessionName=session,
         DurationSeconds=sts.seconds,
-        # Without a space: RGW leaves the form's “+” as it is, and finds the policy malformed.
+        # No spaces: RGW does not decode the form's “+”, and would find the policy malformed.
         Policy=json.dumps(session_policy(lake.bucket), separators=(",", ":")),
     )
 
@@ -154,17 +157,17 @@ def _refused(error: Exception, lake: Lake, sts: Sts, endpoint: str) -> PenstockE
         message = str(getattr(error, "response", {}).get("Error", {}).get("Message") or "")
         why = f"{endpoint} answers {code}" + (f": {message}" if message and message != code else "")
     elif isinstance(error, (LookupError, AttributeError, TypeError, ValueError)):
-        why = f"{endpoint} answers without them: it is no Security Token Service"
+        why = f"{endpoint} answers without credentials: it is not a Security Token Service"
     else:
         return translated(error, lake, endpoint)
-    wanted = f"for the role {sts.role_arn}" if sts.role_arn else "for a session"
+    purpose = f"for the role {sts.role_arn}" if sts.role_arn else "for a session"
     allow = (
-        "let the role trust the lake's user (its assume-role policy), and allow as many seconds; "
+        "let the role trust the lake's user (its assume-role policy), and allow that duration; "
         if sts.role_arn
-        else "let the lake's user ask for session tokens; "
+        else "let the lake's user request session tokens; "
     )
     return LakeError(
-        f"The store of the lake “{lake.name}” issues no credentials {wanted}",
+        f"The store of the lake “{lake.name}” issues no credentials {purpose}",
         why=why,
         fix=f"{allow}or add the lake again without --role-arn and --sts-endpoint: applications then get its own "
         f"credentials. Try it: penstock lake check --lake {lake.name}",

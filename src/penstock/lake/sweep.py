@@ -1,6 +1,6 @@
-"""What killed jobs left in a lake: found, finished where the job was decided, removed where it was not.
+"""Leftovers of killed jobs in a lake: committed jobs are finished, the files of others are removed.
 
-The logic is the file system's own (`io.penstock.fs.commit.Sweep`), in a JVM of some seconds.
+The logic is that of the file system (`io.penstock.fs.commit.Sweep`), in a JVM that runs for some seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _HADOOP = "spark.hadoop."
 
 @dataclass(frozen=True)
 class Found:
-    """`action`: finished, removed, kept, would finish, would remove. `newest`: when the job last touched it."""
+    """The leftovers of one job.
+
+    `action` is finished, removed, kept, would finish or would remove; `newest` is the job's last change.
+    """
 
     kind: str
     at: str
@@ -43,15 +46,17 @@ class Found:
 
 @dataclass(frozen=True)
 class Swept:
+    """The result of a sweep."""
+
     objects: int
-    """How many were listed."""
+    """The number of objects listed."""
     found: tuple[Found, ...]
 
 
 def cutoff(now: datetime, older_than: timedelta, running: Iterable[Application]) -> tuple[datetime, Application | None]:
-    """What was touched later stays: by age, or because an application that runs may have written it.
+    """The time from which objects are kept, by their age or because a running application may have written them.
 
-    With it the application that decided, if one did.
+    In the latter case the application is returned as well.
     """
     by_age = now - older_than
     earliest = min(running, key=lambda application: application.submitted_at, default=None)
@@ -61,7 +66,7 @@ def cutoff(now: datetime, older_than: timedelta, running: Iterable[Application])
 
 
 def sweep(lake: Lake, credentials: Credentials, prefix: str, *, before: datetime, dry_run: bool) -> Swept:
-    """Sweep the keys that begin with `prefix`. Raises `LakeError` where the store does not let it."""
+    """Sweep the keys that begin with `prefix`. Raises `LakeError` if the sweep fails."""
     settings = {
         key.removeprefix(_HADOOP): value for key, value in spark_settings(lake).items() if key.startswith(_HADOOP)
     }

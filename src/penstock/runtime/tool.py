@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.home import write_atomically
+from penstock.processes import tail
 from penstock.runtime import jvm
 
 # The quick compiler alone and one collector thread: a short run ends before the optimising compiler pays.
@@ -49,7 +50,7 @@ class ToolRun:
 
     def last_errors(self, lines: int = 5) -> list[str]:
         """The last lines of its error output; none where it wrote none."""
-        return self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-lines:]
+        return tail(self._errors, lines).splitlines()
 
 
 @contextlib.contextmanager

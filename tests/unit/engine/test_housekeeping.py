@@ -122,7 +122,7 @@ def test_what_its_applications_left_is_found_in_the_original_as_long_as_the_reco
     engine.ever = {made.name}
     assert [keeping.sweep_lakes() for _ in range(2)] == [[], [made.name]]
     assert lakes.kept_in(made.name) == "archive"
-    with pytest.raises(NotFound, match="any more"):
+    with pytest.raises(NotFound, match="no longer exists"):
         lakes.get(made.name)
     engine.ever = set()
     keeping.sweep_lakes()

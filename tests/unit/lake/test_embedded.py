@@ -1,4 +1,4 @@
-"""The embedded lake's server: waited for while it starts, and ended in the turn in which its data are removed."""
+"""The embedded lake's server: the wait for its start, and its end under the lock that removes its data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Clock:
 def test_a_server_that_starts_on_a_busy_machine_is_told_from_one_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, ready_after: float, expected: bool
 ) -> None:
-    """`share`: how much of a core it gets. One that hangs gets next to none."""
+    """A server that gets `share` of a core; a hung server gets almost none."""
     clock = Clock()
     monkeypatch.setattr(processes, "time", clock)
     monkeypatch.setattr(embedded, "core_seconds_of", lambda _: share * clock.seconds)

@@ -1,4 +1,4 @@
-"""A lake that is an HDFS among lakes that are buckets: its addresses, and what its applications are told."""
+"""An HDFS lake beside S3 lakes: its addresses, and its applications' settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAR = Lake(
 BUCKET = Lake("sales", ("http://store:9000",), "data", "environment")
 
 
-def told(lake: Lake, profile: str = "default") -> dict[str, str]:
+def settings_of(lake: Lake, profile: str = "default") -> dict[str, str]:
     size = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(2, 2 << 30), executors=1)
     return preparation.resolved(ApplicationSpec("app.py", size, "test", profile=profile), lake).values()
 
@@ -59,23 +59,23 @@ def test_its_own_addresses_are_keys_and_those_of_others_are_refused() -> None:
 
 @pytest.mark.parametrize("profile", ["default", "sql", "tpcds", "etl", "terasort", "ml"])
 def test_its_applications_are_told_nothing_of_s3_and_commit_as_hadoop_does(profile: str) -> None:
-    assert [key for key in told(NEAR, profile) if ".fs.s3a." in key] == []
-    assert "spark.sql.sources.commitProtocolClass" not in told(NEAR, profile)
+    assert [key for key in settings_of(NEAR, profile) if ".fs.s3a." in key] == []
+    assert "spark.sql.sources.commitProtocolClass" not in settings_of(NEAR, profile)
 
 
 def test_what_a_workload_says_of_spark_holds_there_too() -> None:
-    theirs = {key: value for key, value in told(BUCKET, "tpcds").items() if key.startswith("spark.executor.")}
+    theirs = {key: value for key, value in settings_of(BUCKET, "tpcds").items() if key.startswith("spark.executor.")}
     assert theirs
-    assert theirs.items() <= told(NEAR, "tpcds").items()
+    assert theirs.items() <= settings_of(NEAR, "tpcds").items()
 
 
 def test_near_is_read_as_files_and_far_over_tcp() -> None:
     for lake, expected in ((NEAR, "true"), (FAR, "false")):
-        assert told(lake)["spark.hadoop.dfs.client.read.shortcircuit"] == expected
+        assert settings_of(lake)["spark.hadoop.dfs.client.read.shortcircuit"] == expected
 
 
 def test_its_tables_are_in_it() -> None:
-    assert told(NEAR)["spark.sql.warehouse.dir"] == "hdfs://hdfs/warehouse"
+    assert settings_of(NEAR)["spark.sql.warehouse.dir"] == "hdfs://hdfs/warehouse"
 
 
 def test_it_has_no_secret_to_write_down() -> None:

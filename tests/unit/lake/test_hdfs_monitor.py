@@ -1,4 +1,4 @@
-"""What is made of the NameNode's own numbers (of Hadoop 3.4.2, shortened)."""
+"""The health computed from the NameNode's beans (of Hadoop 3.4.2, shortened)."""
 
 from __future__ import annotations
 

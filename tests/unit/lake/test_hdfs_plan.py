@@ -1,4 +1,4 @@
-"""What an HDFS is made of, and what is started next: decided without a process."""
+"""The shape of an HDFS and the next step of its start, decided without a process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TestShape:
 
     def test_datanodes_can_be_added_and_never_taken_away(self) -> None:
         assert shaped(TWO, Asked(datanodes=4), running=True) == Shape(4, 2)
-        with pytest.raises(InvalidInput, match="cannot do with 1"):
+        with pytest.raises(InvalidInput, match="cannot shrink to 1"):
             shaped(TWO, Asked(datanodes=1), running=False)
 
     def test_another_replication_holds_from_then_on_also_while_it_runs(self) -> None:

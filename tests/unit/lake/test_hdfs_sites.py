@@ -1,4 +1,4 @@
-"""The daemons' configuration: what it promises about addresses, nearness and who may read block files."""
+"""The daemons' configuration: addresses, locality, and the account that may read block files."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def test_data_is_in_the_daemons_place_by_a_path_that_nothing_in_a_homes_name_can
 
 
 def test_near_datanodes_are_called_as_executors_are_and_show_their_files_to_the_user_alone() -> None:
-    told = read(NEAR, "datanode.1")
-    assert told["dfs.datanode.hostname"] == "127.0.0.1"
-    assert told["dfs.block.local-path-access.user"] == "jürgen"
+    datanode = read(NEAR, "datanode.1")
+    assert datanode["dfs.datanode.hostname"] == "127.0.0.1"
+    assert datanode["dfs.block.local-path-access.user"] == "jürgen"
 
 
-def test_remote_datanodes_are_near_to_nobody_and_show_their_files_to_nobody() -> None:
-    told = [read(FAR, daemon) for daemon in ("datanode.1", "datanode.2")]
-    assert len({one["dfs.datanode.hostname"] for one in told}) == 2
-    assert all(one["dfs.datanode.hostname"].endswith(".invalid") for one in told)
-    assert all("dfs.block.local-path-access.user" not in one for one in told)
+def test_remote_datanodes_are_local_to_no_client_and_give_out_no_files() -> None:
+    datanodes = [read(FAR, daemon) for daemon in ("datanode.1", "datanode.2")]
+    assert len({one["dfs.datanode.hostname"] for one in datanodes}) == 2
+    assert all(one["dfs.datanode.hostname"].endswith(".invalid") for one in datanodes)
+    assert all("dfs.block.local-path-access.user" not in one for one in datanodes)
 
 
 def test_a_daemons_own_configuration_comes_first_on_its_class_path() -> None:

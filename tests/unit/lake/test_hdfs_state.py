@@ -1,4 +1,4 @@
-"""What is remembered of an HDFS: its shape, and ports that stay where they can."""
+"""The state file of an HDFS: its shape, and ports that stay the same if they can."""
 
 from __future__ import annotations
 

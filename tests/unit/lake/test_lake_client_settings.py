@@ -1,4 +1,4 @@
-"""Settings of S3A that follow from how a lake gives its credentials."""
+"""Settings of S3A that follow from a lake's kind of credentials."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_two_changes_at_once_lose_no_secret(home: Home, monkeypatch: pytest.Monk
     second = threading.Thread(target=change)
 
     def overtaken(path: Path, content: str) -> None:
-        """Another change comes between what the first one has read and what it writes, unless it has to wait."""
+        """Let another change come between the first one's read and write, unless it has to wait."""
         monkeypatch.setattr(module, "write_atomically", write)
         second.start()
         second.join(0.05)

@@ -35,7 +35,7 @@ def host_of(endpoint: str) -> str:
     return endpoint.split("://")[1].rsplit(":", 1)[0].strip("[]")
 
 
-# What Kubernetes 1.34's and OpenShift 4's own descriptions of these kinds say of the fields used here.
+# Extracts of the schemas of these kinds in Kubernetes 1.34 and OpenShift 4, for the fields used here.
 NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"}
 LABEL = {"type": "string", "pattern": "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"}
 LABEL_VALUE = {"type": "string", "pattern": "^([A-Za-z0-9][-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"}
@@ -143,7 +143,7 @@ def test_every_object_is_one_kubernetes_takes(endpoints: tuple[str, ...], headle
 def test_one_service_leads_to_every_gateway() -> None:
     made = exported(lake())
     (service,), (slice_,) = by_kind(made, "Service"), by_kind(made, "EndpointSlice")
-    assert "selector" not in service["spec"]  # a controller would replace the endpoints by pods
+    assert "selector" not in service["spec"]  # with a selector, a controller would replace the endpoints by pods
     assert service["spec"]["ports"][0]["port"] == 80
     assert slice_["metadata"]["labels"]["kubernetes.io/service-name"] == service["metadata"]["name"]
     assert slice_["ports"][0]["name"] == service["spec"]["ports"][0]["name"]
@@ -187,8 +187,8 @@ def test_what_leaves_the_cluster_by_a_route_is_encrypted() -> None:
         ("http://127.0.0.1:7480", "loopback"),
         ("http://[::1]:7480", "loopback"),
         ("http://169.254.1.1", "one link"),
-        ("http://0.0.0.0:80", "no address of one machine"),
-        ("http://224.0.0.1:80", "no address of one machine"),
+        ("http://0.0.0.0:80", "not the address of one machine"),
+        ("http://224.0.0.1:80", "not the address of one machine"),
     ],
 )
 def test_an_address_no_pod_can_reach_is_refused_with_the_reason(endpoint: str, why: str) -> None:
@@ -198,7 +198,7 @@ def test_an_address_no_pod_can_reach_is_refused_with_the_reason(endpoint: str, w
 
 
 def test_a_bucket_in_the_hosts_name_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="host's name"):
+    with pytest.raises(InvalidInput, match="in the host name"):
         exported(lake(path_style=False))
 
 

@@ -75,7 +75,7 @@ def test_stale_listings_exclude_a_store_and_stale_overwrites_only_limit_it() -> 
 
 
 def test_a_store_that_keeps_empty_directories_is_used_and_told_of() -> None:
-    for known, words in ((True, "can be made again"), (False, "add it again")):
+    for known, words in ((True, "can be recreated"), (False, "add the lake again")):
         judged = judge_directories(linger=True, known=known)
         assert judged.outcome is Outcome.LIMITED
         assert words in judged.consequence

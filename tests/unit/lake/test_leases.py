@@ -1,4 +1,4 @@
-"""When temporary credentials are renewed, and when there is no more hope."""
+"""The times at which temporary credentials are renewed and given up."""
 
 from __future__ import annotations
 

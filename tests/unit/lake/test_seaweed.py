@@ -24,7 +24,7 @@ def test_a_server_is_known_by_its_arguments_and_a_stranger_is_not() -> None:
     assert not embedded.is_server([""])
 
 
-def test_it_listens_on_the_loopback_address_alone_and_reports_to_nobody() -> None:
+def test_it_listens_on_the_loopback_address_only_and_sends_no_telemetry() -> None:
     assert {"-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"} <= set(COMMAND)
 
 
@@ -65,7 +65,7 @@ def test_a_missing_binary_says_what_to_install(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_volumes_are_vacuumed_every_minute_and_not_every_quarter_of_an_hour() -> None:
-    """Until then what is deleted takes its room: a sort found no volume to write to for four minutes."""
+    """Deleted data takes space until then: a sort once found no volume to write to for four minutes."""
     maintenance = embedded.server_files(
         Credentials("AKID", "s3cret"), embedded.Identity("certificate", "k3y"), write_key="w1rite"
     )["master.toml"]

@@ -1,4 +1,4 @@
-"""What a lake's store is made of is known as far as this machine can know it, and nothing is guessed."""
+"""The facts about a lake's store are those that this machine can know, without guesses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOREIGN = Lake("far", ("https://s3.example.com",), "bucket", "environment")
 EMBEDDED = Lake("embedded", ("http://127.0.0.1:1",), "bucket", "environment", kind="embedded")
 
 
-def test_somebody_elses_store_has_no_protection_that_we_could_know_and_no_process_here(tmp_path: Path) -> None:
+def test_an_external_store_has_no_known_protection_and_no_process_here(tmp_path: Path) -> None:
     found = stores.facts(Home(tmp_path), FOREIGN)
     assert (found.software, found.protection, found.raw_factor) == ("external", "", None)
     assert stores.daemons(Home(tmp_path), FOREIGN) == {}
@@ -56,8 +56,8 @@ def test_a_ceph_that_is_not_there_any_more_is_no_reason_to_fail(tmp_path: Path) 
 
 
 def test_what_is_recorded_of_a_store_is_plain_data(tmp_path: Path) -> None:
-    told = stores.facts(Home(tmp_path), EMBEDDED).as_json()
-    assert json.loads(json.dumps(told)) == told
+    facts = stores.facts(Home(tmp_path), EMBEDDED).as_json()
+    assert json.loads(json.dumps(facts)) == facts
 
 
 @pytest.mark.parametrize(

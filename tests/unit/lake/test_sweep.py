@@ -1,4 +1,4 @@
-"""How far the sweep may go back."""
+"""The cutoff of a sweep."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from penstock.lake import settings as lake_settings
 from penstock.lake.model import EVENT_LOGS, Lake, ObjectStore
 from penstock.lake.registry import Lakes
 from penstock.model import ProcessSize
-from penstock.processes import ProcessId, end_process, start_daemon
+from penstock.processes import ProcessId, end_process, start_daemon, tail
 from penstock.runtime import jvm
 
 IDLE_SECONDS = 900.0
@@ -115,7 +115,7 @@ class HistoryServers:
             if not status.running:
                 raise ClusterError(
                     "The history server did not start",
-                    why=_last_line(self._directory(lake) / "server.log"),
+                    why=tail(self._directory(lake) / "server.log", 1),
                     fix=f"read {self._directory(lake) / 'server.log'}",
                 )
             if time.monotonic() >= deadline:
@@ -220,7 +220,7 @@ class HistoryServers:
         deadline = time.monotonic() + _LOCK_SECONDS
         while not (directory / STATE).exists():
             if not watchdog.alive() or time.monotonic() >= deadline:
-                raise ClusterError("The history server did not start", why=_last_line(directory / "server.log"))
+                raise ClusterError("The history server did not start", why=tail(directory / "server.log", 1))
             time.sleep(_LOOK_SECONDS)
 
     def _end(self, directory: Path) -> None:
@@ -257,11 +257,3 @@ def _ensure_directory(store: ObjectStore) -> None:
 
 def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
-
-
-def _last_line(log: Path) -> str:
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    except OSError:
-        return ""
-    return lines[-1] if lines else ""

@@ -1,5 +1,5 @@
-"""A real Ceph of this machine.
+"""A real Ceph cluster on this machine.
 
-`layout`, `configuration`, `daemons` (starts, asks and ends Ceph's programs), `monitor_client`, `bootstrap` (first
+`layout`, `configuration`, `daemons` (start, query and end Ceph's programs), `monitor_client`, `bootstrap` (first
 creation), `cluster` (up, down, lakes), `status` and `rbd` (block devices).
 """

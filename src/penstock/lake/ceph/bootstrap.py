@@ -1,4 +1,4 @@
-"""Making a Ceph for the first time: its files, its pools, the gateways' user, placements, buckets and quotas."""
+"""First creation of a Ceph cluster: its files, pools, the gateways' user, placements, buckets and quotas."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ ROLE = "penstock-application"
 ROLE_ARN = f"arn:aws:iam:::role/{ROLE}"
 _MONITOR_MAP = "monmap"
 CODE_PROFILE = "penstock"
-# An OSD whose file cannot grow any more aborts; empty ones already take some hundred megabytes in all.
+# An OSD whose file can no longer grow aborts; empty OSDs already take some hundred megabytes in total.
 _LEAST_FREE_BYTES = 2 * GIB
 
 
 def make_files(directory: Path, state: State) -> list[str]:
-    """Everything that is there before a daemon runs; the OSDs' own ids, in the order of their numbers."""
+    """Create all files that exist before a daemon runs; return the OSDs' UUIDs in the order of their numbers."""
     _make_directories(directory, state)
     _require_room(state.device_directories(directory))
     write_atomically(directory / CONFIGURATION, state.configuration())
-    # Keys for as many gateways as there may ever be: more of them need no more than a port.
+    # Keys for the maximum number of gateways, so that a gateway added later needs only a port.
     owners = map(configuration.entity, configuration.names(osds=state.layout.osds, gateways=MOST_GATEWAYS))
     for name, content in keyrings(list(owners)).items():
         write_atomically(directory / name, content)
     write_monitor_map(directory, state.fsid, state.ports)
-    doing = "making the monitor's store"
+    doing = "creating the monitor's store"
     run(directory, "ceph-mon", "--mkfs", "--conf", CONFIGURATION, "--name", "mon.a", "--monmap", _MONITOR_MAP,
         "--keyring", INITIAL_KEYRING, doing=doing)  # fmt: skip
     (directory / INITIAL_KEYRING).unlink()
@@ -60,22 +60,22 @@ def make_files(directory: Path, state: State) -> list[str]:
 
 
 def write_monitor_map(directory: Path, fsid: str, ports: Ports) -> str:
-    """Where the monitor is; the name of the file in `directory`."""
+    """Write the monitor's address to a monitor map; return the file's name in `directory`."""
     (directory / _MONITOR_MAP).unlink(missing_ok=True)
     run(directory, "monmaptool", "--create", "--fsid", fsid, "--addv", "a", ports.monitor_address, _MONITOR_MAP,
-        doing="writing down the monitor's address")  # fmt: skip
+        doing="writing the monitor map")  # fmt: skip
     return _MONITOR_MAP
 
 
 def move_monitor(directory: Path, state: State) -> None:
-    """Give the monitor, which must not run, the port that `state` has."""
+    """Move the monitor, which must not be running, to the port in `state`."""
     name = write_monitor_map(directory, state.fsid, state.ports)
     run(directory, "ceph-mon", "--conf", CONFIGURATION, "--name", "mon.a", "--inject-monmap", name,
         doing="moving the monitor to another port")  # fmt: skip
 
 
 def add_osds(monitor: Monitor, ids: list[str]) -> None:
-    for number, osd in enumerate(ids):  # one after the other: the monitor gives them their numbers in order
+    for number, osd in enumerate(ids):  # one at a time: the monitor assigns numbers in order
         monitor.ask("osd new", uuid=osd, id=number)
 
 
@@ -100,10 +100,13 @@ def make_pools(monitor: Monitor, layout: Layout) -> None:
 
 
 def make_user(directory: Path, layout: Layout) -> Credentials:
-    """The lake's user, the second placement, and the role that applications may take. Before the gateways start: they
-    read placements then. The user comes first: making it makes the zone that the placements belong to."""
-    doing = "making the gateways' user"
-    made = administer(directory, "user", "create", f"--uid={USER}", "--display-name=Penstock", doing=doing)
+    """Create the lake's user and the second placement; return the user's credentials.
+
+    Must run before the gateways start, because they read placements then. The user comes first, because its creation
+    also creates the zone that the placements belong to.
+    """
+    doing = "creating the gateways' user"
+    created = administer(directory, "user", "create", f"--uid={USER}", "--display-name=Penstock", doing=doing)
     erasure = layout.placements()[ERASURE]
     group, placement = "--rgw-zonegroup=default", f"--placement-id={erasure.name}"
     doing = "adding the erasure-coded placement"
@@ -114,12 +117,12 @@ def make_user(directory: Path, layout: Layout) -> Credentials:
     )  # fmt: skip
     if layout.default == ERASURE:
         administer(directory, "zonegroup", "placement", "default", group, placement, doing=doing)
-    return credentials_in(made)
+    return credentials_in(created)
 
 
 def make_role(directory: Path, state: State) -> None:
-    """A role that the lake's user may give to an application, narrowed by a policy of its own, by STS."""
-    doing = "making the role of applications"
+    """Create the role that applications assume through STS, each narrowed by its own session policy."""
+    doing = "creating the applications' role"
     trust = _policy(Principal={"AWS": [f"arn:aws:iam:::user/{USER}"]}, Action=["sts:AssumeRole"])
     buckets = [f"arn:aws:s3:::{name}" for name in state.lakes()]
     allowed = _policy(Action=["s3:*"], Resource=[*buckets, *(f"{bucket}/*" for bucket in buckets)])
@@ -131,18 +134,21 @@ def make_role(directory: Path, state: State) -> None:
 
 
 def credentials_of_user(directory: Path) -> Credentials:
-    """As the gateways have them: for a home that has lost its own."""
-    return credentials_in(administer(directory, "user", "info", f"--uid={USER}", doing="asking for the user's keys"))
+    """The user's credentials as the gateways know them, for a home that has lost its copy."""
+    return credentials_in(administer(directory, "user", "info", f"--uid={USER}", doing="reading the user's keys"))
 
 
 def credentials_in(answer: str) -> Credentials:
-    """Ceph makes the keys itself, since every user of a machine can read the arguments that would tell it which."""
+    """The credentials in an answer of `radosgw-admin user`.
+
+    Ceph generates the keys: passed as arguments, they would be visible to every user of the machine.
+    """
     key = json.loads(answer)["keys"][0]
     return Credentials(key["access_key"], key["secret_key"])
 
 
 def make_bucket(directory: Path, lake: Lake, credentials: Credentials, placement: str, quota_bytes: int) -> None:
-    """A bucket of that placement, with a quota."""
+    """Create the lake's bucket in that placement, with a quota."""
     s3_client(lake, credentials, lake.endpoints[0]).create_bucket(
         Bucket=lake.bucket, CreateBucketConfiguration={"LocationConstraint": f":{placement}"}
     )
@@ -150,7 +156,7 @@ def make_bucket(directory: Path, lake: Lake, credentials: Credentials, placement
 
 
 def set_quota(directory: Path, bucket: str, most_bytes: int) -> None:
-    """Refuse what would make the bucket larger. Gateways that run take some seconds to learn of it."""
+    """Limit the bucket to `most_bytes`. Running gateways notice a new quota within some seconds."""
     administer(
         directory, "quota", "enable", "--quota-scope=bucket", f"--bucket={bucket}", f"--max-size={most_bytes}",
         doing="setting a quota",
@@ -170,9 +176,9 @@ def _make_directories(directory: Path, state: State) -> None:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StateError(
-            f"The directory {error.filename} cannot be made",
+            f"The directory {error.filename} cannot be created",
             why=error.strerror or str(error),
-            fix="make it writable, or name another (--data-dir, --metadata-dir, PENSTOCK_HOME)",
+            fix="make it writable, or choose another (--data-dir, --metadata-dir, PENSTOCK_HOME)",
         ) from error
 
 
@@ -181,9 +187,9 @@ def _require_room(places: Mapping[str, Path]) -> None:
         free = shutil.disk_usage(place).free
         if free < _LEAST_FREE_BYTES:
             raise MissingRequirement(
-                "The disk is too full for a Ceph",
+                "The disk is too full for a Ceph cluster",
                 why=f"{free >> 20} MiB are free at {place}; at least {_LEAST_FREE_BYTES >> 20} MiB are needed",
-                fix="free some space, or name another disk: --data-dir, --metadata-dir",
+                fix="free some space, or choose another disk: --data-dir, --metadata-dir",
             )
 
 
@@ -191,10 +197,10 @@ def _make_osd(directory: Path, state: State, number: int, osd: str) -> None:
     places = state.device_directories(directory)
     for device in state.layout.devices():
         file = places[device.name] / f"osd.{number}.{device.name}"
-        with file.open("wb") as made:
-            made.truncate(device.bytes)
+        with file.open("wb") as sparse:
+            sparse.truncate(device.bytes)
         file.chmod(0o600)
         (directory / f"osd.{number}" / device.name).symlink_to(file)
-    # The monitor need not run yet: so nothing is read from its own configuration.
+    # The monitor may not be running yet, so its central configuration is not read.
     run(directory, "ceph-osd", "--mkfs", "--no-mon-config", "--conf", CONFIGURATION, "--name", f"osd.{number}",
-        "--osd-uuid", osd, doing=f"making osd.{number}")  # fmt: skip
+        "--osd-uuid", osd, doing=f"creating osd.{number}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""One home's Ceph: made, started, resumed, stopped and removed, with the two lakes on it."""
+"""One home's Ceph cluster with its two lakes: creation, start, resumption, stop and removal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHANGING_SECONDS = 180.0
 _MONITOR_SECONDS = 30
 
 Step = Callable[[str], contextlib.AbstractContextManager[list[str]]]
-"""Told around each step of something long: its title; what is appended to the list is how it came out."""
+"""Opens a context around each step of a long operation, by its title; results go into the yielded list."""
 
 
 @contextlib.contextmanager
@@ -33,36 +33,39 @@ def silent(_: str) -> Iterator[list[str]]:
 
 
 class Ceph:
-    """Every method may be called by several processes of one home at once, and again after a kill at any moment."""
+    """The Ceph cluster of one home.
+
+    Several processes of a home may call any method at once, and again after a kill at any moment.
+    """
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self.directory = home.lake / "ceph"
-        """Where its daemons run; the paths in its `ceph.conf` are relative to it."""
+        """The daemons' working directory; the paths in `ceph.conf` are relative to it."""
         self._control = Control(self.directory)
 
     def up(
         self, asked: Mapping[str, Any] | None = None, *, quota_bytes: int | None = None, step: Step = silent
     ) -> list[Lake]:
-        """Make a Ceph, or resume the one that is there, and register its lakes; returns when they take writes.
+        """Create the cluster, or resume an existing one, and register its lakes; return when they accept writes.
 
-        `asked` has arguments of `Layout.checked`, those the user gave. Only a first `up` may choose among all of them,
-        later ones the number of gateways; others raise `Conflict`. Daemons that run are left as they are. Raises
-        `MissingRequirement` (no packages) or `LakeError` (a daemon does not start, with its last words).
+        `asked` holds the user's arguments for `Layout.checked`. The first `up` may set all of them, later ones only the
+        number of gateways; any other change raises `Conflict`. Running daemons are left alone. Raises
+        `MissingRequirement` (no packages) or `LakeError` (a daemon does not start; with the end of its log).
         """
         daemons.require()
         with self._changing():
             self._require_names()
             state = State.load(self.directory)
             if state is not None and not state.made:
-                self._remove(state)  # a command was killed while it made it: nobody has stored anything
+                self._remove(state)  # a command was killed during the creation: nothing has been stored yet
                 state = None
             if state is None:
                 state = State.new(Layout.checked(**(asked or {})), quota_bytes)
                 try:
                     self._make(state, step)
                 except PenstockError:
-                    self._control.end(self._control.running().values())  # the logs stay, the next `up` begins anew
+                    self._control.end(self._control.running().values())  # the logs stay; the next `up` starts afresh
                     raise
             else:
                 state = self._with_free_ports(state.resumed(asked or {}))
@@ -70,8 +73,10 @@ class Ceph:
             return self._register(state)
 
     def ensure(self, name: str) -> Lake:
-        """The lake of that name, its Ceph resumed where no gateway runs. What else was ended stays so: on purpose,
-        perhaps."""
+        """The lake of that name; the cluster is resumed if no gateway runs.
+
+        Other daemons that do not run stay stopped, because the user may have stopped them on purpose.
+        """
         state = self._existing()
         if any(configuration.kind_of(running) == configuration.GATEWAY for running in self._control.running()):
             return self._lake(state, name)
@@ -91,17 +96,17 @@ class Ceph:
         return f"{running} of {len(found)} daemons run at {' '.join(self.gateways())}" if running else "down"
 
     def down(self, *, step: Step = silent) -> bool:
-        """End every daemon; the data stay. False where none ran."""
+        """End every daemon; the data stay. Return False if none was running."""
         with self._changing():
             running = self._control.running()
             for names in configuration.stopping(running):
-                with step(configuration.in_words(names)) as told:
+                with step(configuration.describe(names)) as notes:
                     self._control.end(running[name] for name in names)
-                    told.append("ended")
+                    notes.append("ended")
             return bool(running)
 
     def wipe(self) -> None:
-        """End every daemon and remove all data, in directories outside of the home, too, and the lakes' names."""
+        """End every daemon and remove all data, including directories outside the home, and the lakes' names."""
         with self._changing():
             state = State.load(self.directory)
             if state is not None:
@@ -113,46 +118,46 @@ class Ceph:
                 CredentialsFile(self._home).remove(LAKE)
 
     def state(self) -> State | None:
-        """What it is made of; None where there is none, or none that was ever complete. Nothing is asked of daemons."""
+        """The recorded state, without querying daemons; None if no cluster exists or its creation never completed."""
         state = State.load(self.directory)
         return state if state is not None and state.made else None
 
     def placement(self, lake: str) -> Placement:
-        """How the data of that lake are kept."""
+        """The placement of that lake's bucket."""
         state = self._existing()
         return state.layout.placements()[self._kind(state, lake)]
 
     def gateways(self) -> tuple[str, ...]:
-        """Their endpoints, in the order rgw.0, rgw.1, …"""
+        """The gateways' endpoints, in the order rgw.0, rgw.1 and so on."""
         return self._existing().ports.endpoints()
 
     def daemons(self) -> list[Daemon]:
-        """Every daemon it should have, running or not."""
+        """Every daemon of the layout, running or not."""
         running = self._control.running()
         return [Daemon(name, running.get(name)) for name in self._existing().daemons()]
 
     def serves(self, name: str) -> bool:
-        """Whether that daemon does its work now; one that is stopped by a signal does not."""
+        """Report whether that daemon serves now; a daemon stopped by a signal does not."""
         return self._control.serves(name, self._existing().ports)
 
     def start(self, name: str) -> None:
-        """Start one daemon and return when it serves; nothing happens where it runs."""
+        """Start one daemon and return when it serves; do nothing if it runs."""
         with self._changing():
             state = self._existing()
             if configuration.known(name, state.daemons()) not in self._control.running():
                 self._control.start([name], state.ports)
 
     def stop(self, name: str) -> bool:
-        """Ask one daemon to end (SIGTERM) and wait for it; False where it did not run."""
+        """End one daemon with SIGTERM and wait for its exit; return False if it was not running."""
         return self._end(name, kill=False)
 
     def kill(self, name: str) -> bool:
-        """End one daemon without asking (SIGKILL)."""
+        """End one daemon with SIGKILL."""
         return self._end(name, kill=True)
 
-    def monitor(self, *, patience_seconds: int = 5) -> contextlib.AbstractContextManager[Monitor]:
-        """A connection to ask by; `LakeError` where the monitor does not answer in that time."""
-        return daemons.monitor(self.directory, patience_seconds=patience_seconds)
+    def monitor(self, *, timeout_seconds: int = 5) -> contextlib.AbstractContextManager[Monitor]:
+        """Connect to the monitor; raises `LakeError` if it does not answer in time."""
+        return daemons.monitor(self.directory, timeout_seconds=timeout_seconds)
 
     def _end(self, name: str, *, kill: bool) -> bool:
         configuration.known(name, self._existing().daemons())
@@ -165,32 +170,32 @@ class Ceph:
         layout = state.layout
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         state.store(self.directory)
-        with step("files") as told:
+        with step("files") as notes:
             ids = bootstrap.make_files(self.directory, state)
-            told.append(f"{layout.osds} OSDs of {layout.osd_bytes >> 30} GiB, sparse")
+            notes.append(f"{layout.osds} OSDs of {layout.osd_bytes >> 30} GiB, sparse")
         first, working, gateways = configuration.stages(state.daemons())
-        with step(configuration.in_words(first)):
+        with step(configuration.describe(first)):
             self._control.start(first, state.ports)
         with contextlib.ExitStack() as connection:
-            with step(configuration.in_words(working)):
-                monitor = connection.enter_context(self.monitor(patience_seconds=_MONITOR_SECONDS))
+            with step(configuration.describe(working)):
+                monitor = connection.enter_context(self.monitor(timeout_seconds=_MONITOR_SECONDS))
                 bootstrap.add_osds(monitor, ids)
                 self._control.start(working, state.ports)
-            with step("pools") as told:
+            with step("pools") as notes:
                 bootstrap.make_pools(monitor, layout)
-                told.append(", ".join(placement.protection for placement in layout.placements().values()))
+                notes.append(", ".join(placement.protection for placement in layout.placements().values()))
         with step("user, placements, role"):
             credentials = bootstrap.make_user(self.directory, layout)
             bootstrap.make_role(self.directory, state)
-        with step(configuration.in_words(gateways)) as told:
+        with step(configuration.describe(gateways)) as notes:
             self._control.start(gateways, state.ports)
-            told.append(" ".join(state.ports.endpoints()))
-        with step("buckets and quotas") as told:
+            notes.append(" ".join(state.ports.endpoints()))
+        with step("buckets and quotas") as notes:
             CredentialsFile(self._home).put(LAKE, credentials)
             for name, kind in state.lakes().items():
-                place, lake = layout.placements()[kind], self._lake(state, name)
-                bootstrap.make_bucket(self.directory, lake, credentials, place.name, state.quotas[kind])
-                told.append(lake.root)
+                placement, lake = layout.placements()[kind], self._lake(state, name)
+                bootstrap.make_bucket(self.directory, lake, credentials, placement.name, state.quotas[kind])
+                notes.append(lake.root)
         replace(state, made=True).store(self.directory)
 
     def _resume(self, state: State, step: Step) -> None:
@@ -198,13 +203,13 @@ class Ceph:
         surplus = [process for name, process in running.items() if name not in state.daemons()]
         self._control.end(surplus)
         for names in configuration.stages([name for name in state.daemons() if name not in running]):
-            with step(configuration.in_words(names)):
+            with step(configuration.describe(names)):
                 self._control.start(names, state.ports)
-        # One that ran already may have been started by a command that was killed before it served.
+        # A running daemon may have been started by a command that was killed before the daemon served.
         self._control.await_serving(self._control.running(), state.ports)
 
     def _with_free_ports(self, state: State) -> State:
-        """The same ports where they are ours still; others where a stranger has taken them meanwhile."""
+        """The state with new ports in place of those that another program has taken meanwhile."""
         running = self._control.running()
         other, *others = free_ports(1 + len(state.ports.gateways))
         keeps = "mon.a" in running or await_free_ports([state.ports.monitor])
@@ -216,7 +221,7 @@ class Ceph:
         state = replace(state, ports=ports)
         write_atomically(self.directory / CONFIGURATION, state.configuration())
         if not keeps:
-            # Those that know the old address cannot find the new one.
+            # Daemons that know the old address cannot find the monitor at the new one.
             self._control.end(running.values())
             bootstrap.move_monitor(self.directory, state)
         state.store(self.directory)
@@ -224,8 +229,8 @@ class Ceph:
 
     def _remove(self, state: State) -> None:
         self._control.end(self._control.running().values())
-        for place in state.device_directories(self.directory).values():
-            shutil.rmtree(place, ignore_errors=True)
+        for directory in state.device_directories(self.directory).values():
+            shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _register(self, state: State) -> list[Lake]:
@@ -242,16 +247,16 @@ class Ceph:
     def _lake(self, state: State, name: str) -> Lake:
         self._kind(state, name)
         endpoints = state.ports.endpoints()
-        # No application sees the user's own credentials: each is given the role, for its lake's bucket.
+        # No application sees the user's own credentials: each assumes the role, limited to its lake's bucket.
         return Lake(name, endpoints, name, f"file:{LAKE}", kind=KIND, sts=Sts(endpoints[0], bootstrap.ROLE_ARN))
 
     def _kind(self, state: State, lake: str) -> str:
         kinds = state.lakes()
         if lake not in kinds:
             raise NotFound(
-                f"There is no lake “{lake}” on this Ceph",
+                f"There is no lake “{lake}” on this Ceph cluster",
                 why=f"its lakes are {', '.join(kinds)}",
-                fix="penstock lake list shows all there are",
+                fix="penstock lake list shows all lakes",
             )
         return kinds[lake]
 
@@ -259,9 +264,9 @@ class Ceph:
         state = self.state()
         if state is None:
             raise NotFound(
-                "There is no Ceph in this home",
-                why=f"none was made in {self.directory}",
-                fix="penstock lake ceph up makes one",
+                "There is no Ceph cluster in this home",
+                why=f"none was created in {self.directory}",
+                fix="penstock lake ceph up creates one",
             )
         return state
 
@@ -269,9 +274,9 @@ class Ceph:
         for lake in Lakes(self._home).all():
             if lake.name in (LAKE, *(f"{LAKE}-{kind}" for kind in ("replicated", "erasure"))) and lake.kind != KIND:
                 raise Conflict(
-                    f"There is another lake of the name “{lake.name}”",
+                    f"Another lake is named “{lake.name}”",
                     why=f"it was added with the endpoint {lake.endpoints[0]}",
-                    fix=f"penstock lake remove {lake.name}, and add it again under another name",
+                    fix=f"penstock lake remove {lake.name}, then add it again under another name",
                 )
 
     def _changing(self) -> contextlib.AbstractContextManager[None]:

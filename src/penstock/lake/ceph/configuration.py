@@ -1,7 +1,7 @@
-"""Ceph's configuration with a reason beside each value, its keys and capabilities, and its daemons' commands.
+"""Ceph's configuration with a reason for each value, its keys and capabilities, and its daemons' commands.
 
-All paths are relative to the directory the daemons run in: a socket's path has at most 107 bytes, wherever a home is.
-Pure: nothing is started here.
+All paths are relative to the daemons' working directory, because a socket's path has at most 107 bytes, wherever the
+home is. This module is pure: it starts nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ADMINISTRATOR = "client.admin"
 INITIAL_KEYRING = f"{KEYS}/initial.keyring"
 
 _MONITOR = "mon."
-"""The monitors' common key has no name of its own."""
+"""The owner of the monitors' common key, which has no name after the dot."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Loopback ports that clients know; the other daemons choose theirs between 6800 and 7300 at every start."""
+    """Loopback ports that clients know; the other daemons choose ports between 6800 and 7300 at every start."""
 
     monitor: int
     gateways: tuple[int, ...]
@@ -63,7 +63,7 @@ _GENERAL = f"""\
 [global]
 fsid = {{fsid}}
 mon_host = {{monitor}}
-# Nothing listens beyond this machine.
+# No daemon listens beyond this machine.
 public_addr = 127.0.0.1
 cluster_addr = 127.0.0.1
 ms_bind_msgr1 = false
@@ -78,24 +78,24 @@ crash_dir = {CRASHES}
 log_file = {LOGS}/$name.log
 log_to_stderr = false
 mon_cluster_log_file = {LOGS}/cluster.log
-# A line for each message or request would be most of what a busy daemon writes.
+# A line for each message or request would be most of a busy daemon's writes.
 debug_ms = 0/0
 debug_rgw = 0/0
-# One host: replicas and shards are spread over OSDs, and two OSDs of it may call a third dead.
+# On the single host, replicas and shards are spread over OSDs, and two OSDs may report a third as down.
 osd_crush_chooseleaf_type = 0
 mon_osd_reporter_subtree_level = osd
 osd_pool_default_size = 3
 osd_pool_default_min_size = 2
 osd_pool_default_pg_num = 4
-# Splitting groups while something is measured would be measured with it.
+# Splitting placement groups during a measurement would distort it.
 osd_pool_default_pg_autoscale_mode = off
 
 [mon]
 mon_data = mon.$id
 admin_socket = {SOCKETS}/$name.asok
-# Changes wait this long for others to be decided with; a second is made for many monitors.
+# Changes wait this long to be batched; the default of a second suits many monitors.
 paxos_propose_interval = 0.1
-# A share of the machine's disk, which is not this Ceph's alone.
+# Percentages of the machine's disk, which this cluster shares.
 mon_data_avail_warn = 5
 mon_data_avail_crit = 1
 mgr_initial_modules =
@@ -103,37 +103,37 @@ mgr_initial_modules =
 [mgr]
 mgr_data = mgr.$id
 admin_socket = {SOCKETS}/$name.asok
-# Each is a Python interpreter of its own: seconds of the start, and memory.
+# Each module is a Python interpreter of its own: it costs seconds at the start, and memory.
 mgr_disabled_modules = alerts influx insights iostat localpool mirroring nfs osd_perf_query osd_support prometheus \
 restful selftest snap_schedule stats telegraf test_orchestrator zabbix
 
 [osd]
 osd_data = osd.$id
 admin_socket = {SOCKETS}/$name.asok
-# The least Ceph accepts; caches beyond it are the operating system's.
+# Ceph's minimum; caching beyond it is left to the operating system.
 osd_memory_target = 939524096
-# Where the kernel calls a virtual disk rotating, Ceph would choose what suits a spindle.
+# If the kernel reports a virtual disk as rotating, Ceph would choose settings for a spindle.
 bluestore_debug_enforce_settings = ssd
 
 [client]
 rgw_data = rgw
-# 512 threads a gateway are made for machines of their own.
+# The default of 512 threads for each gateway suits dedicated machines.
 rgw_thread_pool_size = 128
 rgw_dns_name = localhost
-# What was overwritten or deleted gives its room back after a minute, not after two hours.
+# Overwritten and deleted objects free their space after a minute, not after two hours.
 rgw_gc_obj_min_wait = 60
 rgw_gc_processor_period = 60
-# A gateway learns within seconds what others have written to a bucket with a quota.
+# A gateway notices within seconds the writes of others to a bucket with a quota.
 rgw_bucket_quota_ttl = 10
 rgw_s3_auth_use_sts = true
 rgw_sts_key = {{sts_key}}
-# Short-lived credentials may be as short as a test of their renewal needs.
+# Tests of credential renewal need very short sessions.
 rgw_sts_min_session_duration = 10
 """
 
 
 def capabilities(daemons: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Who may do what: the name of a key's owner → the service → what it is allowed there."""
+    """Cephx capabilities: key owner → service → allowed operations."""
     everything = dict.fromkeys(("mon", "mgr", "osd"), "allow *")
     found = {_MONITOR: {"mon": "allow *"}, ADMINISTRATOR: everything}
     for name in daemons:
@@ -147,19 +147,19 @@ def capabilities(daemons: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def keyrings(daemons: Sequence[str]) -> dict[str, str]:
-    """File → content, with new keys: one file for each owner, and all together for the monitor to begin with."""
+    """Return file name → content with new keys: one file per owner, and the monitor's initial one with all keys."""
     sections = {owner: _section(owner, allowed) for owner, allowed in capabilities(daemons).items()}
     own = {f"{KEYS}/{owner}.keyring": text for owner, text in sections.items() if owner != _MONITOR}
     return {**own, INITIAL_KEYRING: "".join(sections.values())}
 
 
 def _section(owner: str, allowed: Mapping[str, str]) -> str:
-    caps = "".join(f'\tcaps {service} = "{what}"\n' for service, what in allowed.items())
+    caps = "".join(f'\tcaps {service} = "{operations}"\n' for service, operations in allowed.items())
     return f"[{owner}]\n\tkey = {_new_key()}\n{caps}"
 
 
 def _new_key() -> str:
-    """A cephx key: its type (1, AES), when it was made in seconds and nanoseconds, its length, 128 random bits."""
+    """A cephx key: type (1, AES), creation time in seconds and nanoseconds, length, 128 random bits."""
     random = secrets.token_bytes(16)
     return base64.b64encode(struct.pack("<hiih", 1, int(time.time()), 0, len(random)) + random).decode("ascii")
 
@@ -173,7 +173,7 @@ _NAME = re.compile(r"(mon|mgr|osd|rgw)\.([a-z0-9]+)")
 
 @dataclass(frozen=True)
 class Daemon:
-    """One daemon and the process that is it now; None where it does not run."""
+    """A daemon and its process, which is None if the daemon does not run."""
 
     name: str
     process: ProcessId | None
@@ -184,7 +184,7 @@ class Daemon:
 
 
 def names(*, osds: int, gateways: int) -> list[str]:
-    """In the order in which they depend on each other."""
+    """The daemons' names, each after those that it depends on."""
     return ["mon.a", "mgr.a", *(f"osd.{number}" for number in range(osds)), *(f"rgw.{n}" for n in range(gateways))]
 
 
@@ -192,8 +192,8 @@ def kind_of(name: str) -> str:
     return _KINDS[name.partition(".")[0]]
 
 
-def in_words(names: Collection[str]) -> str:
-    """`manager, 6 OSDs`"""
+def describe(names: Collection[str]) -> str:
+    """Summarize daemons by kind, such as `manager, 6 OSDs`."""
     kinds = [kind_of(name) for name in names]
     counted = {kind: kinds.count(kind) for kind in kinds}
     words = {kind: "OSD" if kind == OSD else kind for kind in counted}
@@ -201,17 +201,20 @@ def in_words(names: Collection[str]) -> str:
 
 
 def entity(name: str) -> str:
-    """Ceph's own name for it: gateways are clients."""
+    """Ceph's own name for the daemon; gateways are clients there."""
     return f"client.{name}" if kind_of(name) == GATEWAY else name
 
 
 def command(name: str) -> list[str]:
-    """Run in the cluster's directory. In the foreground: what goes wrong before there is a log is then seen."""
+    """The daemon's command, to be run in the cluster's directory.
+
+    The daemon stays in the foreground, so that errors from before it opens its log appear on its output.
+    """
     return [_PROGRAMS[kind_of(name)], "--foreground", "--conf", CONFIGURATION, "--name", entity(name)]
 
 
 def name_in(arguments: Sequence[str]) -> str | None:
-    """Which daemon these arguments of a process make it (the caller compares the working directory)."""
+    """The daemon with this command line, or None; the caller compares the working directory."""
     if len(arguments) < 6 or Path(arguments[0]).name not in _PROGRAMS.values():
         return None
     name = arguments[5].removeprefix("client.")
@@ -219,20 +222,20 @@ def name_in(arguments: Sequence[str]) -> str | None:
 
 
 def known(name: str, among: Collection[str]) -> str:
-    """The name itself; `NotFound` where there is no such daemon."""
+    """Return the name itself; raise `NotFound` if no such daemon exists."""
     if name not in among:
         raise NotFound(
-            f"This Ceph has no daemon “{name}”",
+            f"This Ceph cluster has no daemon “{name}”",
             why=f"its daemons are {', '.join(among)}",
-            fix="penstock lake ceph status shows them",
+            fix="penstock lake ceph status lists them",
         )
     return name
 
 
 def stages(missing: Collection[str]) -> list[list[str]]:
-    """What to start, those of one stage at once and only when all of the stages before serve.
+    """Group daemons into stages: a stage starts at once, and only when all earlier stages serve.
 
-    OSDs ask the monitor for the map, gateways need pools that answer; the manager only reports.
+    OSDs fetch the map from the monitor, gateways need pools that answer; the manager only reports.
     """
     order = ((MONITOR,), (MANAGER, OSD), (GATEWAY,))
     found = [[name for name in missing if kind_of(name) in kinds] for kinds in order]
@@ -240,5 +243,5 @@ def stages(missing: Collection[str]) -> list[list[str]]:
 
 
 def stopping(running: Collection[str]) -> list[list[str]]:
-    """The other way round: nobody is left waiting for one that is gone."""
+    """The stages in reverse, so that no daemon waits for one that is gone."""
     return stages(running)[::-1]

@@ -1,7 +1,7 @@
-"""Control of one Ceph's daemons: packages, start, end, administrative sockets and Ceph's own programs.
+"""Control of one Ceph cluster's daemons: packages, start, end, administrative sockets and Ceph's own programs.
 
-A daemon is recognised by what it is, a program of Ceph's that runs in this directory under its name, and not by a
-recorded process id. So a command killed at any moment leaves nothing that the next one cannot find.
+A daemon is recognized as a Ceph program that runs in this directory under its name, and not by a recorded process id.
+So a command that is killed at any moment leaves no process that the next command cannot find.
 """
 
 from __future__ import annotations
@@ -22,27 +22,30 @@ from typing import IO, Any, cast
 from penstock.errors import LakeError, MissingRequirement
 from penstock.lake.ceph import configuration
 from penstock.lake.ceph.configuration import ADMINISTRATOR, CONFIGURATION, LOGS, SOCKETS, Ports
-from penstock.processes import ProcessId, end_process, process_in, responds, start_daemon, wait_until
+from penstock.processes import ProcessId, end_process, last_lines, process_in, responds, start_daemon, tail, wait_until
 
 
-def ask(directory: Path, entity: str, command: str, *, patience_seconds: float = 2.0) -> Any:
-    """The parsed answer of the daemon with Ceph's name `entity`; None where it has none to give, or not in time."""
+def ask(directory: Path, entity: str, command: str, *, timeout_seconds: float = 2.0) -> Any:
+    """Send a command to the administrative socket of the daemon that Ceph names `entity`; return the parsed answer.
+
+    The result is None if the daemon does not answer in time or its answer cannot be read.
+    """
     try:
-        # By a descriptor, since the directory's own path may be longer than a socket's address can be.
-        held = os.open(directory / SOCKETS, os.O_PATH | os.O_DIRECTORY)
+        # The descriptor shortens the socket's path, because the directory's own may exceed the limit of an address.
+        descriptor = os.open(directory / SOCKETS, os.O_PATH | os.O_DIRECTORY)
     except OSError:
         return None
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(patience_seconds)
-            connection.connect(f"/proc/self/fd/{held}/{entity}.asok")
+            connection.settimeout(timeout_seconds)
+            connection.connect(f"/proc/self/fd/{descriptor}/{entity}.asok")
             connection.sendall(json.dumps({"prefix": command}).encode() + b"\0")
             length = struct.unpack(">I", _read(connection, 4))[0]
             return json.loads(_read(connection, length))
     except (OSError, ValueError, EOFError):
         return None
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
@@ -57,7 +60,7 @@ def _read(connection: socket.socket, count: int) -> bytes:
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _CLIENT = Path(__file__).with_name("monitor_client.py")
-_PATIENCE_SECONDS = 60.0
+_RUN_SECONDS = 60.0
 # A user's PATH often lacks the administrator's directories.
 _PATH = f"{os.defpath}:/usr/sbin:/sbin"
 
@@ -67,20 +70,23 @@ def program_path(name: str) -> str | None:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """Bare: CEPH_CONF and CEPH_ARGS of the user's would lead to another Ceph."""
+    """A minimal environment, because the user's CEPH_CONF and CEPH_ARGS would lead to another Ceph cluster."""
     return {
         "PATH": _PATH,
         "HOME": str(directory),
         "LC_ALL": "C.UTF-8",
-        # As the distribution's own units set it: without it, threads wait for each other to allocate.
+        # The distribution's own units set it: without it, threads contend for memory allocation.
         "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES": "134217728",
     }
 
 
 def run(directory: Path, *arguments: str, doing: str) -> str:
-    """The standard output of one of Ceph's programs; `LakeError` names what was being done. No secrets in arguments."""
+    """Run one of Ceph's programs and return its standard output; raise `LakeError`, which says what `doing` failed.
+
+    The arguments must not contain secrets.
+    """
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             arguments,
             cwd=directory,
             env=environment(directory),
@@ -88,35 +94,35 @@ def run(directory: Path, *arguments: str, doing: str) -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_PATIENCE_SECONDS,
+            timeout=_RUN_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise _failed(directory, doing, f"{arguments[0]} did not end within {_PATIENCE_SECONDS:.0f} s") from error
-    if done.returncode:
-        last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:])
-        raise _failed(directory, doing, last or f"{arguments[0]} ended with exit code {done.returncode}")
-    return done.stdout
+        raise _failed(directory, doing, f"{arguments[0]} did not end within {_RUN_SECONDS:.0f} s") from error
+    if result.returncode:
+        output = last_lines(result.stderr or result.stdout, 5)
+        raise _failed(directory, doing, output or f"{arguments[0]} ended with exit code {result.returncode}")
+    return result.stdout
 
 
 def administer(directory: Path, *arguments: str, doing: str) -> str:
-    """What `radosgw-admin` answers: JSON, for most of what it does."""
+    """Run `radosgw-admin` and return its output, which is JSON for most subcommands."""
     return run(directory, "radosgw-admin", "--conf", CONFIGURATION, "--name", ADMINISTRATOR, *arguments, doing=doing)
 
 
 class Monitor:
-    """A connection to the monitor. Not for several threads at once."""
+    """A connection to the monitor, for one thread at a time."""
 
     def __init__(self, process: subprocess.Popen[str], directory: Path) -> None:
         self._process = process
         self._directory = directory
 
     def ask(self, prefix: str, **arguments: Any) -> Any:
-        """What one command answers, parsed. Raises `LakeError` where the monitor refuses or does not answer."""
+        """Send one command and return its parsed answer; raise `LakeError` if the monitor refuses or is silent."""
         return self.ask_all([{"prefix": prefix, **arguments}])[0]
 
     def ask_all(self, commands: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """The answers to commands that do not depend on each other; decided together, they take the time of one."""
+        """Send independent commands and return their answers; decided together, they take the time of one."""
         requests, answers = cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
         with contextlib.suppress(BrokenPipeError):
             requests.write(json.dumps([{"format": "json", **command} for command in commands]) + "\n")
@@ -128,15 +134,15 @@ class Monitor:
         for command, (code, _, message) in zip(commands, found, strict=True):
             if code:
                 why = message or os.strerror(abs(code))
-                raise _failed(self._directory, f"asking the monitor for “{command['prefix']}”", why)
+                raise _failed(self._directory, f"sending “{command['prefix']}” to the monitor", why)
         return [json.loads(output) if output.strip() else None for _, output, _ in found]
 
 
 @contextlib.contextmanager
-def monitor(directory: Path, *, patience_seconds: int) -> Iterator[Monitor]:
-    """Connect to the monitor of the Ceph in `directory`; `LakeError` where it does not answer in that time."""
+def monitor(directory: Path, *, timeout_seconds: int) -> Iterator[Monitor]:
+    """Connect to the monitor of the Ceph cluster in `directory`; raise `LakeError` if it does not answer in time."""
     process = subprocess.Popen(
-        [_SYSTEM_PYTHON, "-I", str(_CLIENT), CONFIGURATION, str(patience_seconds)],
+        [_SYSTEM_PYTHON, "-I", str(_CLIENT), CONFIGURATION, str(timeout_seconds)],
         cwd=directory,
         env=environment(directory),
         stdin=subprocess.PIPE,
@@ -154,8 +160,8 @@ def monitor(directory: Path, *, patience_seconds: int) -> Iterator[Monitor]:
 
 
 def _unanswered(directory: Path, process: subprocess.Popen[str]) -> LakeError:
-    said = cast(IO[str], process.stderr).read().strip().splitlines()
-    return _failed(directory, "asking its monitor", said[-1] if said else "the connection was lost")
+    output = cast(IO[str], process.stderr).read().strip().splitlines()
+    return _failed(directory, "querying its monitor", output[-1] if output else "the connection was lost")
 
 
 def _failed(directory: Path, doing: str, why: str) -> LakeError:
@@ -167,8 +173,8 @@ def _failed(directory: Path, doing: str, why: str) -> LakeError:
 
 
 _START_SECONDS = 90.0
-# Each look at a daemon that is not that far yet is an error in its log.
-_LOOK_SECONDS = 0.2
+# Each query of a daemon that is not ready yet writes an error to its log.
+_POLL_SECONDS = 0.2
 _END_SECONDS = 10.0
 _SERVING_STATES = {configuration.MONITOR: ("leader", "peon"), configuration.OSD: ("active",)}
 _STATE_COMMANDS = {configuration.MONITOR: "mon_status", configuration.OSD: "status"}
@@ -179,11 +185,11 @@ class Control:
         self._directory = directory
 
     def running(self) -> dict[str, ProcessId]:
-        """Every daemon of this directory, by name."""
+        """The running daemons of this directory, by name."""
         found = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
-                with contextlib.suppress(OSError):  # ended, or another user's
+                with contextlib.suppress(OSError):  # the process ended, or belongs to another user
                     arguments = (entry / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
                     name = configuration.name_in(arguments)
                     if name and (process := process_in(self._directory, int(entry.name))):
@@ -191,7 +197,7 @@ class Control:
         return found
 
     def start(self, names: Collection[str], ports: Ports) -> None:
-        """Start daemons that do not run, all at once, and return when they serve. `LakeError` where one does not."""
+        """Start daemons that do not run, all at once, and return when they serve; raise `LakeError` if one fails."""
         processes = {name: self._launch(name) for name in names}
         self.await_serving(processes, ports)
 
@@ -206,31 +212,31 @@ class Control:
                     del waiting[name]
             return not waiting
 
-        wait_until(settled, _START_SECONDS, pause_seconds=_LOOK_SECONDS)
+        wait_until(settled, _START_SECONDS, pause_seconds=_POLL_SECONDS)
         if waiting:
             ended = [name for name, process in waiting.items() if not process.alive()]
             name = (ended or list(waiting))[0]
             raise LakeError(
                 f"Ceph's {name} does not {'start' if ended else 'serve'}",
-                why=f"it {'ended' if ended else f'did not answer for {_START_SECONDS:.0f} s'}; its last words:\n"
-                + self.last_words(name),
+                why=f"it {'ended' if ended else f'did not answer for {_START_SECONDS:.0f} s'}; its last output:\n"
+                + self.last_output(name),
                 fix=f"read {self.log(name)}"
                 + ("" if ended else f"; penstock lake ceph stop {name} --kill ends it")
                 + "; penstock lake ceph up starts it again",
             )
 
     def serves(self, name: str, ports: Ports) -> bool:
-        """Whether the daemon does its work now, by its own account; one that is stopped or hangs does not."""
+        """Report whether the daemon itself says that it serves; a daemon that is stopped or hangs does not."""
         kind = configuration.kind_of(name)
         if kind == configuration.GATEWAY:
             return responds(ports.gateways[int(name.partition(".")[2])], "/")
         if kind == configuration.MANAGER:
             return ask(self._directory, name, "version") is not None
-        told = ask(self._directory, name, _STATE_COMMANDS[kind])
-        return told is not None and told.get("state") in _SERVING_STATES[kind]
+        answer = ask(self._directory, name, _STATE_COMMANDS[kind])
+        return answer is not None and answer.get("state") in _SERVING_STATES[kind]
 
     def end(self, processes: Iterable[ProcessId], *, kill: bool = False) -> None:
-        """End them at the same time; they are gone when this returns."""
+        """End the processes at the same time; they are gone when this returns."""
         ask = signal.SIGKILL if kill else signal.SIGTERM
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(lambda process: end_process(process, grace_seconds=_END_SECONDS, ask=ask), processes))
@@ -238,16 +244,9 @@ class Control:
     def log(self, name: str) -> Path:
         return self._directory / LOGS / f"{configuration.entity(name)}.log"
 
-    def last_words(self, name: str, lines: int = 6) -> str:
-        """What it printed, or else the end of its log."""
-        for path in (self._output(name), self.log(name)):
-            with contextlib.suppress(OSError):
-                told = [
-                    line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
-                ]
-                if told:
-                    return "\n".join(told[-lines:])
-        return "(it said nothing)"
+    def last_output(self, name: str, lines: int = 6) -> str:
+        """The last lines of the daemon's output, or else of its log."""
+        return tail(self._output(name), lines) or tail(self.log(name), lines) or "(no output)"
 
     def _output(self, name: str) -> Path:
         return self._directory / LOGS / f"{name}.out"
@@ -258,7 +257,7 @@ class Control:
         if path is None:
             raise MissingRequirement(f"{program} is not installed", fix="penstock lake ceph install")
         for old in (self._output(name), self.log(name)):
-            if old.exists():  # of the last start: else they would grow for ever, and be taken for this one's words
+            if old.exists():  # files of the previous start would grow for ever, and be mistaken for this one's output
                 old.replace(old.with_suffix(f".previous{old.suffix}"))
         return start_daemon(
             [path, *arguments],
@@ -279,37 +278,38 @@ PACKAGES = tuple(_PROGRAMS)
 
 
 def missing() -> list[str]:
+    """The packages that are not installed."""
     return [package for package, program in _PROGRAMS.items() if program_path(program) is None]
 
 
 def require() -> None:
-    """Raise `MissingRequirement` with what to do where a package is missing."""
-    if lacking := missing():
+    """Raise `MissingRequirement`, with a remedy, if a package is missing."""
+    if packages := missing():
         raise MissingRequirement(
             "Ceph is not installed on this machine",
-            why=f"there is no {', '.join(lacking)}",
+            why=f"there is no {', '.join(packages)}",
             fix="penstock lake ceph install (as root; Debian and Ubuntu have the packages), "
             "or use the embedded lake: penstock lake up",
         )
 
 
 def version() -> str:
-    """`16.2.15`, of the gateways; empty where there are none."""
+    """The gateways' version, such as `16.2.15`; empty if they are not installed."""
     path = program_path("radosgw")
     if path is None:
         return ""
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.split()
-    return told[2].partition("+")[0] if len(told) > 2 else ""
+    words = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.split()
+    return words[2].partition("+")[0] if len(words) > 2 else ""
 
 
 def require_installable() -> None:
-    """Raise `MissingRequirement` where `install` could not work."""
+    """Raise `MissingRequirement` if `install` cannot work here."""
     names = " ".join(PACKAGES)
     if shutil.which("apt-get") is None:
         raise MissingRequirement(
             "Ceph cannot be installed here",
             why="this system has no apt-get; Penstock knows the packages of Debian and Ubuntu",
-            fix=f"install what your distribution calls {names}",
+            fix=f"install your distribution's packages for {names}",
         )
     if os.geteuid() != 0:
         raise MissingRequirement(
@@ -320,7 +320,7 @@ def require_installable() -> None:
 
 
 def install() -> None:
-    """Install what is missing, by name, with apt; its words go to the terminal. Raises `MissingRequirement`."""
+    """Install Ceph's packages with apt, whose output goes to the terminal; raise `MissingRequirement` on failure."""
     require_installable()
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (
@@ -330,7 +330,7 @@ def install() -> None:
         if code := subprocess.run(command, env=quiet, stdin=subprocess.DEVNULL, check=False).returncode:
             raise MissingRequirement(
                 "Ceph's packages could not be installed",
-                why=f"{' '.join(command)} ended with exit code {code}; its reasons are above",
-                fix="correct what it says, then penstock lake ceph install",
+                why=f"{' '.join(command)} ended with exit code {code}; its output is above",
+                fix="correct the errors it reports, then run penstock lake ceph install again",
             )
     require()

@@ -1,4 +1,4 @@
-"""The layout of a Ceph: daemons, files and pools, decided here and made elsewhere; and the state file of a home.
+"""The layout of a Ceph cluster (daemons, files and pools), which `bootstrap` creates, and a home's state file.
 
 The state file holds a secret, so it is private like the daemons' keys beside it.
 """
@@ -27,20 +27,20 @@ _MOST_OSDS = 12
 MOST_GATEWAYS = 8
 _LEAST_OSD_BYTES = 2 * GIB
 _MOST_OSD_BYTES = 1024 * GIB
-# What RocksDB's levels need beside a block file of this size, by Ceph's own advice (1 to 4 %), with room to compact.
+# Metadata is 1/16 of the block file: Ceph advises 1 to 4 % for RocksDB's levels, and compaction needs room as well.
 _METADATA_SHARE = 16
 _LEAST_METADATA_BYTES = 1 * GIB
 _JOURNAL_BYTES = 512 * MIB
-# Ceph warns at 85 % of an OSD and refuses to write at 95 %, by letting writers wait: a quota refuses before.
+# Ceph warns at 85 % of an OSD and blocks writers at 95 %; the quota refuses writes before that.
 _FILLED = 0.8
-# Replicas or shards of placement groups on each OSD, for each of the two pools of data. Ceph advises 100 in all.
+# Replicas or shards of placement groups on each OSD, for each of the two data pools. Ceph advises 100 in total.
 _SHARDS_PER_OSD = 32
 _MOST_GROUPS = 256
 
 
 @dataclass(frozen=True)
 class Code:
-    """An erasure code: objects are cut in `data` chunks, with `parity` more, and survive the loss of that many OSDs."""
+    """An erasure code: objects are cut into `data` chunks plus `parity` more, and survive the loss of `parity` OSDs."""
 
     data: int
     parity: int
@@ -51,7 +51,7 @@ class Code:
         if match is None or int(match[1]) < 2:
             raise InvalidInput(
                 f"“{text}” is not an erasure code",
-                why="it is the number of data chunks, at least two, and that of parity chunks",
+                why="an erasure code is the number of data chunks, at least two, and the number of parity chunks",
                 fix="--erasure 4+2",
             )
         return Code(int(match[1]), int(match[2]))
@@ -66,7 +66,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Placement:
-    """How a bucket's data is kept. `name` is what S3 clients say: `LocationConstraint=":name"`."""
+    """The protection of a bucket's data. S3 clients choose it by `name`: `LocationConstraint=":name"`."""
 
     kind: str
     name: str
@@ -81,12 +81,12 @@ class Pool:
     name: str
     groups: int
     code: Code | None = None
-    """None where it is replicated."""
+    """The erasure code; None for a replicated pool."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """A file that an OSD takes for a disk."""
+    """A file that an OSD uses as a disk."""
 
     name: str
     bytes: int
@@ -94,12 +94,15 @@ class Device:
 
 @dataclass(frozen=True)
 class Layout:
-    """What is settled when a Ceph is made and stays so; directories are absolute, None means the home itself."""
+    """Decisions made when a cluster is created, of which only `gateways` may change later.
+
+    Directories are absolute; None means the home itself.
+    """
 
     osds: int
     gateways: int
     default: str
-    """`replicated` or `erasure`: what buckets are that do not say."""
+    """The kind of placement for buckets that name none: `replicated` or `erasure`."""
     code: Code
     osd_bytes: int
     data_directory: Path | None = None
@@ -115,30 +118,34 @@ class Layout:
         data_directory: Path | None = None,
         metadata_directory: Path | None = None,
     ) -> Layout:
-        """`erasure`, such as `4+2`, is also the default placement; without it data is replicated by default."""
+        """Return a validated layout; raise `InvalidInput` otherwise.
+
+        An `erasure` code, such as `4+2`, also makes erasure coding the default placement; without one, data is
+        replicated by default.
+        """
         if not REPLICAS <= osds <= _MOST_OSDS:
             raise InvalidInput(
-                f"A Ceph of {osds} OSDs cannot be had",
+                f"A Ceph cluster cannot have {osds} OSDs",
                 why=f"three replicas need {REPLICAS} OSDs; one machine carries at most {_MOST_OSDS}",
                 fix="--osds 6",
             )
         if not 1 <= gateways <= MOST_GATEWAYS:
             raise InvalidInput(
-                f"A Ceph with {gateways} gateways cannot be had",
-                why=f"it has 1 to {MOST_GATEWAYS} of them on one machine",
+                f"A Ceph cluster cannot have {gateways} gateways",
+                why=f"one machine carries 1 to {MOST_GATEWAYS} gateways",
                 fix="--gateways 2",
             )
         if not _LEAST_OSD_BYTES <= osd_bytes <= _MOST_OSD_BYTES:
             raise InvalidInput(
-                "The OSDs' size cannot be that",
+                "The OSDs' size is out of range",
                 why=f"an OSD has {_LEAST_OSD_BYTES // GIB} to {_MOST_OSD_BYTES // GIB} GiB",
-                fix="--size 8g; the files are sparse, they take what is written",
+                fix="--size 8g; the files are sparse and take only the space that is written",
             )
         code = Code.parse(erasure) if erasure else _usual_code(osds)
         if code.width > osds:
             raise InvalidInput(
                 f"The erasure code {code} needs {code.width} OSDs",
-                why=f"each chunk of an object is on an OSD of its own, and there are {osds}",
+                why=f"each chunk of an object is on an OSD of its own, and the cluster has {osds}",
                 fix=f"--osds {code.width}" if code.width <= _MOST_OSDS else f"--erasure {_usual_code(osds)}",
             )
         return Layout(
@@ -146,7 +153,7 @@ class Layout:
         )
 
     def arguments(self) -> dict[str, Any]:
-        """What `checked` makes this layout of."""
+        """The arguments from which `checked` makes this layout."""
         return {
             "osds": self.osds,
             "gateways": self.gateways,
@@ -161,7 +168,7 @@ class Layout:
         return self.osds * self.osd_bytes
 
     def placements(self) -> dict[str, Placement]:
-        """By kind, the default first."""
+        """The placements by kind, the default first."""
         both = {
             REPLICATED: Placement(
                 REPLICATED, "default-placement", "default.rgw.buckets.data", f"{REPLICAS}x", float(REPLICAS)
@@ -173,9 +180,9 @@ class Layout:
         return {kind: both[kind] for kind in sorted(both, key=lambda kind: kind != self.default)}
 
     def pools(self) -> list[Pool]:
-        """The gateways' pools, under the names that they would make them by, with a fixed number of placement groups.
+        """The gateways' pools, with the gateways' own default names and a fixed number of placement groups.
 
-        Few of them: each group is peered when its OSDs start, which on one machine is most of the time to start.
+        Groups are few, because each is peered when its OSDs start, which is most of the start's time on one machine.
         """
         small = (
             ".rgw.root",
@@ -193,11 +200,11 @@ class Layout:
         ]
 
     def quota_bytes(self, placement: Placement) -> int:
-        """What a bucket may hold so that it alone cannot fill the OSDs."""
+        """The quota with which a bucket alone cannot fill the OSDs."""
         return int(self.raw_bytes * _FILLED / placement.raw_factor)
 
     def devices(self) -> list[Device]:
-        """Of each OSD. Its metadata are on files of their own only where these are on a medium of their own."""
+        """The files of each OSD; metadata has separate files only if it has a separate medium."""
         block = [Device("block", self.osd_bytes)]
         if self.metadata_directory is None:
             return block
@@ -223,7 +230,7 @@ def _usual_code(osds: int) -> Code:
 
 
 def _groups(osds: int, width: int, shards_per_osd: int) -> int:
-    """A power of two, as CRUSH spreads evenly only those: the nearest that gives each OSD about so many shards."""
+    """The power of two that gives each OSD about that many shards; CRUSH spreads only powers of two evenly."""
     wanted = max(1, osds * shards_per_osd // width)
     below = 1 << (wanted.bit_length() - 1)
     return min(_MOST_GROUPS, below if wanted / below < 1.5 else 2 * below)
@@ -235,20 +242,22 @@ _FILE = "state.json"
 
 @dataclass(frozen=True)
 class State:
+    """The recorded state of a home's Ceph cluster."""
+
     fsid: str
     layout: Layout
     ports: Ports
     quotas: Mapping[str, int]
-    """Placement's kind → what its bucket may hold, in bytes."""
+    """Placement's kind → quota of its bucket, in bytes."""
     sts_key: str = field(repr=False)
     made: bool = False
-    """Whether it was ever complete. One that was not holds nothing, and is made anew."""
+    """True once the creation completed; an incomplete cluster holds no data and is created again."""
 
     @staticmethod
     def new(layout: Layout, quota_bytes: int | None) -> State:
         monitor, *gateways = free_ports(1 + layout.gateways)
         quotas = {kind: quota_bytes or layout.quota_bytes(placement) for kind, placement in layout.placements().items()}
-        # AES-128 of sixteen printable characters: what the gateways read from a line of text.
+        # The gateways read the AES-128 key as sixteen printable characters from a line of text.
         return State(str(uuid.uuid4()), layout, Ports(monitor, tuple(gateways)), quotas, secrets.token_hex(8))
 
     @staticmethod
@@ -263,8 +272,8 @@ class State:
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(
                 f"{directory / _FILE} is damaged",
-                why=f"it does not describe a Ceph ({type(error).__name__}: {error})",
-                fix=f"bring it back from a copy; without it the data below {directory} cannot be found",
+                why=f"it does not describe a Ceph cluster ({type(error).__name__}: {error})",
+                fix=f"restore it from a copy; without it the data below {directory} cannot be found",
             ) from error
 
     def store(self, directory: Path) -> None:
@@ -278,12 +287,12 @@ class State:
         return ceph_conf(fsid=self.fsid, ports=self.ports, sts_key=self.sts_key)
 
     def lakes(self) -> dict[str, str]:
-        """The lake's name → its placement's kind: the default one is simply “ceph”. Their buckets have their names."""
+        """Lake name → its placement's kind; the default lake is simply “ceph”. Each bucket has its lake's name."""
         first, second = self.layout.placements()
         return {LAKE: first, f"{LAKE}-{second}": second}
 
     def device_directories(self, directory: Path) -> dict[str, Path]:
-        """Where each of an OSD's files is; outside of the home below a name that no other Ceph has."""
+        """Device name → directory of the OSDs' files; outside the home, a subdirectory unique to this cluster."""
         own = f"penstock-ceph-{self.fsid}"
         data, metadata = self.layout.data_directory, self.layout.metadata_directory
         at_data = data / own if data else directory / "devices"
@@ -291,18 +300,18 @@ class State:
         return {device.name: at_data if device.name == "block" else at_metadata for device in self.layout.devices()}
 
     def resumed(self, asked: Mapping[str, Any]) -> State:
-        """The state with what was asked for and can be changed; `Conflict` where it is something that cannot."""
+        """The state with the requested number of gateways; raises `Conflict` if any other argument differs."""
         have = self.layout.arguments()
         differing = sorted(name for name, value in asked.items() if value != have[name] and name != "gateways")
         if differing:
-            told = ", ".join(f"{name.replace('_', ' ')}: {have[name]}, not {asked[name]}" for name in differing)
+            differences = ", ".join(f"{name.replace('_', ' ')}: {have[name]}, not {asked[name]}" for name in differing)
             raise Conflict(
-                "There is a Ceph here already, and it is another",
-                why=told,
+                "This home already has a Ceph cluster with another layout",
+                why=differences,
                 fix="penstock lake ceph up without these options resumes it; penstock lake ceph wipe removes it with "
-                "its data. Both placements are there in any case: penstock lake list",
+                "its data. Both placements exist in any case: penstock lake list",
             )
         layout = Layout.checked(**{**have, "gateways": asked.get("gateways", have["gateways"])})
-        lacking = layout.gateways - len(self.ports.gateways)
-        gateways = (*self.ports.gateways, *free_ports(max(lacking, 0)))[: layout.gateways]
+        additional = layout.gateways - len(self.ports.gateways)
+        gateways = (*self.ports.gateways, *free_ports(max(additional, 0)))[: layout.gateways]
         return replace(self, layout=layout, ports=replace(self.ports, gateways=gateways))

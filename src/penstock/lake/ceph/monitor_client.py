@@ -1,7 +1,8 @@
-"""Commands for a Ceph's monitor over one connection, a line of JSON in and a line out.
+"""Commands for a Ceph monitor over one connection, with a line of JSON in and a line of JSON out.
 
-Not imported: run by the system's Python, the only one the distribution's `rados` module is made for. Each input line is
-a list of commands, which are sent at once; the output line has `[code, output, message]` for each of them.
+This script is not imported but run by the system's Python, the only one for which the distribution's `rados` module is
+built. Each input line is a list of commands, which are sent at once; the output line has `[code, output, message]` for
+each of them.
 """
 
 import json
@@ -12,10 +13,10 @@ import rados  # type: ignore[import-not-found]  # the distribution's, not PyPI's
 
 
 def main(configuration: str, seconds: str) -> None:
-    """Standard input's end is the end. `seconds`: how long to wait for a monitor that does not answer."""
-    patience = {"client_mount_timeout": seconds, "rados_mon_op_timeout": seconds}
+    """Answer commands until standard input ends; `seconds` is the timeout for a monitor that does not answer."""
+    timeouts = {"client_mount_timeout": seconds, "rados_mon_op_timeout": seconds}
     with (
-        rados.Rados(conffile=configuration, name="client.admin", conf=patience) as cluster,
+        rados.Rados(conffile=configuration, name="client.admin", conf=timeouts) as cluster,
         ThreadPoolExecutor() as pool,
     ):
 

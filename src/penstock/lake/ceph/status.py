@@ -1,4 +1,4 @@
-"""What a Ceph says of itself: health, what is stored against what that takes, and what each daemon uses."""
+"""The status of a Ceph cluster: health, stored against raw bytes, and each daemon's resource use."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from penstock.lake.ceph.configuration import MONITOR, Daemon
 from penstock.lake.ceph.layout import State
 
 _SAMPLE_SECONDS = 0.5
-"""How long processors are watched, for what each daemon uses of them."""
+"""The interval over which each daemon's processor time is sampled."""
 
 
 @dataclass(frozen=True)
 class DaemonStatus:
-    """`cores` is what it used of one core while it was watched; all but the name are empty where it does not run."""
+    """A daemon's state and resource use; the usage fields are zero if it does not run.
+
+    `cores` is the average number of cores in use during the sample.
+    """
 
     name: str
     kind: str
@@ -40,7 +43,7 @@ class DaemonStatus:
 
 @dataclass(frozen=True)
 class Stored:
-    """What one placement holds. `raw_factor` is what its protection costs by design; `raw_bytes` is measured."""
+    """The contents of one placement. `raw_factor` is its protection's overhead by design; `raw_bytes` is measured."""
 
     lake: str
     placement: str
@@ -54,7 +57,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the monitor tells."""
+    """The cluster's state as the monitor reports it."""
 
     health: str
     findings: tuple[str, ...]
@@ -68,19 +71,22 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Status:
-    """`state` is `up`, `degraded` (some daemon does not serve, or the monitor does not answer) or `down`."""
+    """A cluster's status.
+
+    `state` is `up`, `degraded` (some daemon does not serve, or the monitor does not answer) or `down`.
+    """
 
     state: str
     endpoints: tuple[str, ...]
     directory: Path
     devices: Mapping[str, Path]
-    """In which directory the OSDs' files of each name are."""
+    """Device name → directory of the OSDs' files."""
     free_bytes: int
-    """Of the file system that the OSDs' sparse files grow in."""
+    """Free space of the file system in which the OSDs' sparse files grow."""
     daemons: tuple[DaemonStatus, ...]
     cluster: Cluster | None
     silence: str
-    """Why the monitor told nothing."""
+    """The reason why the monitor did not answer; empty if it did."""
 
     def as_json(self) -> dict[str, Any]:
         devices = {name: str(place) for name, place in self.devices.items()}
@@ -88,7 +94,10 @@ class Status:
 
 
 def look(ceph: Ceph) -> Status | None:
-    """None where there is no Ceph. Takes about a second, and up to five more where the monitor does not answer."""
+    """The cluster's status; None if there is no cluster.
+
+    The call takes about a second, and up to five more if the monitor does not answer.
+    """
     state = ceph.state()
     if state is None:
         return None
@@ -103,18 +112,18 @@ def look(ceph: Ceph) -> Status | None:
             silence = error.why
     time.sleep(max(0.0, _SAMPLE_SECONDS - (time.monotonic() - began)))
     after, seconds = _usage(found), time.monotonic() - began
-    told = tuple(
+    statuses = tuple(
         daemon_status(daemon, before, after, seconds, serves=daemon.process is not None and ceph.serves(daemon.name))
         for daemon in found
     )
     devices = state.device_directories(ceph.directory)
     return Status(
-        state=state_of(told, cluster),
+        state=state_of(statuses, cluster),
         endpoints=state.ports.endpoints(),
         directory=ceph.directory,
         devices=devices,
         free_bytes=shutil.disk_usage(devices["block"]).free,
-        daemons=told,
+        daemons=statuses,
         cluster=cluster,
         silence=silence,
     )
@@ -148,7 +157,7 @@ def daemon_status(
 
 
 def cluster_of(state: State, status: Mapping[str, Any], usage: Mapping[str, Any]) -> Cluster:
-    """By the monitor's answers to `status` and `df`."""
+    """Parse the monitor's answers to `status` and `df`."""
     pools = {pool["name"]: pool["stats"] for pool in usage["pools"]}
     placements = state.layout.placements()
     stored = tuple(

@@ -1,1 +1,1 @@
-"""A real HDFS of this machine: `layout`, `servers` (jars, health), `cluster` (up, down, lakes) and `webhdfs`."""
+"""A real HDFS on this machine: `layout`, `servers` (jars, health), `cluster` (up, down, lakes) and `webhdfs`."""

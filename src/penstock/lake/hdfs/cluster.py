@@ -1,7 +1,7 @@
-"""A real HDFS of this machine: one NameNode and some DataNodes, each a process, started and ended together.
+"""A real HDFS on this machine: one NameNode and some DataNodes, each a process, started and ended together.
 
-A daemon is recognised by what it is, a process whose working directory is its own place in this home, and not by a
-recorded process id: whatever was killed between two steps, the next command finds what there is.
+A daemon is recognized as a process whose working directory is the daemon's directory in this home, and not by a
+recorded process id. So if a command is killed between two steps, the next one finds every daemon that runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,15 @@ from penstock.lake.hdfs.layout import (
 from penstock.lake.hdfs.webhdfs import user_name
 from penstock.lake.model import NO_CREDENTIALS, HdfsClient, Lake
 from penstock.lake.registry import Lakes
-from penstock.processes import ProcessId, end_process, listening_ports, processes_in, start_daemon
+from penstock.processes import (
+    ProcessId,
+    end_process,
+    last_lines,
+    listening_ports,
+    processes_in,
+    start_daemon,
+    tail,
+)
 from penstock.runtime.jvm import find_java
 
 KIND = "hdfs"
@@ -45,20 +53,21 @@ USUAL_NAME = "hdfs"
 
 _READY_SECONDS = 120.0
 _REPORT_SECONDS = 30.0
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 _GRACE_SECONDS = 10.0
+_LOG_LINES = 6
 
 Telling = Callable[[str], None]
 
 
-def _silent(_: str) -> None: ...
+def _ignore(_: str) -> None: ...
 
 
 class HdfsCluster:
-    """The HDFS of that name in a home. Every method may be called by several processes at once."""
+    """The HDFS of that name in a home. Several processes may call any method at once."""
 
     def __init__(self, home: Home, name: str = USUAL_NAME) -> None:
-        """`InvalidInput` for what cannot be a name service."""
+        """Raises `InvalidInput` if the name cannot be that of a name service."""
         self._home = home
         self.name = checked_name(name)
         self.directory = home.lake / KIND / name
@@ -66,36 +75,37 @@ class HdfsCluster:
         self._formatted = self.directory / "formatted"
 
     def ensure(self) -> Lake:
-        """The lake, started where what runs of it could not serve every block.
+        """The lake; the HDFS is started if its running daemons could not serve every block.
 
-        A DataNode that can be spared stays as it is: `up` brings it back.
+        A DataNode that is not needed for that stays down until the next `up`.
         """
         shape, lake = self.shape(), self._registered()
         if shape and lake and serves(shape, self.daemons()):
             return lake
         return self.up()
 
-    def up(self, asked: Asked | None = None, telling: Telling = _silent) -> Lake:
-        """Start what does not run, formatting it the first time, and register the lake; returns when it takes writes.
+    def up(self, asked: Asked | None = None, progress: Telling = _ignore) -> Lake:
+        """Start all daemons that do not run, formatting on the first call, and register the lake.
 
-        Safe to call again after a kill at any moment: what there is stays. Raises `InvalidInput` and `Conflict` for a
-        shape that cannot be, `MissingRequirement`, and `LakeError` with the end of a log where a daemon does not stay.
+        Returns when the lake accepts writes. Safe to call again after a kill at any moment: existing data stays. Raises
+        `InvalidInput` and `Conflict` for an impossible shape, `MissingRequirement`, and `LakeError` with the end of a
+        log if a daemon ends.
         """
         with self._changing():
             self._check_name()
             shape = shaped(self.shape(), asked or Asked(), running=bool(self.daemons()))
-            jars = servers.class_path(self._home, telling)
+            jars = servers.class_path(self._home, progress)
             ports = self._state.keep(shape, self.daemons())
-            self._drive(shape, ports, jars, telling)
+            self._start_all(shape, ports, jars, progress)
             return self._register(shape, ports)
 
     def down(self) -> bool:
-        """Stop every daemon; the data stays. False where none ran."""
+        """Stop every daemon; the data stays. Return False if none was running."""
         with self._changing():
             return self._end()
 
     def wipe(self) -> None:
-        """Stop it, remove its data, and forget the lake. Tables of the catalog that were in it stay as names."""
+        """Stop every daemon, remove all data and unregister the lake; the catalog keeps the names of its tables."""
         with self._changing():
             if not self.directory.exists():
                 raise _no_such(self.name)
@@ -105,13 +115,13 @@ class HdfsCluster:
                 Lakes(self._home).remove(self.name)
 
     def daemons(self) -> dict[str, ProcessId]:
-        """Those that run, by name: `namenode`, `datanode.1`, …"""
+        """The running daemons by name: `namenode`, `datanode.1` and so on."""
         shape = self.shape()
         found = {name: processes_in(self.directory / name) for name in shape.daemons()} if shape else {}
         return {name: running[0] for name, running in found.items() if running}
 
     def status(self) -> servers.Status:
-        """As it is; nothing is started. `NotFound` where there is no such HDFS."""
+        """The status, without starting a daemon; raises `NotFound` if there is no such HDFS."""
         shape, ports = self.shape(), self.ports()
         if shape is None:
             raise _no_such(self.name)
@@ -129,40 +139,40 @@ class HdfsCluster:
         )
 
     def shape(self) -> Shape | None:
-        """As it was when it was last started; None where there is no such HDFS."""
+        """The shape at the last start; None if there is no such HDFS."""
         return self._state.shape()
 
     def ports(self) -> dict[str, Ports]:
-        """What each daemon listens on, or did when it last ran."""
+        """The ports of each daemon, now or when it last ran."""
         return self._state.ports()
 
-    def _drive(self, shape: Shape, ports: Mapping[str, Ports], jars: tuple[Path, ...], telling: Telling) -> None:
+    def _start_all(self, shape: Shape, ports: Mapping[str, Ports], jars: tuple[Path, ...], progress: Telling) -> None:
         started: set[str] = set()
         deadline = time.monotonic() + _READY_SECONDS
-        # Blocks that are lost for good are no reason to wait for ever; the status tells of them.
-        patience = 0.0
+        # Blocks that are lost for good must not delay the start for ever; the status reports them.
+        reports_due = 0.0
         while True:
-            seen = self._look(ports, started)
-            seen = seen if time.monotonic() < patience else replace(seen, missing=0)
+            seen = self._observe(ports, started)
+            seen = seen if time.monotonic() < reports_due else replace(seen, missing=0)
             step = next_step(shape, seen)
             if step.action is Action.READY:
                 return
             if step.action is Action.FORMAT:
-                telling("formatting")
+                progress("formatting")
                 self._format(shape, ports, jars)
             elif step.action is Action.START:
-                telling("starting " + ", ".join(step.daemons))
+                progress("starting " + ", ".join(step.daemons))
                 for daemon in step.daemons:
                     self._start(shape, daemon, ports, jars)
                     started.add(daemon)
-                patience = time.monotonic() + _REPORT_SECONDS
+                reports_due = time.monotonic() + _REPORT_SECONDS
             elif step.action is Action.FAILED or time.monotonic() >= deadline:
                 raise self._stuck(step)
             else:
-                telling(step.reason)
-                time.sleep(_LOOK_SECONDS)
+                progress(step.reason)
+                time.sleep(_POLL_SECONDS)
 
-    def _look(self, ports: Mapping[str, Ports], started: set[str]) -> Seen:
+    def _observe(self, ports: Mapping[str, Ports], started: set[str]) -> Seen:
         running = self.daemons()
         health = servers.health(ports[NAMENODE]) if NAMENODE in running else None
         return Seen(
@@ -178,16 +188,16 @@ class HdfsCluster:
         )
 
     def _format(self, shape: Shape, ports: Mapping[str, Ports], jars: tuple[Path, ...]) -> None:
-        """Killed half-way, it is done again from the beginning: before the mark is there, nothing was ever kept."""
+        """Format the NameNode; a format that was killed starts afresh, because no data exists before the mark does."""
         place = self._configure(shape, NAMENODE, ports)
-        # Not in the NameNode's own directory: it would pass for one that runs.
+        # Run outside the NameNode's own directory, where the process would pass for a running NameNode.
         elsewhere = self.directory / "format"
         for left in processes_in(elsewhere):
             end_process(left, grace_seconds=0)
         shutil.rmtree(place / layout.DATA, ignore_errors=True)
         elsewhere.mkdir(exist_ok=True, mode=0o700)
         command = layout.command(find_java().executable, NAMENODE, place, jars, "-format", "-nonInteractive")
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             cwd=elsewhere,
             env=layout.environment(elsewhere),
@@ -197,10 +207,10 @@ class HdfsCluster:
             errors="replace",
             check=False,
         )
-        if done.returncode:
+        if result.returncode:
             raise LakeError(
                 f"The HDFS “{self.name}” cannot be formatted",
-                why="\n".join(done.stderr.strip().splitlines()[-5:]) or f"exit code {done.returncode}",
+                why=last_lines(result.stderr, 5) or f"exit code {result.returncode}",
                 fix=f"read {place / 'daemon.log'}",
             )
         shutil.rmtree(elsewhere, ignore_errors=True)
@@ -223,7 +233,7 @@ class HdfsCluster:
 
     def _end(self) -> bool:
         running = self.daemons()
-        # All are asked first: a NameNode that waits for nobody and DataNodes that have nobody to tell end at once.
+        # All get the signal first, because a NameNode and DataNodes that do not wait for each other end at once.
         for process in running.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGTERM)
@@ -248,8 +258,8 @@ class HdfsCluster:
         other = self._registered()
         if other is not None and other.kind != KIND:
             raise InvalidInput(
-                f"The name “{self.name}” is another lake's",
-                why=f"it is that of {other.root}",
+                f"The name “{self.name}” belongs to another lake",
+                why=f"it is the name of {other.root}",
                 fix="choose another name: --name NAME",
             )
 
@@ -264,27 +274,21 @@ class HdfsCluster:
         culprit = step.daemons[0] if step.daemons else NAMENODE
         place = self.directory / culprit
         problem = "ended" if step.daemons else f"are not ready after {_READY_SECONDS:.0f} s: {step.reason}"
-        told = _tail(place / "daemon.out") or _tail(place / "daemon.log")
+        output = tail(place / "daemon.out", _LOG_LINES) or tail(place / "daemon.log", _LOG_LINES)
         return LakeError(
             f"The HDFS “{self.name}” does not start",
-            why=f"{', '.join(step.daemons) or 'its daemons'} {problem}; the log of {culprit} ends with:\n{told}",
-            fix=f"read {place / 'daemon.log'}; where its data may go: penstock lake hdfs wipe --name {self.name}",
+            why=f"{', '.join(step.daemons) or 'its daemons'} {problem}; the log of {culprit} ends with:\n{output}",
+            fix=f"read {place / 'daemon.log'}; to delete all its data and start afresh: "
+            f"penstock lake hdfs wipe --name {self.name}",
         )
 
 
 def _no_such(name: str) -> NotFound:
     return NotFound(
-        f"There is no HDFS “{name}” here",
+        f"There is no HDFS “{name}” in this home",
         why="none of that name was started",
         fix=f"penstock lake hdfs up --name {name}",
     )
-
-
-def _tail(log: Path, lines: int = 6) -> str:
-    try:
-        return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
-    except OSError:
-        return ""
 
 
 class HdfsClusters:
@@ -294,7 +298,7 @@ class HdfsClusters:
         self._home = home
 
     def all(self) -> list[HdfsCluster]:
-        """Running or not."""
+        """Every HDFS of the home, running or not."""
         found = sorted((self._home.lake / KIND).glob(f"*/{FILE}"))
         return [HdfsCluster(self._home, path.parent.name) for path in found]
 
@@ -302,12 +306,12 @@ class HdfsClusters:
         return HdfsCluster(self._home, name).ensure()
 
     def ready(self) -> bool:
-        """Whether each of them is."""
+        """Report whether every HDFS is ready."""
         return all(cluster.status().ready for cluster in self.all())
 
     def summary(self) -> str | None:
-        told = [f"{one.name} {'up' if one.daemons() else 'down'}" for one in self.all()]
-        return ", ".join(told) or None
+        states = [f"{cluster.name} {'up' if cluster.daemons() else 'down'}" for cluster in self.all()]
+        return ", ".join(states) or None
 
     def down(self) -> bool:
         stopped = [cluster.down() for cluster in self.all()]

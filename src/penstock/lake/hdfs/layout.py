@@ -1,4 +1,4 @@
-"""The layout of an HDFS of this machine: shape, ports, configuration files, the next daemon, its state file."""
+"""The layout of an HDFS on this machine: shape, ports, configuration files, the next step of a start, state file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.processes import await_free_ports, free_ports
 
 NAMENODE = "namenode"
 _USUAL_DATANODES = 3
-"""HDFS's own idea of enough: each block is on three."""
+"""HDFS's own default replication puts each block on three DataNodes."""
 _MOST_DATANODES = 16
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}[a-z0-9]")
@@ -25,22 +25,22 @@ _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:[0-9]{1,5}")
 
 
 def checked_name(name: str) -> str:
-    """The same; `InvalidInput` for what cannot be a name service."""
+    """Return the name; raise `InvalidInput` if it cannot be that of a name service."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"“{name[:80]}” cannot be the name of an HDFS",
-            why="its addresses begin with it: 3 to 32 lower-case letters, digits and '-', a letter first",
+            why="the name is part of its addresses: 3 to 32 lower-case letters, digits and '-', a letter first",
             fix="choose another name, such as hdfs",
         )
     return name
 
 
 def checked_namenode(address: str) -> str:
-    """The same; `InvalidInput` for what is not a host and a port."""
+    """Return the address; raise `InvalidInput` if it is not a host and a port."""
     if not _ADDRESS.fullmatch(address):
         raise InvalidInput(
-            f"“{address[:80]}” is no NameNode's address",
-            why="it is a host and a port",
+            f"“{address[:80]}” is not a NameNode's address",
+            why="the address is a host and a port",
             fix="--namenode nn.example:8020",
         )
     return address
@@ -48,7 +48,10 @@ def checked_namenode(address: str) -> str:
 
 @dataclass(frozen=True)
 class Shape:
-    """`remote`: the DataNodes pass for other hosts, so that blocks are read over TCP and no task is near them."""
+    """The number of DataNodes and copies of a block.
+
+    With `remote`, DataNodes pass for other hosts, so that blocks are read over TCP and no task is local to them.
+    """
 
     datanodes: int
     replication: int
@@ -63,7 +66,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user says of the shape; None where nothing."""
+    """The shape that a user requests; None keeps the present or default value."""
 
     datanodes: int | None = None
     replication: int | None = None
@@ -71,10 +74,10 @@ class Asked:
 
 
 def shaped(before: Shape | None, asked: Asked, *, running: bool) -> Shape:
-    """The shape to have now. `before` is that of the HDFS as it was formatted or last changed.
+    """Apply a request to the shape `before`, which is that of the formatted or last changed HDFS.
 
-    DataNodes can be added, and another replication holds for what is written from then on. `InvalidInput` for what
-    cannot be, `Conflict` for what cannot be while it runs.
+    DataNodes can be added, and a new replication applies to later writes. Raises `InvalidInput` for an impossible
+    shape, and `Conflict` for a change that is impossible while the HDFS runs.
     """
     if before is None:
         datanodes = _USUAL_DATANODES if asked.datanodes is None else asked.datanodes
@@ -87,15 +90,15 @@ def shaped(before: Shape | None, asked: Asked, *, running: bool) -> Shape:
         wanted = replace(wanted, remote=asked.remote)
     if not 1 <= wanted.datanodes <= _MOST_DATANODES:
         raise InvalidInput(
-            f"{wanted.datanodes} DataNodes cannot be had here",
-            why=f"each is a process with a port of its own; there are 1 to {_MOST_DATANODES}",
+            f"An HDFS cannot have {wanted.datanodes} DataNodes here",
+            why=f"each is a process of this machine; their number is 1 to {_MOST_DATANODES}",
             fix=f"--datanodes {_USUAL_DATANODES}",
         )
     if before is not None and wanted.datanodes < before.datanodes:
         raise InvalidInput(
-            f"This HDFS has {before.datanodes} DataNodes and cannot do with {wanted.datanodes}",
-            why="the blocks of those that went would go with them",
-            fix="penstock lake hdfs wipe, which removes its data; then up with fewer",
+            f"This HDFS has {before.datanodes} DataNodes and cannot shrink to {wanted.datanodes}",
+            why="the blocks on the removed DataNodes would be lost",
+            fix="penstock lake hdfs wipe, which deletes its data; then up with fewer",
         )
     if not 1 <= wanted.replication <= wanted.datanodes:
         raise InvalidInput(
@@ -105,22 +108,24 @@ def shaped(before: Shape | None, asked: Asked, *, running: bool) -> Shape:
         )
     if before is not None and running and wanted.remote != before.remote:
         raise Conflict(
-            "A running HDFS cannot move nearer or farther",
-            why="the DataNodes have told the NameNode what they are called",
-            fix="penstock lake hdfs down, then up again; the data stays",
+            "A running HDFS cannot switch between local and remote DataNodes",
+            why="the DataNodes have registered their host names with the NameNode",
+            fix="penstock lake hdfs down, then up again; the data is kept",
         )
     return wanted
 
 
 def serves(shape: Shape, running: Collection[str]) -> bool:
-    """Whether the NameNode runs and, by today's replication, a DataNode with each block: fewer are missing than there
-    are copies."""
+    """Report whether the NameNode runs and, at the present replication, a DataNode with each block does.
+
+    The latter holds while fewer DataNodes are missing than a block has copies.
+    """
     return NAMENODE in running and shape.datanodes - (len(running) - 1) < shape.replication
 
 
 @dataclass(frozen=True)
 class Ports:
-    """What one daemon listens on, on 127.0.0.1. `data` is a DataNode's alone: blocks come and go there."""
+    """The ports of one daemon on 127.0.0.1. Only a DataNode has `data`, the port for reading and writing blocks."""
 
     rpc: int
     http: int
@@ -144,7 +149,10 @@ class Action(enum.Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """`daemons` are those to start, or those that failed; `reason` is what is waited for."""
+    """The next step of a start.
+
+    `daemons` are those to start or those that failed; `reason` says why the command waits.
+    """
 
     action: Action
     daemons: tuple[str, ...] = ()
@@ -153,21 +161,23 @@ class Step:
 
 @dataclass(frozen=True)
 class Seen:
-    """`started`: what this command has started already; `listening`: what of `running` takes connections. `live` is how
-    many DataNodes the NameNode counts, None while it does not answer; one that was killed it counts for a while.
-    `missing`: blocks no DataNode has told of that may yet do so."""
+    """The observed state of an HDFS while a command starts it."""
 
     formatted: bool
     running: frozenset[str]
     started: frozenset[str] = frozenset()
+    """The daemons that this command has started already."""
     listening: frozenset[str] = frozenset()
+    """The running daemons that accept connections."""
     live: int | None = None
+    """The NameNode's count of DataNodes, which includes a killed one for a while; None while it does not answer."""
     safe_mode: bool = True
     missing: int = 0
+    """The number of blocks that no DataNode has reported and that may still be reported."""
 
 
 def next_step(shape: Shape, seen: Seen) -> Step:
-    """What brings it nearer to being up. A daemon that was started and is gone again will not stay a second time."""
+    """Return the next step towards a running HDFS. A daemon that ended after its start is not started again."""
     if not seen.formatted:
         return Step(Action.FORMAT)
     missing = [name for name in shape.daemons() if name not in seen.running]
@@ -175,20 +185,21 @@ def next_step(shape: Shape, seen: Seen) -> Step:
         return Step(Action.FAILED, gone)
     if missing:
         return Step(Action.START, tuple(missing))
-    if waits_for := _unready(shape, seen):
-        return Step(Action.WAIT, reason=waits_for)
+    if reason := _unready(shape, seen):
+        return Step(Action.WAIT, reason=reason)
     return Step(Action.READY)
 
 
 def _unready(shape: Shape, seen: Seen) -> str:
+    """The reason why the HDFS is not ready; empty if it is."""
     if seen.live is None:
         return "the NameNode does not answer yet"
-    if deaf := sorted(seen.running - seen.listening):
-        return f"not listening yet: {', '.join(deaf)}"
+    if silent := sorted(seen.running - seen.listening):
+        return f"not listening yet: {', '.join(silent)}"
     if seen.live < shape.datanodes:
-        return f"{seen.live} of {shape.datanodes} DataNodes have told the NameNode of themselves"
-    # It leaves its safe mode when it knows of 999 in 1000 blocks, which of a few are none.
-    return "the NameNode still learns which blocks there are" if seen.safe_mode or seen.missing else ""
+        return f"{seen.live} of {shape.datanodes} DataNodes have registered with the NameNode"
+    # The NameNode leaves safe mode at 999 of 1000 blocks, so with few blocks some may still be unreported.
+    return "the NameNode is still learning which blocks exist" if seen.safe_mode or seen.missing else ""
 
 
 CONFIGURATION = "conf"
@@ -200,7 +211,7 @@ _MAIN = {
     NAMENODE: "org.apache.hadoop.hdfs.server.namenode.NameNode",
     "datanode": "org.apache.hadoop.hdfs.server.datanode.DataNode",
 }
-# The names of a lab's data, not of a company's: a NameNode needs some 150 bytes for each file and for each block.
+# Enough for a lab's data, not a company's: a NameNode needs some 150 bytes for each file and each block.
 _HEAP_MIB = {NAMENODE: 512, "datanode": 384}
 
 _LOG4J = """\
@@ -218,7 +229,7 @@ appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 logger.missing.name = org.apache.hadoop.util.NativeCodeLoader
 logger.missing.level = error
-# A line for each block and for each request would be most of the work of a small file.
+# Logging each block and each request would be most of the work for a small file.
 logger.blocks.name = BlockStateChange
 logger.blocks.level = warn
 logger.state.name = org.apache.hadoop.hdfs.StateChange
@@ -237,7 +248,7 @@ logger.requests.level = warn
 
 
 def files(shape: Shape, daemon: str, ports: Mapping[str, Ports], place: Path, *, user: str) -> dict[str, str]:
-    """A daemon's configuration, file name → content. `place` is its own directory, `user` who runs it."""
+    """A daemon's configuration, file name → content. `place` is its directory, `user` the account that runs it."""
     own = ports[daemon]
     settings = _namenode(own, place) if daemon == NAMENODE else _datanode(shape, daemon, own, place, user)
     rpc = f"{_HOST}:{ports[NAMENODE].rpc}"
@@ -246,7 +257,7 @@ def files(shape: Shape, daemon: str, ports: Mapping[str, Ports], place: Path, *,
             {
                 "fs.defaultFS": f"hdfs://{rpc}",
                 "hadoop.tmp.dir": str(place / TEMPORARY),
-                # Ten times, as ever; what does not listen on this machine is not there, or is there in a moment.
+                # Ten retries, as by default, but faster: a local port that does not listen yet will soon, or never.
                 "ipc.client.connect.retry.interval": "200",
             }
         ),
@@ -255,7 +266,7 @@ def files(shape: Shape, daemon: str, ports: Mapping[str, Ports], place: Path, *,
                 "dfs.namenode.rpc-address": rpc,
                 "dfs.replication": str(shape.replication),
                 "dfs.heartbeat.interval": "1",
-                # What a page in a browser of this machine could be made to ask for is refused.
+                # Refuse requests that a web page could make a local browser send.
                 "dfs.webhdfs.rest-csrf.enabled": "true",
                 **settings,
             }
@@ -269,15 +280,15 @@ def _namenode(ports: Ports, place: Path) -> dict[str, str]:
         "dfs.namenode.name.dir": _data(place),
         "dfs.namenode.rpc-bind-host": _HOST,
         "dfs.namenode.http-address": f"{_HOST}:{ports.http}",
-        # No half minute of waiting for DataNodes that are all of this machine.
+        # All DataNodes are on this machine, so the default wait of half a minute is pointless.
         "dfs.namenode.safemode.extension": "0",
-        # A DataNode that was killed is passed over after five seconds and given up after some twenty: not after half a
-        # minute and ten.
+        # A killed DataNode is avoided after five seconds and declared dead after some twenty; Hadoop's defaults are
+        # half a minute and ten minutes.
         "dfs.namenode.stale.datanode.interval": "5000",
         "dfs.namenode.avoid.read.stale.datanode": "true",
         "dfs.namenode.avoid.write.stale.datanode": "true",
         "dfs.namenode.heartbeat.recheck-interval": "5000",
-        # Those of remote ones are in no name service.
+        # The host names of remote DataNodes cannot be resolved.
         "dfs.namenode.datanode.registration.ip-hostname-check": "false",
     }
 
@@ -285,12 +296,12 @@ def _namenode(ports: Ports, place: Path) -> dict[str, str]:
 def _datanode(shape: Shape, daemon: str, ports: Ports, place: Path, user: str) -> dict[str, str]:
     near = {
         "dfs.datanode.hostname": _HOST,
-        # Whom a DataNode tells where the file of a block is.
+        # The account to which a DataNode gives the path of a block's file.
         "dfs.block.local-path-access.user": user,
         "dfs.client.read.shortcircuit": "true",
         "dfs.client.use.legacy.blockreader.local": "true",
     }
-    # A name that no host can have: what is called so is near to nobody.
+    # No host can have such a name, so the DataNode is local to no client.
     far = {"dfs.datanode.hostname": f"{daemon.replace('.', '-')}.invalid"}
     return {
         "dfs.datanode.data.dir": _data(place),
@@ -302,18 +313,20 @@ def _datanode(shape: Shape, daemon: str, ports: Ports, place: Path, user: str) -
 
 
 def _data(place: Path) -> str:
-    """From the daemon's own directory or one beside it: Hadoop splits a whole path at its commas, and takes what is
-    escaped in it for what it is called."""
+    """The data directory relative to the daemon's, or to one beside it.
+
+    Hadoop would split an absolute path at its commas, and does not decode escaped characters in it.
+    """
     return f"../{place.name}/{DATA}"
 
 
 def command(java: Path, daemon: str, place: Path, jars: Sequence[Path], *arguments: str) -> list[str]:
-    """To be run in `place`. `arguments` are the daemon's own (`-format`)."""
+    """The command that runs the daemon in `place`. `arguments` are the daemon's own, such as `-format`."""
     kind = daemon.partition(".")[0]
     return [
         str(java),
         f"-Xmx{_HEAP_MIB[kind]}m",
-        # Small heaps that hold little for long; the other collectors bring threads and memory of their own.
+        # The heaps are small with little live data; other collectors would add threads and memory.
         "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
         "--add-opens=java.base/java.lang=ALL-UNNAMED",
@@ -328,7 +341,7 @@ def command(java: Path, daemon: str, place: Path, jars: Sequence[Path], *argumen
 
 
 def environment(place: Path) -> dict[str, str]:
-    """Bare: HADOOP_… of the user's are about another Hadoop."""
+    """A minimal environment, because the user's HADOOP_* variables concern another Hadoop."""
     return {"PATH": os.defpath, "HOME": str(place), "LC_ALL": "C.UTF-8"}
 
 
@@ -339,20 +352,22 @@ _DATANODE_PORTS = ("rpc", "http", "data")
 
 
 class State:
+    """The state file of an HDFS: its shape and its daemons' ports."""
+
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._file = directory / FILE
 
     def shape(self) -> Shape | None:
-        """None where nothing was ever kept."""
-        kept = self._kept().get("shape")
-        return Shape(**kept) if kept else None
+        """The recorded shape; None before the first start."""
+        fields = self._read().get("shape")
+        return Shape(**fields) if fields else None
 
     def ports(self) -> dict[str, Ports]:
-        return {name: Ports.of(numbers) for name, numbers in self._kept().get("ports", {}).items()}
+        return {name: Ports.of(numbers) for name, numbers in self._read().get("ports", {}).items()}
 
     def keep(self, shape: Shape, running: Collection[str]) -> dict[str, Ports]:
-        """Write down the shape and every daemon's ports, which it keeps while it runs or where they are still free."""
+        """Record the shape and every daemon's ports; a daemon keeps its ports while it runs or they are still free."""
         known = self.ports()
         ports = {}
         for daemon in shape.daemons():
@@ -367,5 +382,5 @@ class State:
         write_json(self._file, {"shape": shape.as_json(), "ports": numbers})
         return ports
 
-    def _kept(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, Any]:
         return dict(read_json(self._file) or {})

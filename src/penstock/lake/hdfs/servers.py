@@ -1,7 +1,7 @@
 """Hadoop's servers: their jars, fetched by Maven on first use, and the health that NameNode and kernel report.
 
-pyspark brings Hadoop's client alone. The servers that fit it, renamed packages and all, are in one artifact, which is
-three times as large as everything that Penstock brings; so it is no part of the wheel.
+pyspark contains only Hadoop's client. The servers that match its relocated packages are in one artifact, which is three
+times as large as everything that Penstock ships, and so is not part of the wheel.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ARTIFACTS = (
         HADOOP,
         "ae2406c544825b7734b8aad4f87eff60d9ec422284f0b16c2856032083b63c77",
     ),
-    # WebHDFS names a class of it where the renaming of packages does not reach, and Java has none since its 11.
+    # WebHDFS names one of its classes in a place that relocation does not reach, and Java lacks it since Java 11.
     Artifact(
         "javax.xml.bind",
         "jaxb-api",
@@ -63,8 +63,8 @@ _ARTIFACTS = (
     ),
 )
 
-# What the servers need of Spark's jars: Hadoop's client, logging, and compression.
-_OF_SPARK = (
+# The servers need these of Spark's jars: Hadoop's client, logging, and compression.
+_SPARK_JARS = (
     "hadoop-client-api-",
     "hadoop-client-runtime-",
     "slf4j-api-",
@@ -75,23 +75,23 @@ _OF_SPARK = (
 )
 
 
-def class_path(home: Home, telling: Callable[[str], None]) -> tuple[Path, ...]:
-    """The servers' jars, fetched where they are not here yet. Raises `MissingRequirement`."""
+def class_path(home: Home, progress: Callable[[str], None]) -> tuple[Path, ...]:
+    """The servers' jars, fetched first if they are not cached. Raises `MissingRequirement`."""
     client = spark_jars() / f"hadoop-client-api-{HADOOP}.jar"
     if not client.is_file():
         raise MissingRequirement(
-            f"There is no HDFS for this pyspark: its Hadoop is not {HADOOP}",
-            why=f"there is no {client}, and servers must be of their clients' release",
+            f"HDFS does not support this pyspark: its Hadoop is not {HADOOP}",
+            why=f"there is no {client}, and the servers must be of their clients' release",
             fix="pip install pyspark==4.1.2",
         )
-    of_spark = [jar for jar in spark_jars().glob("*.jar") if jar.name.startswith(_OF_SPARK)]
-    return (*(_kept(home, artifact, telling) for artifact in _ARTIFACTS), *sorted(of_spark))
+    shared = [jar for jar in spark_jars().glob("*.jar") if jar.name.startswith(_SPARK_JARS)]
+    return (*(_cached(home, artifact, progress) for artifact in _ARTIFACTS), *sorted(shared))
 
 
-def _kept(home: Home, artifact: Artifact, telling: Callable[[str], None]) -> Path:
+def _cached(home: Home, artifact: Artifact, progress: Callable[[str], None]) -> Path:
     place = home.cache / artifact.file
     if not place.is_file():
-        telling(f"fetching {artifact.name}")
+        progress(f"fetching {artifact.name}")
         home.create()
         with tempfile.TemporaryDirectory(prefix="fetched-", dir=home.cache) as name:
             fetched = _fetch(artifact, Path(name))
@@ -101,13 +101,13 @@ def _kept(home: Home, artifact: Artifact, telling: Callable[[str], None]) -> Pat
 
 
 def require_released(artifact: Artifact, content: bytes) -> None:
-    """Raise `MissingRequirement` where it is not what was released under that name."""
+    """Raise `MissingRequirement` if the content is not the artifact that was released."""
     found = hashlib.sha256(content).hexdigest()
     if found != artifact.sha256:
         raise MissingRequirement(
-            f"What Maven fetched is not the {artifact.name} that was released",
+            f"Maven fetched a file that is not the released {artifact.name}",
             why=f"the SHA-256 of {artifact.file} is {found}, and should be {artifact.sha256}",
-            fix=f"look at the mirror in Maven's settings, and at what it keeps of {artifact.coordinates}",
+            fix=f"check the mirror in Maven's settings, and its copy of {artifact.coordinates}",
         )
 
 
@@ -115,12 +115,12 @@ def _fetch(artifact: Artifact, directory: Path) -> Path:
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingRequirement(
-            "HDFS needs jars that Maven fetches, and there is no Maven",
-            why="no mvn is on the PATH; pyspark and Penstock bring Hadoop's client, not its servers",
+            "HDFS needs jars that Maven fetches, and Maven is not installed",
+            why="mvn is not on the PATH; pyspark and Penstock contain Hadoop's client, not its servers",
             fix="sudo apt-get install --yes maven",
         )
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [
                 *(maven, "-B", "-q", "-ntp", _COPY),
                 *(f"-Dartifact={artifact.coordinates}", f"-DoutputDirectory={directory}"),
@@ -136,8 +136,8 @@ def _fetch(artifact: Artifact, directory: Path) -> Path:
         )
     except subprocess.TimeoutExpired:
         raise _unfetched(artifact, f"it took longer than {_FETCH_SECONDS} s") from None
-    if done.returncode or not (directory / artifact.file).is_file():
-        raise _unfetched(artifact, "\n".join((done.stdout + done.stderr).strip().splitlines()[:5]))
+    if result.returncode or not (directory / artifact.file).is_file():
+        raise _unfetched(artifact, "\n".join((result.stdout + result.stderr).strip().splitlines()[:5]))
     return directory / artifact.file
 
 
@@ -145,17 +145,20 @@ def _unfetched(artifact: Artifact, why: str) -> MissingRequirement:
     return MissingRequirement(
         f"Maven could not fetch {artifact.name}",
         why=why,
-        fix=f"look at the network and Maven's settings; mvn {_COPY} -Dartifact={artifact.coordinates}",
+        fix=f"check the network and Maven's settings; mvn {_COPY} -Dartifact={artifact.coordinates}",
     )
 
 
-_PATIENCE_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Health:
-    """The NameNode's view. Bytes are raw: each copy of a block counts, and `capacity_bytes` is what the file systems of
-    all DataNodes together have, however many of them are one file system."""
+    """The NameNode's view of the HDFS.
+
+    Bytes are raw, so that each copy of a block counts. `capacity_bytes` adds up the file systems of all DataNodes, even
+    where several DataNodes share one.
+    """
 
     live: int
     safe_mode: bool
@@ -170,7 +173,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Daemon:
-    """`core_seconds` since it was started."""
+    """A daemon's resource use; `core_seconds` counts from its start."""
 
     name: str
     process_id: int | None
@@ -180,7 +183,7 @@ class Daemon:
 
 @dataclass(frozen=True)
 class Status:
-    """`health` is None where the NameNode does not answer."""
+    """The status of an HDFS; `health` is None if the NameNode does not answer."""
 
     name: str
     root: str
@@ -196,14 +199,14 @@ class Status:
 
 
 def health(namenode: Ports) -> Health | None:
-    """None where it does not answer (yet)."""
+    """The NameNode's health; None if it does not answer (yet)."""
     system = _bean(namenode.http, "Hadoop:service=NameNode,name=FSNamesystemState")
     blocks = _bean(namenode.http, "Hadoop:service=NameNode,name=FSNamesystem")
     return None if system is None or blocks is None else judged(system, blocks)
 
 
 def judged(system: Mapping[str, Any], blocks: Mapping[str, Any]) -> Health:
-    """From two of the NameNode's beans, `FSNamesystemState` and `FSNamesystem`. Pure."""
+    """Parse two of the NameNode's beans, `FSNamesystemState` and `FSNamesystem`. Pure."""
     return Health(
         live=int(system["NumLiveDataNodes"]),
         safe_mode=system["FSState"] != "Operational",
@@ -218,28 +221,30 @@ def judged(system: Mapping[str, Any], blocks: Mapping[str, Any]) -> Health:
 
 
 def local_reads(datanode: Ports) -> tuple[int, int] | None:
-    """Of one DataNode since it was started: how often it told where a block's file is, and how many bytes of blocks it
-    has sent itself. The proof of short-circuit reads; None where it does not answer."""
+    """A DataNode's two counters since its start, which prove short-circuit reads; None if it does not answer.
+
+    They are the number of times it gave out the path of a block's file, and the bytes of blocks that it sent itself.
+    """
     activity = _bean(datanode.http, "Hadoop:service=DataNode,name=DataNodeActivity-*")
     return None if activity is None else (int(activity["BlocksGetLocalPathInfo"]), int(activity["BytesRead"]))
 
 
 def watched(names: Iterable[str], running: Mapping[str, ProcessId]) -> tuple[Daemon, ...]:
-    """Each daemon with what it has taken of the machine."""
-    counted = {process.pid: process for process in processes.processes()}
+    """The named daemons with their resource use."""
+    counters = {process.pid: process for process in processes.processes()}
 
-    def seen(name: str) -> Daemon:
+    def usage(name: str) -> Daemon:
         process = running.get(name)
-        known = counted.get(process.pid) if process else None
+        known = counters.get(process.pid) if process else None
         if known is None:
             return Daemon(name, None)
         return Daemon(name, known.pid, processes.memory_bytes([known]), round(processes.core_seconds([known]), 2))
 
-    return tuple(map(seen, names))
+    return tuple(map(usage, names))
 
 
 def _bean(port: int, query: str) -> Mapping[str, Any] | None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
     try:
         connection.request("GET", f"/jmx?qry={quote(query, safe='')}")
         answer = connection.getresponse()

@@ -1,9 +1,9 @@
-"""HDFS over WebHDFS: requests to a NameNode and its DataNodes, and an object store made of them.
+"""A WebHDFS client for a NameNode and its DataNodes, and an object store on top of it.
 
-Spark does not pass here. Every method raises `LakeError`, in the NameNode's own words where it gave any. A write
-appears whole because it is renamed into place, and a directory that a deletion leaves empty goes, as in a store that
-has no directories. Two differences stay: “a” and “a/b” exclude each other, and a part of a key is at most 255 bytes, is
-neither “.” nor “..”, and has no colon.
+Spark does not use this module. Every method raises `LakeError`, with the NameNode's own message if it gave one. Writes
+are atomic because a file is renamed into place, and a directory that a deletion leaves empty is removed, as in a store
+without directories. Two differences remain: “a” and “a/b” exclude each other, and a part of a key has at most 255
+bytes, is neither “.” nor “..”, and contains no colon.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ from penstock.errors import InvalidInput, LakeError, NotFound, PenstockError
 from penstock.lake.model import Lake, ObjectInfo, ObjectStore, atomic_download
 
 _ROOT = "/webhdfs/v1"
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 _PAUSES = (0.5, 1.0, 2.0, 4.0)
 
 
 class WebHdfs:
-    """Safe to use from several threads, each of which has connections of its own. What is tried again, for some
-    seconds, is to reach a DataNode; and once a request on a connection that was found closed."""
+    """A client that several threads may use, each with connections of its own.
+
+    Connecting to a DataNode is retried for some seconds, and a request is retried once if its connection turns out to
+    be closed.
+    """
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -42,7 +45,7 @@ class WebHdfs:
         self._own = threading.local()
 
     def ask(self, method: str, operation: str, path: str, **parameters: str) -> Any:
-        """The NameNode's answer; None for a file that is not there."""
+        """The NameNode's answer; None if the file does not exist."""
         with self._exchange(self._namenode, method, self._target(operation, path, parameters)) as answer:
             body = answer.read()
             if answer.status == http.HTTPStatus.NOT_FOUND:
@@ -59,9 +62,9 @@ class WebHdfs:
         parameters: Mapping[str, str],
         body: bytes | BinaryIO | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        """The DataNode's answer, where the NameNode says that the data is or goes."""
+        """The answer of the DataNode that the NameNode chooses for reading or writing the data."""
         address, query = self._located(method, operation, path, parameters)
-        # The path it told is ours again, but not encoded as a path has to be.
+        # The NameNode repeats the request's path without encoding it properly.
         with self._exchange(address, method, f"{_ROOT}{quote(path)}?{query}", body) as answer:
             if answer.status >= 300:
                 self._require_success(answer.status, answer.read())
@@ -70,13 +73,13 @@ class WebHdfs:
     def _located(
         self, method: str, operation: str, path: str, parameters: Mapping[str, str]
     ) -> tuple[tuple[str, int], str]:
-        """The address of a DataNode that takes connections, and the query it is to be asked."""
+        """The address of a DataNode that accepts connections, and the query for it."""
         for pause in (*_PAUSES, None):
-            told = self.ask(method, operation, path, **parameters, noredirect="true")
-            if told is None:
-                raise self.problem("the file went away meanwhile")
-            location = urlsplit(told["Location"])
-            # Of an HDFS of this machine the host is what a DataNode calls itself, which nobody else knows.
+            answer = self.ask(method, operation, path, **parameters, noredirect="true")
+            if answer is None:
+                raise self.problem("the file was removed meanwhile")
+            location = urlsplit(answer["Location"])
+            # In an HDFS of this machine a DataNode's own host name may not resolve.
             host = self._namenode[0] if self._lake.kind == "hdfs" else location.hostname or self._namenode[0]
             address = (host, location.port or 80)
             try:
@@ -85,7 +88,7 @@ class WebHdfs:
                 connection.connect()
                 break
             except OSError as error:
-                # One that was just killed is still told of, until the NameNode misses it.
+                # The NameNode still names a DataNode that was just killed, until it misses its heartbeats.
                 if pause is None:
                     raise self.problem(f"the DataNode at port {address[1]}: {error}") from error
                 time.sleep(pause)
@@ -108,7 +111,7 @@ class WebHdfs:
         except (ConnectionError, TimeoutError, http.client.HTTPException) as error:
             connection.close()
             raise self.problem(str(error) or type(error).__name__) from error
-        except BaseException:  # the caller's own, such as a disk that is full
+        except BaseException:  # an error of the caller, such as a full disk
             connection.close()
             raise
 
@@ -123,7 +126,7 @@ class WebHdfs:
             connection.request(method, target, body, headers)
             return connection.getresponse()
         except (http.client.RemoteDisconnected, ConnectionError):
-            # One that was kept open may have been closed meanwhile; a new one tells whether the server is there.
+            # The server may have closed an idle connection; a new connection shows whether the server still runs.
             connection.close()
             if fresh:
                 raise
@@ -135,7 +138,7 @@ class WebHdfs:
     def _connection(self, address: tuple[str, int]) -> http.client.HTTPConnection:
         known: dict[tuple[str, int], http.client.HTTPConnection] = self._own.__dict__.setdefault("connections", {})
         if address not in known:
-            known[address] = http.client.HTTPConnection(*address, timeout=_PATIENCE_SECONDS)
+            known[address] = http.client.HTTPConnection(*address, timeout=_TIMEOUT_SECONDS)
         return known[address]
 
     def _target(self, operation: str, path: str, parameters: Mapping[str, str]) -> str:
@@ -155,7 +158,7 @@ class WebHdfs:
             why=why,
             fix=f"penstock lake hdfs status --name {self._lake.name}"
             if self._lake.kind == "hdfs"
-            else f"ask whoever runs it; requests are made as the user {self._user}",
+            else f"ask its administrator; requests are made as the user {self._user}",
         )
 
     def problem(self, why: str) -> LakeError:
@@ -164,12 +167,12 @@ class WebHdfs:
             why=why,
             fix=f"penstock lake hdfs up --name {self._lake.name}"
             if self._lake.kind == "hdfs"
-            else "start it, or add it again with its right address: penstock lake hdfs add",
+            else "start it, or add it again with the right address: penstock lake hdfs add",
         )
 
 
 def user_name() -> str:
-    """As Hadoop calls whoever runs this process: the system's name for the user, whatever the environment says."""
+    """The user of this process as Hadoop names it: the system's name for the account, whatever the environment says."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
@@ -179,18 +182,18 @@ def _address(endpoint: str) -> tuple[str, int]:
 
 
 _PARTIAL = "._penstock_"
-"""How a file is called, in the directory of its place, until it is whole. Not listed."""
+"""The prefix of an incomplete file's name, in the directory of its destination. Such files are not listed."""
 
 
 class HdfsObjectStore(ObjectStore):
-    """Safe to use from several threads."""
+    """An HDFS as an object store. Safe to use from several threads."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._web = WebHdfs(lake)
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """Store the bytes, or the file's content, under a name of its own first; the object appears whole or not."""
+        """Store the bytes or the file's content atomically, through a temporary name."""
         path = _path(key)
         if isinstance(content, Path):
             if not content.is_file():
@@ -201,7 +204,7 @@ class HdfsObjectStore(ObjectStore):
             self._put(path, content)
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """The bytes [start, start + length) of the object, fewer where it ends before."""
+        """The bytes [start, start + length) of the object, or fewer if it ends earlier."""
         path = _path(key)
         if length == 0:
             return b""
@@ -213,7 +216,7 @@ class HdfsObjectStore(ObjectStore):
             return answer.read()
 
     def download(self, key: str, target: Path) -> None:
-        """Write the object to `target`, which is replaced whole or left as it was."""
+        """Write the object to `target`, which is replaced atomically or left unchanged."""
         path = _path(key)
         self._size(path)
         with (
@@ -224,24 +227,24 @@ class HdfsObjectStore(ObjectStore):
             shutil.copyfileobj(answer, file)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Every file whose key begins with `prefix`, by the key's bytes, directory by directory."""
+        """Every file whose key begins with `prefix`, in the order of the keys' bytes; reads one directory at a time."""
         if not prefix.startswith("/") and "//" not in prefix:
             yield from self._listed(prefix.rpartition("/")[0], prefix)
 
     def delete(self, *keys: str) -> None:
-        """Delete the files, and the directories that are empty then; those that are not there are no error."""
+        """Delete the files and the directories that this leaves empty; missing files are not an error."""
         for key in keys:
             self._web.ask("DELETE", "DELETE", _path(key), recursive="false")
         emptied = {key.rpartition("/")[0] for key in keys} - {""}
         while emptied:
-            # The deepest first: with the last of its directories, one above may be empty too.
+            # Deepest first, because removing a directory may leave its parent empty.
             directory = max(emptied, key=lambda path: path.count("/"))
             emptied.remove(directory)
             if self._remove_if_empty(directory):
                 emptied |= {directory.rpartition("/")[0]} - {""}
 
     def require_reachable(self) -> None:
-        """Raise the `LakeError` of a first request."""
+        """Send a request, and raise its `LakeError` if it fails."""
         self._web.ask("GET", "GETFILESTATUS", "/")
 
     def _put(self, path: str, content: bytes | BinaryIO) -> None:
@@ -251,19 +254,19 @@ class HdfsObjectStore(ObjectStore):
                 pass
             moved = self._web.ask("PUT", "RENAME", partial, destination=path, renameoptions="OVERWRITE")
         except BaseException:
-            with contextlib.suppress(PenstockError):  # what is being told already is worse
+            with contextlib.suppress(PenstockError):  # the error that is being raised matters more
                 self._web.ask("DELETE", "DELETE", partial)
             raise
         if moved is None:
-            raise self._web.problem("what was written went away before it was in its place")
+            raise self._web.problem("the written file was removed before it could be renamed into place")
 
     def _size(self, path: str) -> int:
         status = self._status(path)
         if status is None or status["type"] != "FILE":
             raise NotFound(
                 f"There is no object “{path[1:]}” in the lake “{self._lake.name}”",
-                why="the NameNode knows none" if status is None else "it is a directory",
-                fix=f"penstock lake ls --lake {self._lake.name} shows what there is",
+                why="the NameNode knows no such file" if status is None else "it is a directory",
+                fix=f"penstock lake ls --lake {self._lake.name} lists the lake's objects",
             )
         return int(status["length"])
 
@@ -280,12 +283,12 @@ class HdfsObjectStore(ObjectStore):
                     yield from self._listed(key.rstrip("/"), prefix)
             elif key.startswith(prefix) and not status["pathSuffix"].startswith(_PARTIAL):
                 modified = datetime.fromtimestamp(status["modificationTime"] / 1000, timezone.utc)
-                # As precise an identity as there is: a file is written once, and every file has a number of its own.
+                # This identifies the content, because a file is written once and every file has a unique number.
                 etag = f"{status['fileId']:x}-{status['modificationTime']:x}"
                 yield ObjectInfo(key, status["length"], modified, etag)
 
     def _remove_if_empty(self, directory: str) -> bool:
-        """The NameNode decides, so that a file that is written meanwhile keeps its directory."""
+        """Remove the directory if it is empty; the NameNode decides, so a file that is written meanwhile is safe."""
         try:
             answer = self._web.ask("DELETE", "DELETE", f"/{directory}", recursive="false")
         except LakeError:
@@ -294,11 +297,11 @@ class HdfsObjectStore(ObjectStore):
 
 
 def _in_order(inside: str, statuses: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """By keys as a store without directories has them: all below “a/” comes after “a-b”, and before “a0”."""
+    """Sort by key, as a store without directories does: keys below “a/” come after “a-b” and before “a0”."""
     named = [
-        (inside + one["pathSuffix"] + ("/" if one["type"] == "DIRECTORY" else ""), one)
-        for one in statuses
-        if one["pathSuffix"]
+        (inside + status["pathSuffix"] + ("/" if status["type"] == "DIRECTORY" else ""), status)
+        for status in statuses
+        if status["pathSuffix"]
     ]
     return sorted(named, key=lambda pair: pair[0].encode())
 
@@ -310,8 +313,8 @@ def _path(key: str) -> str:
     ):
         raise InvalidInput(
             f"“{key[:80]}” cannot be an object's key",
-            why="on an HDFS a key has at most 1024 bytes, and its parts between the slashes, of 1 to 255 bytes, "
+            why="on HDFS a key has at most 1024 bytes, and its parts between the slashes, of 1 to 255 bytes, "
             "have no colon and are not “.” or “..”",
-            fix="give it like folder/name.csv",
+            fix="use a key such as folder/name.csv",
         )
     return f"/{key}"

@@ -1,4 +1,4 @@
-"""`penstock lake ceph` where there is nothing to run: what it refuses, and how."""
+"""`penstock lake ceph` on a machine without Ceph: refusals and their messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that would have been run; none of them is."""
+    """Record the commands instead of running them."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -101,7 +101,7 @@ def test_installing_installs_the_packages_by_name(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reason"),
     [
         (["--osds", "2"], "three replicas"),
         (["--erasure", "4:2"], "chunks"),
@@ -110,8 +110,8 @@ def test_installing_installs_the_packages_by_name(monkeypatch: pytest.MonkeyPatc
     ],
 )
 @pytest.mark.usefixtures("all_installed")
-def test_what_cannot_be_made_is_refused_before_anything_is(arguments: list[str], told: str, home: Home) -> None:
-    assert told in refused(run("up", *arguments), InvalidInput).why
+def test_what_cannot_be_made_is_refused_before_anything_is(arguments: list[str], reason: str, home: Home) -> None:
+    assert reason in refused(run("up", *arguments), InvalidInput).why
     assert not (home.lake / "ceph").exists()
 
 
@@ -130,7 +130,7 @@ def test_a_disk_without_room_is_told_before_anything_is_written_to_it(
 
 
 @pytest.mark.usefixtures("all_installed")
-def test_somebody_elses_lake_of_the_same_name_is_not_replaced(home: Home) -> None:
+def test_an_external_lake_of_the_same_name_is_not_replaced(home: Home) -> None:
     home.create()
     lake = Lakes(home).add(Lake("ceph", ("http://rgw.example:8080",), "data", "environment"))
     error = refused(run("up"), Conflict)
@@ -139,8 +139,8 @@ def test_somebody_elses_lake_of_the_same_name_is_not_replaced(home: Home) -> Non
 
 
 def test_where_there_is_none_status_says_so_and_fails() -> None:
-    told = run("status")
-    assert (told.exit_code, "penstock lake ceph up" in told.output) == (1, True)
+    result = run("status")
+    assert (result.exit_code, "penstock lake ceph up" in result.output) == (1, True)
     assert json.loads(run("status", "--json").output) == {"state": "none"}
 
 

@@ -1,4 +1,4 @@
-"""Ceph's configuration and keys: complete, private, and of no address but this machine's."""
+"""Ceph's configuration and keys are complete, private, and name no address but this machine's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_path_is_relative_so_that_any_home_is_short_enough_for_a_socket(
     assert not any(path.startswith("/") for path in paths)
 
 
-def test_nobody_connects_without_a_key(parsed: configparser.ConfigParser) -> None:
+def test_clients_need_a_key(parsed: configparser.ConfigParser) -> None:
     for part in ("cluster", "service", "client"):
         assert parsed["global"][f"auth_{part}_required"] == "cephx"
 

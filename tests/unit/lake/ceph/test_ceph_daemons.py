@@ -1,4 +1,4 @@
-"""Which process is which daemon, and what is started or ended before what."""
+"""Recognition of daemons among processes, and the order in which they start and end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_process_is_known_by_the_arguments_it_was_started_with(name: str) -> N
         ["/usr/bin/ceph-osd", "--mkfs", "--no-mon-config", "--conf", "ceph.conf", "--name", "osd.0"],
     ],
 )
-def test_a_strangers_process_is_nobody(arguments: list[str]) -> None:
+def test_another_programs_process_is_no_daemon(arguments: list[str]) -> None:
     assert configuration.name_in(arguments) is None
 
 
@@ -43,12 +43,12 @@ def test_the_monitor_starts_first_and_gateways_last_and_they_end_the_other_way_r
 
 
 def test_what_is_started_together_is_counted_by_kind() -> None:
-    assert [configuration.in_words(stage) for stage in configuration.stages(ALL)] == [
+    assert [configuration.describe(stage) for stage in configuration.stages(ALL)] == [
         "monitor",
         "manager, 3 OSDs",
         "2 gateways",
     ]
-    assert configuration.in_words(["osd.1"]) == "OSD"
+    assert configuration.describe(["osd.1"]) == "OSD"
 
 
 def test_only_what_is_missing_is_started() -> None:
@@ -56,7 +56,7 @@ def test_only_what_is_missing_is_started() -> None:
     assert configuration.stages([]) == []
 
 
-def test_a_name_that_is_nobodys_is_refused_with_the_names_there_are() -> None:
+def test_an_unknown_name_is_refused_with_the_known_names() -> None:
     assert configuration.known("osd.2", ALL) == "osd.2"
     with pytest.raises(NotFound) as caught:
         configuration.known("osd.3", ALL)

@@ -1,4 +1,4 @@
-"""What a Ceph is made of, and what is refused before anything is made."""
+"""The layout of a Ceph cluster, and the layouts that are refused before anything is created."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def test_fewer_osds_have_a_code_that_fits_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "reason"),
     [
         ({"osds": 2}, "three replicas"),
         ({"osds": 13}, "at most 12"),
         ({"gateways": 0}, "1 to 8"),
         ({"gateways": 9}, "1 to 8"),
         ({"osd_bytes": GIB}, "2 to 1024 GiB"),
-        ({"osds": 5, "erasure": "4+2"}, "there are 5"),
-        ({"erasure": "10+4"}, "there are 6"),
+        ({"osds": 5, "erasure": "4+2"}, "the cluster has 5"),
+        ({"erasure": "10+4"}, "the cluster has 6"),
         ({"erasure": "4-2"}, "data chunks"),
         ({"erasure": "1+2"}, "at least two"),
         ({"erasure": "4+0"}, "parity"),
     ],
 )
-def test_what_cannot_be_had_is_refused_with_a_way_out(asked: dict[str, Any], told: str) -> None:
+def test_an_impossible_layout_is_refused_with_a_remedy(asked: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         Layout.checked(**asked)
-    assert told in caught.value.why
+    assert reason in caught.value.why
     assert caught.value.fix
 
 

@@ -1,4 +1,4 @@
-"""What a home remembers of its Ceph, and what can still be changed of one that is there."""
+"""The state file of a home's Ceph cluster, and the changes that an existing cluster allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of the monitor's answers and of what the kernel counts."""
+"""The status computed from the monitor's answers and the kernel's counters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def process(core_seconds: float) -> Process:
 
 
 def answers() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of a 16.2 with 100 MiB in each placement and an OSD down, cut to what is read."""
+    """Answers of Ceph 16.2 with 100 MiB in each placement and an OSD down, cut to the fields that are read."""
     status = {
         "health": {"status": "HEALTH_WARN", "checks": {"OSD_DOWN": {"summary": {"message": "1 osds down"}}}},
         "osdmap": {"num_osds": 6, "num_up_osds": 5, "num_in_osds": 6},
