@@ -27,7 +27,7 @@ def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: R
 
     It has an address once it listens; `GET …/{id}/address` has the token.
     """
-    wanted = body.wanted(service.engine.usual_size())
+    wanted = body.request(service.engine.usual_size())
     accepted = submit(service, caller, wanted.specification())
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
     return _shown(service, Sessions(service.engine).get(accepted.id))
