@@ -78,7 +78,7 @@ def test_a_store_is_found_by_its_endpoint_then_its_bucket_then_its_name() -> Non
 
 
 def test_a_store_nobody_registered_is_not_called() -> None:
-    with pytest.raises(InvalidInput, match="not known here") as caught:
+    with pytest.raises(InvalidInput, match="is unknown") as caught:
         choose({"meta": Store("http://user:pw@169.254.169.254/")}, [], [HOME, SALES], HOME)
     assert "penstock lake add meta --endpoint https://169.254.169.254" in caught.value.fix
     assert "pw" not in str(caught.value)
