@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict
 from typing import Any
 
 from anyio import to_thread
@@ -164,20 +163,19 @@ self_router = APIRouter(prefix="/v1/self", tags=["self"])
 @self_router.get(
     "",
     summary="The caller's name, scopes and instances, and the service's version and capacity",
-    responses={200: {"model": responses.Caller}},
 )
-def show(service: ServiceOf, caller: Reader) -> dict[str, Any]:
+def show(service: ServiceOf, caller: Reader) -> responses.Caller:
     capacity = service.engine.capacity()
-    return {
-        "name": caller.name,
-        "scopes": [scope.value for scope in Scope if caller.may_anywhere(scope)],
-        "instances": None if caller.instances is None else sorted(caller.instances),
-        "grants": {instance: scope.value for instance, scope in caller.grants.items()},
-        "version": __version__,
-        "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},
-        "usual_size": asdict(service.engine.usual_size()),
-        "authenticated": True,
-    }
+    return responses.Caller(
+        name=caller.name,
+        scopes=[scope for scope in Scope if caller.may_anywhere(scope)],
+        instances=None if caller.instances is None else sorted(caller.instances),
+        grants=dict(caller.grants),
+        version=__version__,
+        capacity=responses.Amount(cores=capacity.cores, memory_bytes=capacity.memory_bytes),
+        usual_size=responses.ClusterSize.model_validate(service.engine.usual_size()),
+        authenticated=True,
+    )
 
 
 _ABOUT = """Apache Spark applications, each on its own throw-away cluster, over one shared data lake.

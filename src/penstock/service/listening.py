@@ -65,7 +65,9 @@ def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:
             raise MissingRequirement(f"There is no file {path}", why="TLS needs it", fix=f"ls -l '{path.parent}'")
     if listening.key is not None and listening.key.stat().st_mode & 0o007:
         raise InvalidInput(
-            "Every user of this machine can access the TLS key", why=str(listening.key), fix=f"chmod 600 '{listening.key}'"
+            "Every user of this machine can access the TLS key",
+            why=str(listening.key),
+            fix=f"chmod 600 '{listening.key}'",
         )
     if not listening.public:
         return

@@ -44,24 +44,24 @@ class OurPaths:
             ((str(path), name) for path, name in named.items() if len(path.parts) > 1), key=lambda one: -len(one[0])
         )
 
-    def hidden(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         for path, name in self._names:
             if path in text:
                 text = text.replace(path, name)
         return text
 
-    def hidden_in(self, value: Any) -> Any:
+    def redact_json(self, value: Any) -> Any:
         """Return the JSON value with all its texts redacted."""
         if isinstance(value, str):
-            return self.hidden(value)
+            return self.redact(value)
         if isinstance(value, Mapping):
-            return {name: self.hidden_in(part) for name, part in value.items()}
-        return [self.hidden_in(part) for part in value] if isinstance(value, list) else value
+            return {name: self.redact_json(part) for name, part in value.items()}
+        return [self.redact_json(part) for part in value] if isinstance(value, list) else value
 
-    def outside(self, error: Error) -> Error:
+    def redact_error(self, error: Error) -> Error:
         """Return a redacted copy of the error, for a client on another machine."""
         redacted = copy.copy(error)
-        redacted.problem, redacted.why, redacted.fix = map(self.hidden, (error.problem, error.why, error.fix))
+        redacted.problem, redacted.why, redacted.fix = map(self.redact, (error.problem, error.why, error.fix))
         return redacted
 
 
@@ -125,7 +125,7 @@ def problem(
     return JSONResponse(body, status, headers=extra, media_type=MEDIA_TYPE)
 
 
-def of_validation(error: RequestValidationError) -> tuple[PenstockError, int]:
+def validation_problem(error: RequestValidationError) -> tuple[PenstockError, int]:
     """Return the error for a failed validation, and its status.
 
     It never repeats the request's contents, which may be secret.
@@ -148,10 +148,10 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http_error)
 
 
-def outside(request: Request, error: PenstockError) -> PenstockError:
+def redacted(request: Request, error: PenstockError) -> PenstockError:
     """Return the error with this machine's paths redacted."""
     paths: OurPaths = request.app.state.service.paths
-    return paths.outside(error)
+    return paths.redact_error(error)
 
 
 def _request_id(request: Request) -> str:
@@ -160,12 +160,12 @@ def _request_id(request: Request) -> str:
 
 async def _on_penstock_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, PenstockError)  # noqa: S101  registered for no other
-    return problem(outside(request, error), status_of(error), request_id=_request_id(request))
+    return problem(redacted(request, error), status_of(error), request_id=_request_id(request))
 
 
 async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101  registered for no other
-    invalid, status = of_validation(error)
+    invalid, status = validation_problem(error)
     return problem(invalid, status, request_id=_request_id(request), more={"errors": _findings(error)})
 
 

@@ -247,7 +247,7 @@ _MOST_QUEUED = 200
 class Happenings:
     """The engine as the source of a feed."""
 
-    def __init__(self, service: responses.Shown) -> None:
+    def __init__(self, service: responses.Context) -> None:
         self._service = service
 
     def application(self, application_id: str) -> Event | None:
@@ -255,20 +255,23 @@ class Happenings:
             found = self._service.engine.get(application_id)
         except NotFound:
             return None
-        return Event("application", found.spec.instance, responses.application(self._service, found))
+        shown = responses.application(self._service, found)
+        return Event("application", found.spec.instance, shown.model_dump(mode="json"))
 
     def progress(self) -> Iterable[Event]:
         for found in self._service.engine.list(states=[State.RUNNING]):
-            seen = self._service.engine.observe(found)
-            if seen is not None and seen.progress is not None:
-                more = {"id": found.id, "cost": responses.cost(self._service, found)}
-                shown = self._service.paths.hidden_in(dict(seen.progress))
+            observed = self._service.engine.observe(found)
+            if observed is not None and observed.progress is not None:
+                cost = responses.cost(self._service, found)
+                more = {"id": found.id, "cost": cost and cost.model_dump(mode="json")}
+                shown = self._service.paths.redact_json(observed.progress)
                 yield Event("progress", found.spec.instance, {**shown, **more})
 
     def queue(self, instances: Instances) -> Mapping[str, Any]:
-        seen = responses.queue(self._service, lambda name: instances is None or name in instances)
+        queue = responses.queue(self._service, lambda name: instances is None or name in instances)
         # With their number, since the list is cut, and `used` also counts applications these listeners do not see.
-        return {**seen, "items": seen["items"][:_MOST_QUEUED], "waiting": len(seen["items"])}
+        waiting, queue.items = len(queue.items), queue.items[:_MOST_QUEUED]
+        return {**queue.model_dump(mode="json"), "waiting": waiting}
 
 
 _LOOK_AGAIN_SECONDS = 5.0
@@ -276,7 +279,7 @@ _LOOK_AGAIN_SECONDS = 5.0
 
 
 class News:
-    """Notification of waiting requests on one event loop. `get` reads an application from the database; it may block."""
+    """Notifications for waiting requests of one event loop. `get` reads an application; it may block."""
 
     def __init__(self, get: Callable[[str], Application], *, closing: threading.Event) -> None:
         self._get = get

@@ -79,7 +79,7 @@ def test_a_file_that_may_soon_be_swept_is_brought_again(stage: Stage, objects: O
 def test_what_is_not_what_its_address_says_is_not_kept(stage: Stage, objects: Objects) -> None:
     answer = stage.client(Scope.SUBMIT).put(ADDRESS, content=CONTENT + b"more")
     assert (answer.status_code, objects.kept) == (422, {})
-    assert "not what its address says" in answer.json()["problem"]
+    assert "does not have the digest in its address" in answer.json()["problem"]
 
 
 def test_what_is_too_large_is_not_read_to_its_end(

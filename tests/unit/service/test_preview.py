@@ -61,7 +61,7 @@ def objects(tmp_path: Path) -> Objects:
 
 
 def shown(objects: Objects, table: Table = TABLE, rows: int = 50) -> dict[str, Any]:
-    return data.of(table, lambda _: (LAKE, cast(ObjectStore, objects)), rows=rows)
+    return data.of(table, lambda _: (LAKE, cast(ObjectStore, objects)), rows=rows).model_dump(mode="json")
 
 
 def test_rows_are_in_the_tables_columns_with_those_of_the_path(objects: Objects) -> None:

@@ -306,7 +306,7 @@ def test_an_applications_past_shows_no_other_of_the_history(stage: Stage, spark:
 def test_an_application_that_ended_before_spark_had_started_has_no_past(stage: Stage, spark: Spark) -> None:
     application_id = ended(stage, None)
     answer = stage.looking(way(application_id)).get(f"/applications/{application_id}/")
-    assert (answer.status_code, answer.json()["why"]) == (404, "it ended before Spark had started")
+    assert (answer.status_code, answer.json()["why"]) == (404, "it ended before Spark started")
     assert spark.asked == []
 
 

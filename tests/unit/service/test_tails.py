@@ -156,7 +156,7 @@ def test_followers_are_let_go_when_the_service_ends_and_can_tell_it_from_the_log
         closing.append(True)
         await reader
 
-    with pytest.raises(ServiceError, match="ending"):
+    with pytest.raises(ServiceError, match="shutting down"):
         run(work())
 
 
