@@ -95,7 +95,7 @@ def test_an_application_is_shown_with_all_that_the_engine_knows(stage: Stage) ->
 
 
 def shape(value: Any) -> Any:
-    """The names of a body, without its values."""
+    """Return the names of a body, without its values."""
     if isinstance(value, dict):
         return {name: shape(part) for name, part in value.items()}
     return [shape(item) for item in value] if isinstance(value, list) else None

@@ -1,4 +1,4 @@
-"""Pages hear of what they may see, soon, once, and never keep more here than a few events."""
+"""The feed: listeners get each event that they may see, soon and once, and hold few of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support import virtual_time
 
 
 class World:
-    """The engine as the feed sees it."""
+    """A source of events in memory."""
 
     def __init__(self) -> None:
         self.instances = {"a1": "science", "b1": "pipelines"}

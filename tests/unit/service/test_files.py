@@ -1,4 +1,4 @@
-"""Files come to the lake by the hash of their content: what arrives is what was meant, or nothing does."""
+"""Uploads by content hash: the lake gets the intended content or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no request gets past: size, depth, slowness, control characters; and what every answer carries."""
+"""Limits of every request (size, depth, time, control characters), and the headers of every response."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_all_bodies_under_way_together_are_bounded() -> None:
         await asyncio.sleep(0.01)
         release.set()
         await asyncio.gather(*asked)
-        # What was given back is there again.
+        # The released bytes are available again.
         await ask()
         return statuses
 

@@ -1,4 +1,4 @@
-"""The service refuses to be reached from outside in the open, or without anybody who may use it."""
+"""The service refuses to listen for other machines without encryption, or without a token."""
 
 from __future__ import annotations
 

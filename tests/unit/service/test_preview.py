@@ -1,4 +1,4 @@
-"""A few rows of a table come from its smallest object, with what its path says of it, in the table's own columns."""
+"""A preview has rows of the table's smallest object in the table's columns, with the partition values of its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leave to look at Spark's pages: of one application, once by a ticket, then by a cookie, never past the token."""
+"""Access to Spark's pages of one application: once by a ticket, then by a cookie, while the token is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies as clients sent them (IBM's documentation, the seed documents), and what they are read against."""
+"""Bodies of IBM's documentation and of the seed documents, and the context to translate them in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an instance keeps, over HTTP: defaults, home, log forwarding; and what it uses and may use."""
+"""An instance's stored configuration over HTTP (defaults, home, log forwarding), and its use and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A body's stores: keys leave the settings, and only stores an administrator registered are opened."""
+"""A body's stores: keys are removed from the settings, and only registered stores are opened."""
 
 from __future__ import annotations
 
@@ -124,6 +124,6 @@ def test_whatever_a_secret_is_called_it_is_taken_out_or_refused(conf: dict[str, 
         assert SECRET not in str(refusal)
         return
     left = {key: value for key, value in found.spec.settings.items() if SECRET in value}
-    # What the translation leaves, the engine refuses before it records anything.
+    # The engine refuses the secrets that the translation leaves, before it records anything.
     assert all(is_secret(key, value) for key, value in left.items())
     assert SECRET not in str({**found.spec.to_json(), "settings": {}})

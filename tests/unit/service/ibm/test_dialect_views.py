@@ -1,4 +1,4 @@
-"""Applications and instances as IBM's clients read them."""
+"""Responses about applications and instances in IBM's form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def known(state: State, **changes: object) -> Application:
 
 
 def shown(response: BaseModel) -> dict[str, Any]:
-    """The response as `DialectRoute` serialises it."""
+    """Serialise the response as `DialectRoute` does."""
     return response.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
@@ -131,7 +131,7 @@ def test_an_instance_never_shows_its_homes_keys() -> None:
 
 
 def test_a_home_in_a_lake_without_an_endpoint_is_shown() -> None:
-    """The embedded lake has none before its first start."""
+    """The embedded lake has no endpoint before its first start."""
     lake = Lake("embedded", (), "penstock", "file:embedded", kind="embedded")
     assert responses.home(configuration.HomeStore("embedded", None), lake).endpoint == ""
 
