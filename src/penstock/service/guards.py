@@ -268,8 +268,8 @@ class Guard:
             nonlocal status, answering
             if message["type"] == "http.response.start":
                 status, answering = message["status"], True
-                given = {name.lower() for name, _ in message["headers"]}
-                more = [header for header in _HEADERS if header[0] not in given]
+                present = {name.lower() for name, _ in message["headers"]}
+                more = [header for header in _HEADERS if header[0] not in present]
                 message["headers"] = [*message["headers"], *more, (b"x-request-id", request_id.encode())]
             # wait_for costs a task for each message, which only streams are worth.
             if message.get("more_body"):
@@ -411,13 +411,13 @@ def _too_large(limits: Limits) -> _Refused:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    given = False
+    replayed = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
+        nonlocal replayed
+        if replayed:
             return await receive()  # only the disconnect can still arrive
-        given = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay

@@ -61,7 +61,7 @@ class ProcessSizeBody(_Body):
         examples=["2g"],
     )
 
-    def over(self, usual: ProcessSize) -> ProcessSize:
+    def with_defaults(self, usual: ProcessSize) -> ProcessSize:
         return ProcessSize(
             usual.cores if self.cores is None else self.cores,
             usual.memory_bytes if self.memory_bytes is None else self.memory_bytes,
@@ -79,10 +79,10 @@ class SizeBody(_Body):
     driver_overhead: dict[str, Any] | None = Field(default=None, description="Ignored, likewise.", exclude=True)
     executor_overhead: dict[str, Any] | None = Field(default=None, description="Ignored, likewise.", exclude=True)
 
-    def over(self, usual: ClusterSize) -> ClusterSize:
+    def with_defaults(self, usual: ClusterSize) -> ClusterSize:
         return ClusterSize(
-            self.driver.over(usual.driver),
-            self.executor.over(usual.executor),
+            self.driver.with_defaults(usual.driver),
+            self.executor.with_defaults(usual.executor),
             usual.executors if self.executors is None else self.executors,
         )
 
@@ -114,7 +114,7 @@ class ApplicationBody(_Body):
         name = self.name or (self.application.rstrip("/").rpartition("/")[2] or BUILT_IN)
         return ApplicationSpec(
             application=self.application,
-            size=self.size.over(usual),
+            size=self.size.with_defaults(usual),
             name=name[:200],
             arguments=tuple(self.arguments),
             main_class=self.main_class,
@@ -178,7 +178,7 @@ class SessionBody(_Body):
     def request(self, usual: ClusterSize) -> SessionRequest:
         """Return the engine's request; `usual` has the sizes that the body omits."""
         return SessionRequest(
-            size=self.size.over(usual),
+            size=self.size.with_defaults(usual),
             name=self.name,
             idle_seconds=self.idle_seconds,
             profile=self.profile,

@@ -58,12 +58,12 @@ def of(table: Table, open_lake: Open, *, rows: int) -> responses.Preview:
         file = Path(directory) / "object.parquet"
         store.download(found.key, file)
         names, read = _read(file, rows + 1)
-    given = partition_values(found.key.removeprefix(prefix))
+    partitions = partition_values(found.key.removeprefix(prefix))
     positions = {name.lower(): number for number, name in enumerate(names)}
 
     def value(row: tuple[Any, ...], name: str) -> Any:
         at = positions.get(name.lower())
-        return _shown(row[at]) if at is not None else given.get(name.lower())
+        return _shown(row[at]) if at is not None else partitions.get(name.lower())
 
     shown = [[value(row, column.name) for column in table.columns] for row in read[:rows]]
     return responses.Preview(columns=columns, rows=shown, truncated=more or len(read) > rows)

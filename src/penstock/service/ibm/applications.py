@@ -39,7 +39,7 @@ def applications_router(prefix: str) -> APIRouter:
     def create(
         request: ApplicationRequest, instance_id: str, service: ServiceOf, caller: Submitter, key: IdempotencyKey = None
     ) -> responses.SparkApplicationAccepted:
-        return responses.accepted(operations.submit(service, caller, instance_id, request.asked(), key))
+        return responses.accepted(operations.submit(service, caller, instance_id, request.submission(), key))
 
     @router.get("", summary="List applications, newest first")
     def listed(
@@ -140,7 +140,7 @@ def jobs(prefix: str) -> APIRouter:
     def create(
         request: JobRequest, instance_id: str, service: ServiceOf, caller: Submitter, key: IdempotencyKey = None
     ) -> responses.SparkJob:
-        return responses.job(operations.submit(service, caller, instance_id, request.asked(), key))
+        return responses.job(operations.submit(service, caller, instance_id, request.submission(), key))
 
     @router.get("", summary="List the newest jobs")
     def listed(instance_id: str, service: ServiceOf, caller: Reader) -> list[responses.SparkJob]:

@@ -89,7 +89,7 @@ class ApplicationDetails(Body):
     executor_memory: Text | None = Field(None, alias="executor-memory")
     num_executors: Text | None = Field(None, alias="num-executors")
 
-    def asked(self, volumes: Iterable[NamedVolume] = ()) -> Asked:
+    def submission(self, volumes: Iterable[NamedVolume] = ()) -> Asked:
         options = {
             "spark.jars.packages": _joined(self.packages),
             "spark.jars.repositories": _joined(self.repositories),
@@ -112,7 +112,7 @@ class ApplicationDetails(Body):
             files=_paths(self.files),
             settings=_with(options, self.conf),
             environment=self.env,
-            volumes=tuple(volume.asked() for volume in volumes),
+            volumes=tuple(volume.volume() for volume in volumes),
         )
 
 
@@ -122,7 +122,7 @@ class NamedVolume(Body):
     source_sub_path: Text = Field("", validation_alias=AliasChoices("source_sub_path", "source_path"))
     read_only: bool = False
 
-    def asked(self) -> Volume:
+    def volume(self) -> Volume:
         return Volume(self.name, self.mount_path, self.source_sub_path)
 
 
@@ -133,8 +133,8 @@ class ApplicationRequest(Body):
     template_id: Text | None = None
     volumes: Annotated[list[NamedVolume], Field(max_length=100)] = []
 
-    def asked(self) -> Asked:
-        return self.application_details.asked(self.volumes)
+    def submission(self) -> Asked:
+        return self.application_details.submission(self.volumes)
 
 
 class Worker(Body):
@@ -165,7 +165,7 @@ class JobRequest(Body):
     application_arguments: Several = []
     main_class: Text | None = None
 
-    def asked(self) -> Asked:
+    def submission(self) -> Asked:
         size = self.engine.size
         options = {
             EXECUTORS: size.num_workers,
@@ -180,7 +180,7 @@ class JobRequest(Body):
             main_class=self.main_class,
             settings=_with(options, self.engine.conf),
             environment=self.engine.env,
-            volumes=tuple(volume.asked() for volume in self.engine.volumes),
+            volumes=tuple(volume.volume() for volume in self.engine.volumes),
         )
 
 

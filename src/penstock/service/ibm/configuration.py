@@ -62,9 +62,9 @@ def homes_of(instances: Iterable[Instance]) -> dict[str, set[str]]:
     return found
 
 
-def written(instance: Instance, kept: Kept) -> Instance:
+def written(instance: Instance, configuration: Kept) -> Instance:
     """Return the instance with this configuration; other clients' attributes stay."""
-    return replace(instance, attributes={**instance.attributes, _ATTRIBUTE: asdict(kept)})
+    return replace(instance, attributes={**instance.attributes, _ATTRIBUTE: asdict(configuration)})
 
 
 def changed(instance: Instance, change: Callable[[Kept], Kept]) -> Instance:

@@ -67,12 +67,12 @@ def application_of(
     return application
 
 
-def submit(service: Service, caller: Caller, instance_name: str, asked: Asked, key: str | None) -> Application:
+def submit(service: Service, caller: Caller, instance_name: str, submission: Asked, key: str | None) -> Application:
     """Translate and submit a request. Raises the errors of the engine, and `InvalidInput` for unsupported requests."""
     instance = instance_of(service, caller, instance_name, Scope.SUBMIT)
     stored = configuration.read(instance)
     home = lake_of(service, stored.home.lake if stored.home else None)
-    around = Surroundings(
+    context = Surroundings(
         instance=instance_name,
         usual=service.engine.usual_size(),
         home=home,
@@ -80,7 +80,7 @@ def submit(service: Service, caller: Caller, instance_name: str, asked: Asked, k
         lakes=[*Lakes(service.home).shared(), *([home] if home.scope else [])],
         defaults=stored.default_configs,
     )
-    found = translate(asked, around)
+    found = translate(submission, context)
     lake = stores.lake_opened_by(service.home, found.lake, found.keys, queue=instance_name)
     spec = replace(found.spec, lake=lake.name, idempotency_key=applications.checked_key(key))
     return applications.submit(service, caller, spec)

@@ -152,9 +152,15 @@ class CosAddress:
     service: str
 
 
-def cos_addresses(asked: Asked) -> Iterator[CosAddress]:
+def cos_addresses(submission: Asked) -> Iterator[CosAddress]:
     """Yield the addresses in a request, the application's own first."""
-    for text in (asked.application, *asked.jars, *asked.files, *asked.settings.values(), *asked.arguments):
+    for text in (
+        submission.application,
+        *submission.jars,
+        *submission.files,
+        *submission.settings.values(),
+        *submission.arguments,
+    ):
         for found in _COS.finditer(text):
             yield CosAddress(found["bucket"], found["service"])
 

@@ -127,37 +127,39 @@ class Surroundings:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
 
-def translate(asked: Asked, around: Surroundings) -> Translation:
+def translate(submission: Asked, context: Surroundings) -> Translation:
     """Translate a body. Raises `InvalidInput` for one that cannot run here as intended.
 
     Nothing that would change a result is dropped.
     """
-    named, settings = stores.parted({**one_name(around.defaults), **one_name(asked.settings)})
-    choice = stores.choose(named, list(cos_addresses(asked)), around.lakes, around.home)
-    size, settings = parted(_without_autoscaling(settings), around.usual)
+    named, settings = stores.parted({**one_name(context.defaults), **one_name(submission.settings)})
+    choice = stores.choose(named, list(cos_addresses(submission)), context.lakes, context.home)
+    size, settings = parted(_without_autoscaling(settings), context.usual)
     settings = {key: translated(value) for key, value in settings.items()}
     name = settings.pop("spark.app.name", None)
-    at = mounted(asked.volumes, choice.lake.root)
+    at = mounted(submission.volumes, choice.lake.root)
 
     def address(path: str) -> str:
         return application_address(at(translated(path)))
 
     paths = {field: _listed(settings.pop(key, "")) for key, field in _PATHS.items()}
-    application = address(asked.application)
+    application = address(submission.application)
     python = application.lower().endswith(".py")
     spec = ApplicationSpec(
         application=application,
-        arguments=tuple(at(translated(argument)) for argument in asked.arguments),
+        arguments=tuple(at(translated(argument)) for argument in submission.arguments),
         size=size,
-        name=(asked.name or name or application.rpartition("/")[2] or application)[:_LONGEST_NAME],
-        main_class=None if python and asked.main_class == SUBMITTER_CLASS else asked.main_class,
+        name=(submission.name or name or application.rpartition("/")[2] or application)[:_LONGEST_NAME],
+        main_class=None if python and submission.main_class == SUBMITTER_CLASS else submission.main_class,
         lake=choice.lake.name,
         settings=settings,
-        environment={key: value for key, value in asked.environment.items() if not value.startswith(_FOREIGN_IMAGE)},
-        jars=tuple(address(path) for path in (*asked.jars, *paths["jars"])),
-        files=tuple(address(path) for path in (*asked.files, *paths["files"])),
+        environment={
+            key: value for key, value in submission.environment.items() if not value.startswith(_FOREIGN_IMAGE)
+        },
+        jars=tuple(address(path) for path in (*submission.jars, *paths["jars"])),
+        files=tuple(address(path) for path in (*submission.files, *paths["files"])),
         python_files=tuple(address(path) for path in paths["python_files"]),
-        instance=around.instance,
+        instance=context.instance,
     )
     return Translation(spec, choice.lake, choice.keys)
 

@@ -35,7 +35,7 @@ def test_the_stores_keys_are_handed_over_apart_from_the_application() -> None:
     assert "c0ffee" not in str(found.spec.to_json())
     assert "deadbeef" not in str(found.spec.to_json())
     assert "deadbeef" not in repr(found)
-    assert "deadbeef" not in repr(ApplicationRequest.model_validate(recorded("v3-object-storage")).asked())
+    assert "deadbeef" not in repr(ApplicationRequest.model_validate(recorded("v3-object-storage")).submission())
 
 
 def test_the_older_jobs_size_is_the_clusters() -> None:
