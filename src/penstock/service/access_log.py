@@ -26,7 +26,7 @@ class Seen:
     client: str
     caller: str | None
     token_id: str | None
-    """Tells tokens of the same name apart."""
+    """Distinguishes tokens of the same name."""
     application_id: str | None
 
 

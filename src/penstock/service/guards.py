@@ -380,7 +380,7 @@ def require_plain_address(scope: Scope) -> None:
     if any(character < " " or character == "\x7f" for character in path) or re.search(
         rb"%[01][0-9a-fA-F]|%7[fF]", query
     ):
-        raise _Refused(400, InvalidInput("The address holds a control character", fix="leave it out"))
+        raise _Refused(400, InvalidInput("The address contains a control character", fix="remove it"))
 
 
 def nesting(body: bytes, enough: int) -> int:

@@ -271,7 +271,7 @@ class SparkUi:
             return caller
         raise Unauthenticated(
             "These pages are not open to this browser",
-            why="a browser opens one application's pages at a time, for an hour, while the token is valid",
+            why="each application's pages are opened separately, for an hour, while the token is valid",
             fix="open them from the console again",
         )
 

@@ -154,7 +154,7 @@ def create(
     spec = body.spec(service.engine.usual_size(), idempotency_key=checked_key(idempotency_key))
     accepted = submit(service, caller, spec)
     shown = responses.submitted(service, accepted, service.engine.warnings(spec))
-    # Serialised here, since FastAPI would need a thread a second time.
+    # Serialised here, since FastAPI would wait for a thread a second time.
     return Response(
         shown.model_dump_json(),
         202,

@@ -103,7 +103,7 @@ def _smallest(store: ObjectStore, prefix: str) -> tuple[ObjectInfo | None, bool]
 def _read(file: Path, rows: int) -> tuple[list[str], list[tuple[Any, ...]]]:
     import duckdb
 
-    # No extensions and no spill directory: the file's content must not make DuckDB read or write others.
+    # DuckDB reads this one file, whatever is in it, and writes none: it has no spill directory.
     with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as connection:
         connection.execute("SET temp_directory = ''")
         answer = connection.execute("SELECT * FROM read_parquet(?) LIMIT ?", [str(file), rows])

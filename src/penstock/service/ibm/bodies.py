@@ -158,7 +158,7 @@ class JobEngine(Body):
 
 
 class JobRequest(Body):
-    """A submission to the older jobs API, whose `conf` has the name as `spark.app.name`."""
+    """A submission to the older jobs API. `application_jar` is an alias, and the name is `spark.app.name` in `conf`."""
 
     engine: JobEngine = JobEngine()
     application: Text = Field(validation_alias=AliasChoices("application", "application_jar"))

@@ -98,7 +98,7 @@ def _store(name: str, parts: Mapping[str, str]) -> Store:
 def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None, *, queue: str) -> Lake:
     """Return the lake itself for its own keys or none, else a lake at the same place with these keys.
 
-    The new lake is visible to that queue alone. Keys are tried before they are stored in the private credentials file.
+    The new lake is visible to that queue alone. Only keys that open the bucket are stored, in the credentials file.
     Raises `InvalidInput` for keys that do not open the bucket and for other keys of the embedded lake, which has one
     pair; `LakeError` where the store does not answer.
     """
