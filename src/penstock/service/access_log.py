@@ -1,4 +1,4 @@
-"""The service's own log: one JSON object a line on standard error, so that no content can forge a line."""
+"""The service's own log: one JSON object per line on standard error, so that no content can forge a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIELDS = "penstock"
 
 @dataclass(frozen=True)
 class Seen:
-    """One answered request, for the journal and the metrics. `route` is the template, not the address."""
+    """One answered request, for the log and the metrics. `route` is the template, not the address."""
 
     request_id: str
     method: str
@@ -26,7 +26,7 @@ class Seen:
     client: str
     caller: str | None
     token_id: str | None
-    """Names may be given twice."""
+    """Distinguishes tokens of the same name."""
     application_id: str | None
 
 
@@ -40,12 +40,12 @@ class _Lines(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["trace"] = self.formatException(record.exc_info)
-        # In ASCII: what a terminal takes for a command is not only below the space.
+        # In ASCII, since terminals also interpret control characters beyond it.
         return json.dumps(line)
 
 
 def open_journal(level: str = "info") -> None:
-    """Send everything of this process, libraries' too, to standard error in this form."""
+    """Configure logging of the whole process, libraries included, to standard error in this format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -70,10 +70,10 @@ def request(seen: Seen) -> None:
     _logger.log(level, "request", extra={_FIELDS: fields})
 
 
-def event(what: str, **fields: Any) -> None:
-    _logger.info(what, extra={_FIELDS: fields})
+def event(name: str, **fields: Any) -> None:
+    _logger.info(name, extra={_FIELDS: fields})
 
 
 def defect(error: Exception, request_id: str) -> None:
-    """The trace goes here, and to nobody else."""
+    """Log an unexpected error with its trace, which no response contains."""
     _logger.error("defect", exc_info=error, extra={_FIELDS: {"request": request_id}})

@@ -1,15 +1,14 @@
 """The ASGI application: routers, errors, guards, health and metrics, and its OpenAPI description.
 
-Building it starts nothing; its lifespan does. The description is FastAPI's, with the security and the errors that
-FastAPI cannot know. `/health` needs no token and reveals no secret; `/metrics` takes one of the scope read on all
-instances (`authorization.credentials_file`).
+Building it starts nothing; its lifespan does. The description is FastAPI's, completed with security and errors.
+`/health` needs no token and reveals no secret; `/metrics` needs one with the scope read on all instances (Prometheus:
+`authorization.credentials_file`).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict
 from typing import Any
 
 from anyio import to_thread
@@ -33,19 +32,19 @@ from penstock.service.ibm import applications as dialects
 
 _TAGS = {
     "applications": "Spark applications, each on a cluster of its own: submit, list, show, wait, stop, run again.",
-    "logs": "What an application's processes wrote, while it runs and afterwards.",
-    "sql": "What SQL statements answered.",
-    "files": "Bringing an application's files to the lake.",
+    "logs": "The logs of an application's processes, while it runs and afterwards.",
+    "sql": "Results of SQL statements.",
+    "files": "Uploads of an application's files to the lake.",
     "sessions": "Clusters for interactive work over Spark Connect.",
-    "instances": "Who shares the machine, by which part, and who waits for what.",
+    "instances": "The instances that share the machine, with their weights and quotas, and the queue.",
     "data": "Tables, lakes, profiles and the page cache.",
-    "tokens": "Who may use this service.",
-    "audit": "Who did what.",
-    "lab": "What was measured here.",
-    "IBM Analytics Engine": "Its v3 and v4, for programs written for it.",
-    "IBM Analytics Engine, older jobs API": "With the cluster's size in the body.",
-    "self": "What the caller may do.",
-    "health": "For whoever operates the service.",
+    "tokens": "The tokens of this service's clients.",
+    "audit": "The record of all changes.",
+    "lab": "Measurements made on this machine.",
+    "IBM Analytics Engine": "Versions 3 and 4 of its API, for existing clients.",
+    "IBM Analytics Engine, older jobs API": "Jobs with the cluster's size in the body.",
+    "self": "The caller's own rights.",
+    "health": "Health and metrics, for operators.",
 }
 _PROBLEM = {
     "type": "object",
@@ -57,14 +56,14 @@ _PROBLEM = {
         "title": {"type": "string", "description": "The status in words."},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "The whole explanation."},
-        "problem": {"type": "string", "description": "What is wrong, in one sentence."},
+        "problem": {"type": "string", "description": "The problem, in one sentence."},
         "why": {"type": "string"},
-        "fix": {"type": "string", "description": "What to do about it."},
+        "fix": {"type": "string", "description": "The way to fix it."},
         "code": {"type": "string", "description": "The kind of problem, for programs.", "examples": ["not_found"]},
-        "instance": {"type": ["string", "null"], "description": "The request; its id is in the service's journal."},
+        "instance": {"type": ["string", "null"], "description": "The request; its id is in the service's log."},
         "errors": {
             "type": "array",
-            "description": "Of a request that is not as described: where, and what.",
+            "description": "The invalid fields of a request, each with its path and problem.",
             "items": {
                 "type": "object",
                 "properties": {"at": {"type": "string"}, "problem": {"type": "string"}},
@@ -73,7 +72,7 @@ _PROBLEM = {
     },
 }
 _ANY_PROBLEM = {
-    "description": "It was not done: what the problem is, why, and how to fix it.",
+    "description": "The request failed; the body has the problem, why, and how to fix it.",
     "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 _DESCRIBED_METHODS = frozenset({"get", "put", "post", "patch", "delete", "head", "options"})
@@ -81,7 +80,7 @@ _OPEN = ("/health/",)
 
 
 def install(app: FastAPI) -> None:
-    """Publish it at `/openapi.json`."""
+    """Publish the OpenAPI description at `/openapi.json`."""
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -120,7 +119,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 def _complete(operation: dict[str, Any], *, guarded: bool) -> None:
     operation["responses"].pop("422", None)
-    # One description for every refusal: the body's `code` tells them apart better than a list of numbers.
+    # One response for every error: the body's `code` is more precise than a list of statuses.
     operation["responses"]["default"] = _ANY_PROBLEM
     if guarded:
         operation["security"] = [{"token": []}]
@@ -134,16 +133,18 @@ async def live() -> dict[str, str]:
     return {"status": "live"}
 
 
-@health_router.get("/ready", summary="The records answer, and the service is not about to end")
+@health_router.get("/ready", summary="The database answers, and the service is not shutting down")
 def ready(service: ServiceOf) -> dict[str, str]:
     if service.closing.is_set():
-        raise ServiceError("This service is ending", fix="ask again in a moment, or another one on the same records")
+        raise ServiceError(
+            "This service is shutting down", fix="try again in a moment, or another service on the same database"
+        )
     try:
         service.engine.list(limit=1)
     except PenstockError:
         raise
     except Exception as error:
-        raise ServiceError("The records do not answer", fix="penstock status, on the service's machine") from error
+        raise ServiceError("The database does not answer", fix="penstock status, on the service's machine") from error
     return {"status": "ready"}
 
 
@@ -161,27 +162,26 @@ self_router = APIRouter(prefix="/v1/self", tags=["self"])
 
 @self_router.get(
     "",
-    summary="The caller's name, scopes and instances, and what this service has",
-    responses={200: {"model": responses.Caller}},
+    summary="The caller's name, scopes and instances, and the service's version and capacity",
 )
-def show(service: ServiceOf, caller: Reader) -> dict[str, Any]:
+def show(service: ServiceOf, caller: Reader) -> responses.Caller:
     capacity = service.engine.capacity()
-    return {
-        "name": caller.name,
-        "scopes": [scope.value for scope in Scope if caller.may_anywhere(scope)],
-        "instances": None if caller.instances is None else sorted(caller.instances),
-        "grants": {instance: scope.value for instance, scope in caller.grants.items()},
-        "version": __version__,
-        "capacity": {"cores": capacity.cores, "memory_bytes": capacity.memory_bytes},
-        "usual_size": asdict(service.engine.usual_size()),
-        "authenticated": True,
-    }
+    return responses.Caller(
+        name=caller.name,
+        scopes=[scope for scope in Scope if caller.may_anywhere(scope)],
+        instances=None if caller.instances is None else sorted(caller.instances),
+        grants=dict(caller.grants),
+        version=__version__,
+        capacity=responses.Amount(cores=capacity.cores, memory_bytes=capacity.memory_bytes),
+        usual_size=responses.ClusterSize.model_validate(service.engine.usual_size()),
+        authenticated=True,
+    )
 
 
 _ABOUT = """Apache Spark applications, each on its own throw-away cluster, over one shared data lake.
 
 Every call below `/v1` needs `Authorization: Bearer TOKEN`. Errors are RFC 9457 problem details with the members
-`problem`, `why` and `fix`. Times are ISO 8601 in UTC; sizes are bytes, and `"2g"` is understood on input.
+`problem`, `why` and `fix`. Times are ISO 8601 in UTC; sizes are bytes, and requests may also have text such as `"2g"`.
 """
 _ROUTERS = (
     health_router,
@@ -213,7 +213,7 @@ def create_app(
     journal: Callable[[Seen], None] = lambda _: None,
     beside: Callable[[Service], AbstractAsyncContextManager[Any]] | None = None,
 ) -> FastAPI:
-    """`beside` is entered when the application starts: what works while it serves, and ends with it."""
+    """Create the application. `beside` is entered when it starts, and left when it ends: its background tasks."""
     auditor = Auditor(service.engine)
 
     @asynccontextmanager
@@ -237,7 +237,7 @@ def create_app(
     for router in _ROUTERS:
         app.include_router(router)
 
-    def tell(seen: Seen) -> None:
+    def report(seen: Seen) -> None:
         service.metrics.count(seen)
         auditor.add(seen)
         journal(seen)
@@ -245,7 +245,7 @@ def create_app(
     app.add_middleware(
         Guard,
         limits=limits or Limits(),
-        tell=tell,
+        report=report,
         admit=auditor.admit,
         under_way=service.under_way,
         identify=service.tokens.authenticate,
@@ -254,9 +254,9 @@ def create_app(
 
 
 class ByPort:
-    """Several applications of one server: the port that a connection came to decides which answers, and no header does.
+    """Several applications of one server, chosen by the connection's port, never by a header.
 
-    `main` has all other ports, and the server's start and end.
+    `main` has all other ports, and the server's lifespan.
     """
 
     def __init__(self, main: ASGIApp, others: Mapping[int, ASGIApp]) -> None:

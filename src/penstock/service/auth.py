@@ -1,12 +1,12 @@
 """Authentication and authorization of requests: callers and scopes, page grants, and the audit.
 
-The lab's reports are whole pages of their own. The cookie that opens one is sent for that page's path alone, and is
-worth nothing anywhere else: cookies do not know ports, so one for the whole API would be shown to every other server on
-this machine that the same browser visits.
+The lab's reports are pages that a browser opens by address. The cookie that opens one is valid for that page's path
+alone: cookies are not bound to ports, so one for the whole API would be sent to every other server on this machine that
+the same browser visits.
 
-Every request that may change something is audited in one place for all routes and dialects. Entries are written behind
-the answer, several in one transaction. None is dropped: those that could not be written are kept and tried again, and
-until they are written nothing more may be changed.
+Every request that may change state is audited in one place for all routes and dialects. Entries are written after the
+response, several in one transaction. None is dropped: failed writes are retried, and while entries are unwritten all
+further changes are refused.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from penstock.service.access_log import Seen
 
 
 def authenticated(request: Request) -> Caller:
-    """The caller of this request. Raises `Unauthenticated`.
+    """Return the caller of this request. Raises `Unauthenticated`.
 
-    Nothing is trusted because of where it comes from: every account of a machine can reach its loopback addresses,
-    and so can any web page in a browser on it.
+    No address is trusted, not even loopback: every account of this machine can connect from it, and so can any web page
+    in a browser there.
     """
-    # What `Guard` found by the token; nothing where none was sent.
+    # Set by `Guard` where the request has a token.
     identity = getattr(request.state, "identity", None)
     if isinstance(identity, Exception):
         raise identity
@@ -49,8 +49,10 @@ def authenticated(request: Request) -> Caller:
 
 
 def presented(header: str) -> str | None:
-    """The token in an `Authorization` header: `Bearer TOKEN`, or as IBM's clients on premises write it,
-    `ZenApiKey` with base64 of `USER:TOKEN`. None where there is none."""
+    """Return the token in an `Authorization` header, or None.
+
+    The schemes are `Bearer TOKEN` and that of IBM's on-premises clients, `ZenApiKey` with base64 of `USER:TOKEN`.
+    """
     kind, _, text = header.partition(" ")
     if kind.lower() == "bearer":
         return text.strip() or None
@@ -63,7 +65,7 @@ def presented(header: str) -> str | None:
 
 
 def _by_grant(request: Request) -> Caller:
-    """What a browser opens by address carries no token: it may have been granted that one path."""
+    """Return the caller of a page that a browser opens by address, which carries a grant instead of a token."""
     grants = request.app.state.service.browser_grants
     if _is_own(request):
         found: Caller | None = grants.caller(request.url.path, request.cookies)
@@ -78,9 +80,10 @@ def _by_grant(request: Request) -> Caller:
 
 
 def _is_own(request: Request) -> bool:
-    """Whether no other page than this service's own made the browser ask.
+    """Return whether the browser sent the request for the user or for one of this service's own pages.
 
-    Another server on this machine is the “same site” to a browser, which sends it strict cookies too.
+    Pages of another server on this machine are “same site” to a browser, which sends even strict cookies with their
+    requests.
     """
     return request.method in ("GET", "HEAD") and request.headers.get("sec-fetch-site", "none") in (
         "none",
@@ -89,7 +92,7 @@ def _is_own(request: Request) -> bool:
 
 
 def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
-    # On the event loop, as it asks nobody: a thread would have to be waited for.
+    # Async, so that it runs on the event loop: it does not block, and needs no thread.
     async def check(caller: Annotated[Caller, Depends(authenticated)]) -> Caller:
         if not caller.may_anywhere(scope):
             raise forbidden(caller.name, scope, "")
@@ -99,7 +102,7 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
 
 
 Reader = Annotated[Caller, Depends(_needs(Scope.READ))]
-"""May read something; the route asks about the instance (`sees`, `require`)."""
+"""A caller with the scope read somewhere; the route checks the instance (`sees`, `require`)."""
 Submitter = Annotated[Caller, Depends(_needs(Scope.SUBMIT))]
 Administrator = Annotated[Caller, Depends(_needs(Scope.ADMINISTER))]
 
@@ -112,7 +115,7 @@ _PAGE = re.compile(r"/v1/lab/reports/[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 @dataclass(frozen=True)
 class Grant:
-    """`cookie` and `secret` are the cookie's name and value."""
+    """The grant of one page; `cookie` and `secret` are the cookie's name and value."""
 
     cookie: str
     secret: str
@@ -120,24 +123,24 @@ class Grant:
 
 
 class PassStore(Protocol):
-    """Store of tokens and passes. Passes are found by a digest: whoever reads the store can open nothing."""
+    """Store of tokens and passes. It has digests of the passes only, so a reader of the store can open nothing."""
 
     def get(self, token_id: str) -> Token:
         """Raises `NotFound`."""
 
     def add_pass(self, digest: str, added: PageGrant, *, at: datetime) -> None:
-        """Keep it, and forget those that had ended by `at`."""
+        """Store the pass, and delete those that had expired by `at`."""
 
     def take_pass(self, digest: str) -> PageGrant | None:
-        """Forget it and return it: of several who ask, one gets it."""
+        """Delete and return the pass, atomically: one of several concurrent calls gets it."""
 
     def find_pass(self, digest: str) -> PageGrant | None: ...
 
 
 class BrowserGrants:
-    """Any number of services that share `store` know each other's grants.
+    """Page grants. Services that share `store` accept each other's.
 
-    A grant ends with the token it was asked for with: by expiry, revocation and rotation alike.
+    A grant ends with the token it was requested with: by expiry, revocation and rotation alike.
     """
 
     def __init__(self, store: PassStore, clock: Callable[[], datetime]) -> None:
@@ -145,11 +148,11 @@ class BrowserGrants:
         self._clock = clock
 
     def grant(self, caller: Caller, path: str) -> Grant:
-        """For the page at `path`. Raises `InvalidInput` where that is no such page."""
+        """Grant the page at `path`. Raises `InvalidInput` for a path that is not such a page's."""
         if not _PAGE.fullmatch(path):
             raise InvalidInput(
                 f"Access to {path[:200]} cannot be granted to a browser",
-                why="only a lab report is opened by its address",
+                why="only lab reports are opened by address",
                 fix="send the token with the request instead",
             )
         secret, at = secrets.token_urlsafe(32), self._clock()
@@ -158,7 +161,7 @@ class BrowserGrants:
         return Grant(cookie_name(path), secret, path)
 
     def caller(self, path: str, cookies: Mapping[str, str]) -> Caller | None:
-        """Who may open `path`, by the cookies that came with the request."""
+        """Return the caller whom the request's cookies let open `path`, if any."""
         secret = cookies.get(cookie_name(path))
         found = None if secret is None else self._store.find_pass(grant_digest("page", secret))
         if found is None or found.root != path:
@@ -167,8 +170,10 @@ class BrowserGrants:
 
 
 def caller_of(held: PageGrant, current: Callable[[str], Token], *, at: datetime) -> Caller | None:
-    """The caller whose token the pass was given for; None once either has ended. `current` finds a token by its id, or
-    raises `NotFound`."""
+    """Return the caller whose token the pass was issued with; None once either has ended.
+
+    `current` returns a token by its id, or raises `NotFound`.
+    """
     try:
         token = current(held.token_id)
     except NotFound:
@@ -200,26 +205,29 @@ class Auditor:
         self._closing = threading.Event()
 
     def admit(self, method: str) -> None:
-        """Raise `ServiceError` where a request would change something that could not be audited now."""
+        """Raise `ServiceError` for a request that may change state while the audit cannot be written."""
         if self._behind and method not in _READING:
             raise ServiceError(
-                "Nothing can be changed at the moment",
-                why="the audit cannot be written: its database is away, or busy",
-                fix="ask again in a while; reading goes on",
+                "Changes are refused at the moment",
+                why="the audit cannot be written: the database is down, or busy",
+                fix="try again later; requests that only read are answered",
             )
 
     def add(self, seen: Seen) -> None:
-        """Who has no valid token is nobody: such requests are in the journal, where they cost no record."""
+        """Queue an entry for a request that may have changed state.
+
+        Requests without a valid token are in the access log only, so that they cannot fill the database.
+        """
         if seen.method in _READING or seen.caller is None:
             return
         if self._writer is None:
-            # One thread: in order, and beside the event loop.
+            # One thread keeps the order, and keeps the writes off the event loop.
             self._writer = ThreadPoolExecutor(1, thread_name_prefix="audit")
         self._waiting.append(_entry(seen, seen.caller))
         self._writer.submit(self._write)
 
     def close(self) -> None:
-        """Returns when all is written, or the last try has failed; then the journal has each entry."""
+        """Write the remaining entries; those of a failed last attempt go to the service's log, one by one."""
         self._closing.set()
         writer, self._writer = self._writer, None
         if writer is not None:
@@ -230,19 +238,19 @@ class Auditor:
         self._waiting.clear()
 
     def _write(self) -> None:
-        # What came while the last ones were written goes together: one transaction for as many as there are.
+        # Entries that arrived during the last write share the next transaction.
         while entries := [self._waiting.popleft() for _ in range(len(self._waiting))]:
-            if not self._written(entries):
+            if not self._stored(entries):
                 self._waiting.extendleft(reversed(entries))
                 if self._closing.wait(self._retry_seconds):
                     return
 
-    def _written(self, entries: Sequence[Audit]) -> bool:
+    def _stored(self, entries: Sequence[Audit]) -> bool:
         try:
             self._ledger.audit(entries)
         except Exception:
             if not self._behind:
-                _log.exception("the audit cannot be written; until it is, nothing may be changed")
+                _log.exception("the audit cannot be written; changes are refused until it can")
             self._behind = True
         else:
             self._behind = False

@@ -1,4 +1,4 @@
-"""The context of every route: the engine, tokens, streams, metrics, and whether the service is about to end."""
+"""The context of every route: the engine, tokens, streams, metrics, and whether the service is shutting down."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Counts = Mapping[tuple[str, str], int]
 
 
 class Metrics:
-    """One registry for each service, so that several can live in one process (tests do)."""
+    """The metrics of one service, in a registry of its own: tests run several services in one process."""
 
     def __init__(self, applications: Callable[[], Counts]) -> None:
         self._registry = CollectorRegistry()
@@ -51,15 +51,14 @@ class Metrics:
         self._requests = Counter("penstock_http_requests", "Requests answered.", labels, registry=self._registry)
         self._seconds = Histogram(
             "penstock_http_request_seconds",
-            "From a request's arrival to the end of its answer.",
+            "Time from a request's arrival to the end of its response, in seconds.",
             ("method", "route"),
             buckets=_SECONDS,
             registry=self._registry,
         )
 
     def count(self, seen: Seen) -> None:
-        # The route's template and never the address, and a method that HTTP has: labels must stay few, whoever asks for
-        # whatever.
+        # The route's template instead of the address, and a known method: clients must not be able to add labels.
         method = seen.method if seen.method in _METHODS else "other"
         self._requests.labels(method, seen.route, str(seen.status)).inc()
         self._seconds.labels(method, seen.route).observe(seen.seconds)
@@ -85,17 +84,17 @@ class _Applications(Collector):
 
 
 class Reports(Protocol):
-    """The lab's runs that a service shows. The lab stands beside the service: whoever starts both hands them over."""
+    """The lab's runs that a service shows. The service does not import the lab: the caller of `serve` passes them."""
 
     def listed(self) -> list[dict[str, Any]]:
-        """A row for each run, the newest first."""
+        """Return a row for each run, the newest first."""
 
     def page(self, run_id: str) -> str:
-        """The run's report as HTML that loads nothing. Raises `NotFound`."""
+        """Return the run's report as HTML that loads nothing else. Raises `NotFound`."""
 
 
 class NoReports:
-    """A service without a lab has no runs."""
+    """The runs of a service without a lab: none."""
 
     def listed(self) -> list[dict[str, Any]]:
         return []
@@ -106,7 +105,10 @@ class NoReports:
 
 @dataclass
 class Service:
-    """Making one starts nothing. `closing` is set once the service is to end: streams finish, readiness says no."""
+    """The state that all routes share. Creating one starts nothing.
+
+    `closing` is set when the shutdown begins: streams finish, and the readiness check fails.
+    """
 
     home: Home
     engine: Engine
@@ -127,15 +129,15 @@ class Service:
         self.under_way = UnderWay(self.bounds)
         self.spark_ui = SparkUi(self.tokens, now)
 
-    def tell(self, application_id: str) -> None:
-        """An application changed. Called on the event loop."""
-        self.news.tell(application_id)
-        self.feed.tell(application_id)
+    def notify(self, application_id: str) -> None:
+        """Announce that an application changed. Called on the event loop."""
+        self.news.notify(application_id)
+        self.feed.notify(application_id)
 
-    def tell_all(self) -> None:
-        """Any may have changed. Called on the event loop."""
-        self.news.tell_all()
-        self.feed.tell_all()
+    def notify_all(self) -> None:
+        """Announce that any application may have changed. Called on the event loop."""
+        self.news.notify_all()
+        self.feed.notify_all()
 
     def _counts(self) -> Counts:
         found = self.engine.counts()
@@ -143,7 +145,7 @@ class Service:
 
 
 class _Logs:
-    """The engine as what `Tails` reads."""
+    """The engine's logs, as `Tails` reads them."""
 
     def __init__(self, engine: Engine) -> None:
         self.piece = engine.piece

@@ -1,8 +1,8 @@
-"""Guards around the whole application, in plain ASGI: limits on body, time and bytes, and a budget for each caller.
+"""Guards around the whole application, in plain ASGI: limits on bodies and time, and a budget for each caller.
 
-A body that is too large or too deep is refused before anything parses it. A request counts for its token, or where it
-has none that is valid, for the address it comes from: no token, and no stranger, takes the connections and threads of
-all others. A response that lasts as long as somebody listens ends with the token.
+A body that is too large or too deeply nested is refused before it is parsed. A request counts against its token, or
+without a valid token against its client's address, so that no single client can take all connections and threads.
+A streamed response ends with the validity of its token.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from penstock.service.problems import defect, problem
 
 _LOOK_AT_TOKEN_SECONDS = 5.0
 _NEIGHBOURS = 64
-"""The prefix of IPv6 addresses that one machine may have all of."""
+"""The prefix length of the IPv6 network that counts as one client."""
 
 _Holder = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Requests at the same time. `threads` is of the service: more than one token's requests can hold."""
+    """Limits on concurrent requests. `threads` is the service's pool, larger than one token's requests can occupy."""
 
     per_token: int = 256
     per_address: int = 64
@@ -48,7 +48,7 @@ class Bounds:
 
 
 class UnderWay:
-    """May be called by several threads at once."""
+    """Counts of the requests in progress. Thread-safe."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -56,14 +56,14 @@ class UnderWay:
         self._turn = threading.Lock()
 
     def begin(self, address: str, token_id: str | None) -> Slot:
-        """For a request with that valid token, or with none from that address. Raises `QuotaExceeded`."""
+        """Count a request for its valid token, or without one for its address. Raises `QuotaExceeded`."""
         holder = ("address", _network(address)) if token_id is None else ("token", token_id)
         with self._turn:
             self._take(holder)
         return Slot(self, holder)
 
     def move(self, slot: Slot, token_id: str) -> None:
-        """Raises `QuotaExceeded`."""
+        """Count the slot for the token instead. Raises `QuotaExceeded`."""
         holder = ("token", token_id)
         with self._turn:
             self._take(holder)
@@ -76,7 +76,7 @@ class UnderWay:
 
     @contextlib.contextmanager
     def uploading(self, token_id: str) -> Iterator[None]:
-        """Raises `QuotaExceeded`."""
+        """Count an upload of the token. Raises `QuotaExceeded`."""
         holder = ("upload", token_id)
         with self._turn:
             self._take(holder)
@@ -104,14 +104,14 @@ class UnderWay:
 
 
 class Slot:
-    """One request's. `holder` is who it counts for."""
+    """The place of one request in the counts. `holder` is the token or address it counts for."""
 
     def __init__(self, under_way: UnderWay, holder: _Holder) -> None:
         self._under_way = under_way
         self.holder = holder
 
     def belongs_to(self, token_id: str) -> None:
-        """The request was found to be of this token, by a cookie. Raises `QuotaExceeded` where that has too many."""
+        """Count the request for the token that its cookie belongs to. Raises `QuotaExceeded`."""
         self._under_way.move(self, token_id)
 
     def end(self) -> None:
@@ -121,9 +121,11 @@ class Slot:
 async def while_valid(
     pieces: AsyncGenerator[bytes, None], token: Token, current: Callable[[str], Token]
 ) -> AsyncGenerator[bytes, None]:
-    """The pieces. Raises `Unauthenticated` some seconds after the token was revoked, replaced or has expired.
+    """Yield the pieces while the token is valid.
 
-    It does so also where no piece comes."""
+    Raises `Unauthenticated` some seconds after the token was revoked, rotated or has expired, also while no piece
+    arrives.
+    """
     clock = asyncio.get_running_loop().time
     coming = asyncio.ensure_future(_next(pieces))
     look_at = clock() + _LOOK_AT_TOKEN_SECONDS
@@ -142,12 +144,12 @@ async def while_valid(
         if coming.done():
             await pieces.aclose()
         else:
-            # It ends what it waits in, and with it the pieces.
+            # Cancellation also closes the generator that it waits for.
             coming.cancel()
 
 
 async def _next(pieces: AsyncGenerator[bytes, None]) -> bytes | None:
-    """None at the end."""
+    """Return the next piece; None at the end."""
     async for piece in pieces:
         return piece
     return None
@@ -173,23 +175,23 @@ def _network(address: str) -> str:
 def _too_many(kind: str, most: int) -> QuotaExceeded:
     if kind == "address":
         return QuotaExceeded(
-            "Too many requests without a valid token are under way from your address",
-            why=f"{most} at the same time are the most, so that others are answered too",
-            fix="ask again in a moment, with a token: requests with one count for it alone",
+            "Too many requests without a valid token are in progress from your address",
+            why=f"the limit is {most} at a time, so that other clients are served, too",
+            fix="try again in a moment, with a token: such requests count against the token alone",
         )
-    what = "uploads" if kind == "upload" else "requests"
+    counted = "uploads" if kind == "upload" else "requests"
     return QuotaExceeded(
-        f"Too many {what} of your token are under way",
-        why=f"{most} at the same time are the most, so that others are answered too",
-        fix="ask again when some have ended, or give each program a token of its own",
+        f"Too many {counted} of your token are in progress",
+        why=f"the limit is {most} at a time, so that other clients are served, too",
+        fix="try again when some have ended, or give each program a token of its own",
     )
 
 
 UPLOADS = "/v1/files/"
-"""Below it bodies are streamed, and bounded by the route."""
+"""The prefix of routes that read their bodies as streams and limit them themselves."""
 
 _HEALTH = "/health/"
-"""Answered without asking the database, also where a token is sent along."""
+"""The prefix of routes that need no lookup of a token in the database, even if one is sent."""
 _IDENTIFIED_AT_ONCE = 40
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
@@ -203,9 +205,10 @@ _HEADERS = (
 
 @dataclass(frozen=True)
 class Limits:
-    """`send_seconds` is how long a client may leave an answer unread before it is hung up on.
+    """Limits on each request.
 
-    `bodies_bytes` is the most that all bodies under way may have together: who they are from is not known yet.
+    A client that leaves a response unread for `send_seconds` is disconnected. `bodies_bytes` limits all bodies in
+    memory together.
     """
 
     body_bytes: int = 1 << 20
@@ -219,14 +222,16 @@ _noted: ContextVar[MutableMapping[str, Any]] = ContextVar("noted")
 
 
 def note(*, application_id: str) -> None:
-    """Say which application the present request is about, where its address does not."""
+    """Record the application that the present request is about, for requests whose address does not name it."""
     if (state := _noted.get(None)) is not None:
         state["application_id"] = application_id
 
 
 class Guard:
-    """`admit` is given a request's method, and raises a `ServiceError` where nothing may be asked in this way now.
-    `identify` tells whose a token is, and raises what the route is to tell; it may block. Without it none is looked at.
+    """The outermost middleware.
+
+    `admit` gets a request's method, and raises `ServiceError` to refuse it. `identify` returns a token's caller; it may
+    block, and what it raises is raised again in routes that need a caller. Without it tokens are ignored.
     """
 
     def __init__(
@@ -234,18 +239,18 @@ class Guard:
         app: ASGIApp,
         *,
         limits: Limits,
-        tell: Callable[[Seen], None],
+        report: Callable[[Seen], None],
         admit: Callable[[str], None] = lambda _: None,
         under_way: UnderWay | None = None,
         identify: Callable[[str], Caller] | None = None,
     ) -> None:
         self._app = app
         self._limits = limits
-        self._tell = tell
+        self._report = report
         self._admit = admit
         self._under_way = under_way or UnderWay(Bounds())
         self._identify = identify
-        # Of their own: what is slow must not keep everybody else from being known.
+        # A pool of its own, so that slow routes do not delay the identification of other callers.
         self._threads = CapacityLimiter(_IDENTIFIED_AT_ONCE)
         self._held_bytes = 0
 
@@ -263,10 +268,10 @@ class Guard:
             nonlocal status, answering
             if message["type"] == "http.response.start":
                 status, answering = message["status"], True
-                given = {name.lower() for name, _ in message["headers"]}
-                more = [header for header in _HEADERS if header[0] not in given]
+                present = {name.lower() for name, _ in message["headers"]}
+                more = [header for header in _HEADERS if header[0] not in present]
                 message["headers"] = [*message["headers"], *more, (b"x-request-id", request_id.encode())]
-            # A task for each message is worth it only where there can be many.
+            # wait_for costs a task for each message, which only streams are worth.
             if message.get("more_body"):
                 await asyncio.wait_for(send(message), self._limits.send_seconds)
             else:
@@ -275,15 +280,15 @@ class Guard:
         try:
             await self._answered(scope, receive, answer, request_id)
         except (TimeoutError, asyncio.TimeoutError):
-            status = 499  # the client stopped reading; ending here closes its connection
+            status = 499  # the client stopped reading; returning closes its connection
         except PenstockError:
-            status = 499  # amid an answer: it is cut off, so that its end is not taken for all there was
+            status = 499  # raised by a stream: the response is cut off, so that the client notices
         except Exception as error:
             response = defect(error, request_id)
             if not answering:
                 await response(scope, receive, answer)
         finally:
-            self._tell(_seen(scope, status, time.monotonic() - began))
+            self._report(_seen(scope, status, time.monotonic() - began))
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         body = bytearray()
@@ -303,7 +308,7 @@ class Guard:
                 return
             await self._app(scope, receive, send)
         finally:
-            # Not before: the route still has it.
+            # Only now: the route kept the body in memory until it returned.
             self._held_bytes -= len(body)
             if slot is not None:
                 slot.end()
@@ -316,9 +321,9 @@ class Guard:
             raise _Refused(429, error) from None
 
     async def _identified(self, scope: Scope) -> Caller | None:
-        """Who asks, by the token: before the body is waited for, so that no stranger makes others wait with him.
+        """Return the token's caller, before the body is read, so that a slow body counts against the right budget.
 
-        What is wrong with a token, or with finding it, is for the route to tell, where it needs one.
+        An error is stored for the route to raise, if it needs a caller.
         """
         text = presented(dict(scope["headers"]).get(b"authorization", b"").decode("latin-1"))
         if text is None or self._identify is None or scope["path"].startswith(_HEALTH):
@@ -346,19 +351,19 @@ class Guard:
             try:
                 message = await asyncio.wait_for(receive(), deadline - time.monotonic())
             except (TimeoutError, asyncio.TimeoutError):
-                told = InvalidInput("The body did not arrive", why=f"it had {self._limits.body_seconds:.0f} s")
-                raise _Refused(408, told) from None
+                late = InvalidInput("The body did not arrive", why=f"the limit is {self._limits.body_seconds:.0f} s")
+                raise _Refused(408, late) from None
             body += (piece := message.get("body", b""))
             self._held_bytes += len(piece)
             if self._held_bytes > self._limits.bodies_bytes:
-                raise _Refused(503, ServiceError("The service has too much to do", fix="ask again in a while"))
+                raise _Refused(503, ServiceError("The service is overloaded", fix="try again later"))
             if len(body) > self._limits.body_bytes:
                 raise _too_large(self._limits)
             if not message.get("more_body"):
                 break
         if nesting(bytes(body), self._limits.nesting) > self._limits.nesting:
-            told = InvalidInput("The body is nested too deeply", why=f"{self._limits.nesting} levels are the most")
-            raise _Refused(400, told)
+            deep = InvalidInput("The body is nested too deeply", why=f"the limit is {self._limits.nesting} levels")
+            raise _Refused(400, deep)
         return bytes(body)
 
 
@@ -370,18 +375,18 @@ class _Refused(Exception):
 
 
 def require_plain_address(scope: Scope) -> None:
-    """No control characters: neither records, logs nor files can hold each of them, and no client means one."""
+    """Refuse control characters, which neither the database nor logs nor files can store."""
     path, query = scope["path"], scope.get("query_string", b"")
     if any(character < " " or character == "\x7f" for character in path) or re.search(
         rb"%[01][0-9a-fA-F]|%7[fF]", query
     ):
-        raise _Refused(400, InvalidInput("The address holds a control character", fix="leave it out"))
+        raise _Refused(400, InvalidInput("The address contains a control character", fix="remove it"))
 
 
 def nesting(body: bytes, enough: int) -> int:
-    """How deep the brackets of a JSON text go, counted no further than just beyond `enough`.
+    """Return the nesting depth of a JSON text, counted no further than just beyond `enough`.
 
-    Strings may hold any bracket. Parsers recurse, so this has to be known before one is let at it.
+    Parsers recurse, so the depth has to be known before the text is parsed. Brackets inside strings do not count.
     """
     if body.count(b"[") + body.count(b"{") <= enough:
         return 0
@@ -399,20 +404,20 @@ def _too_large(limits: Limits) -> _Refused:
         413,
         InvalidInput(
             "The body is too large",
-            why=f"it may have {limits.body_bytes >> 10} KiB",
-            fix="keep data in the lake, and files in PUT /v1/files",
+            why=f"the limit is {limits.body_bytes >> 10} KiB",
+            fix="put data into the lake, and upload files with PUT /v1/files",
         ),
     )
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    given = False
+    replayed = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()  # what is left to come is the end of the connection
-        given = True
+        nonlocal replayed
+        if replayed:
+            return await receive()  # only the disconnect can still arrive
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay

@@ -1,4 +1,4 @@
-"""Listening: where, with which certificate, and for whom; refusing what would be unsafe."""
+"""Listening addresses and certificates, and the refusal of unsafe ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAST_PORT = 65535
 
 @dataclass(frozen=True)
 class Listening:
-    """`certificate` and `key` are PEM files; both or neither."""
+    """An address to listen on. `certificate` and `key` are PEM files; both or neither."""
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -28,7 +28,7 @@ class Listening:
 
     @property
     def public(self) -> bool:
-        """Whether others than this machine can reach it; a name that is no address may be any."""
+        """True if other machines may be able to connect; a host name counts as public, except localhost."""
         if self.host == "localhost":
             return False
         try:
@@ -42,22 +42,22 @@ class Listening:
 
 
 def for_spark_pages(listening: Listening, port: int | None) -> Listening:
-    """Where Spark's pages are served beside the service: on the next port where none is given.
+    """Return the address of Spark's pages: the service's own with another port, by default the next one.
 
-    Raises `InvalidInput` where it would be the service's own, or none.
+    Raises `InvalidInput` for the service's own port, and for one that does not exist.
     """
     found = replace(listening, port=listening.port + 1 if port is None else port)
     if found.port == listening.port or found.port > _LAST_PORT:
         raise InvalidInput(
             f"Spark's pages cannot be served on port {found.port}",
             why="they run users' code and need an origin, and so a port, of their own",
-            fix="--spark-ui-port N for another",
+            fix="choose another port: --spark-ui-port N",
         )
     return found
 
 
 def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:
-    """Raise `InvalidInput` for what would expose the service, `MissingRequirement` for files that cannot be read."""
+    """Raise `InvalidInput` for an address that exposes the service, `MissingRequirement` for a missing TLS file."""
     if (listening.certificate is None) != (listening.key is None):
         raise InvalidInput("TLS needs two files", why="one of the two is missing", fix="--tls-cert FILE --tls-key FILE")
     for path in (listening.certificate, listening.key):
@@ -65,28 +65,31 @@ def refuse_unsafe(listening: Listening, *, has_tokens: bool) -> None:
             raise MissingRequirement(f"There is no file {path}", why="TLS needs it", fix=f"ls -l '{path.parent}'")
     if listening.key is not None and listening.key.stat().st_mode & 0o007:
         raise InvalidInput(
-            "Everybody on this machine can read the TLS key", why=str(listening.key), fix=f"chmod 600 '{listening.key}'"
+            "Every user of this machine can access the TLS key",
+            why=str(listening.key),
+            fix=f"chmod 600 '{listening.key}'",
         )
     if not listening.public:
         return
     if listening.certificate is None:
         raise InvalidInput(
-            f"{listening.host} is reachable from outside, and nothing would be encrypted",
-            why="tokens would cross the network for everybody to read",
-            fix="--tls-cert FILE --tls-key FILE; or --host 127.0.0.1 behind a proxy of this machine that has TLS",
+            f"{listening.host} is reachable from outside, and connections would not be encrypted",
+            why="tokens would cross the network in plain text",
+            fix="--tls-cert FILE --tls-key FILE; or --host 127.0.0.1 behind a TLS proxy on this machine",
         )
     if not has_tokens:
         raise InvalidInput(
             f"{listening.host} is reachable from outside, and there is no token yet",
-            why="nobody could use the service",
+            why="no client could use the service",
             fix="penstock token create NAME --scope administer",
         )
 
 
 def bound(listening: Listening, *, port_option: str = "--port") -> socket.socket:
-    """The listening socket. `port_option` is how the command names its port.
+    """Return the listening socket. `port_option` is the command's option for the port.
 
-    Raises `MissingRequirement` where the port is taken, or the address is none of ours."""
+    Raises `MissingRequirement` where the port is taken, or the address is not one of this machine's.
+    """
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     try:
         listener = socket.create_server((listening.host, listening.port), family=family, backlog=_BACKLOG)
@@ -95,11 +98,11 @@ def bound(listening: Listening, *, port_option: str = "--port") -> socket.socket
         raise MissingRequirement(
             f"Port {listening.port} is taken" if taken else f"{listening.host} cannot be listened on",
             why=error.strerror or str(error),
-            fix=f"{port_option} N for another; ss -ltnp 'sport = :{listening.port}' tells who has it"
+            fix=f"choose another: {port_option} N; ss -ltnp 'sport = :{listening.port}' shows the process that has it"
             if taken
             else "--host 127.0.0.1 for this machine only",
         ) from error
-    # Accepted connections have it, too. asyncio sets it only where a socket names its protocol, which these do not; an
-    # answer in two pieces would wait 40 ms for the client to acknowledge the first.
+    # Accepted connections inherit it. asyncio sets it only on sockets that name their protocol, which these do not; a
+    # response in two writes would wait 40 ms for the client to acknowledge the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

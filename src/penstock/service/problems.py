@@ -1,6 +1,6 @@
-"""Errors over HTTP: RFC 9457 problem details, with the problem, why, and how to fix it as members of their own.
+"""Errors over HTTP: RFC 9457 problem details with the extra members `problem`, `why` and `fix`.
 
-Paths are redacted: outside of this machine its directories have names instead of paths.
+Paths of this machine are redacted: a response has names for its directories instead.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ class OurPaths:
             Path(sys.prefix): "PYTHON",
             Path.home(): "~",
         }
-        # The longest first, for one may be in another; never the root of all, which is in every path.
+        # Longest first, since one may contain another; never the file system's root, which every path contains.
         self._names = sorted(
             ((str(path), name) for path, name in named.items() if len(path.parts) > 1), key=lambda one: -len(one[0])
         )
 
-    def hidden(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         for path, name in self._names:
             if path in text:
                 text = text.replace(path, name)
         return text
 
-    def hidden_in(self, value: Any) -> Any:
-        """The same JSON without them."""
+    def redact_json(self, value: Any) -> Any:
+        """Return the JSON value with all its texts redacted."""
         if isinstance(value, str):
-            return self.hidden(value)
+            return self.redact(value)
         if isinstance(value, Mapping):
-            return {name: self.hidden_in(part) for name, part in value.items()}
-        return [self.hidden_in(part) for part in value] if isinstance(value, list) else value
+            return {name: self.redact_json(part) for name, part in value.items()}
+        return [self.redact_json(part) for part in value] if isinstance(value, list) else value
 
-    def outside(self, error: Error) -> Error:
-        """The same error, to be told to somebody elsewhere."""
-        told = copy.copy(error)
-        told.problem, told.why, told.fix = map(self.hidden, (error.problem, error.why, error.fix))
-        return told
+    def redact_error(self, error: Error) -> Error:
+        """Return a redacted copy of the error, for a client on another machine."""
+        redacted = copy.copy(error)
+        redacted.problem, redacted.why, redacted.fix = map(self.redact, (error.problem, error.why, error.fix))
+        return redacted
 
 
 MEDIA_TYPE = "application/problem+json"
@@ -83,16 +83,16 @@ _STATUS: Mapping[type[PenstockError], int] = {
     errors.QuotaExceeded: 429,
     errors.InternalError: 500,
 }
-_PASSING = frozenset({429, 503})
+_TRANSIENT = frozenset({429, 503})
 _RETRY_AFTER_SECONDS = 2
 _DEFECT = PenstockError(
-    "The service failed", why="this is a defect of Penstock, not yours", fix="report it with the request's id"
+    "The service failed", why="this is a defect in Penstock, not in your request", fix="report it with the request's id"
 )
-_SHOWN_ERRORS = 20
+_MOST_FINDINGS = 20
 
 
 def status_of(error: PenstockError) -> int:
-    """The nearest class of the error decides; an error of no known kind is the client's to fix."""
+    """Return the status of the error's nearest known class; 422 for an error without one."""
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 422)
 
 
@@ -104,7 +104,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> JSONResponse:
-    """`detail` is the whole explanation for clients that know only the standard's members."""
+    """Return the problem body; `detail` has the whole explanation for clients that know only the standard's members."""
     body = {
         "type": f"urn:penstock:problem:{error.code}",
         "title": http.HTTPStatus(status).phrase,
@@ -120,24 +120,27 @@ def problem(
     extra = dict(headers or {})
     if status == http.HTTPStatus.UNAUTHORIZED:
         extra["WWW-Authenticate"] = "Bearer"
-    if status in _PASSING:
+    if status in _TRANSIENT:
         extra["Retry-After"] = str(_RETRY_AFTER_SECONDS)
     return JSONResponse(body, status, headers=extra, media_type=MEDIA_TYPE)
 
 
-def of_validation(error: RequestValidationError) -> tuple[PenstockError, int]:
-    """What is wrong with a request, and the status. Never what was in it: that may be a secret."""
+def validation_problem(error: RequestValidationError) -> tuple[PenstockError, int]:
+    """Return the error for a failed validation, and its status.
+
+    It never repeats the request's contents, which may be secret.
+    """
     malformed = any(entry["type"] == "json_invalid" for entry in error.errors())
-    told = errors.InvalidInput(
-        "The body is not JSON" if malformed else "The request is not as it should be",
+    invalid = errors.InvalidInput(
+        "The body is not JSON" if malformed else "The request is invalid",
         why="; ".join(f"{entry['at']}: {entry['problem']}" for entry in _findings(error)),
         fix="/docs describes every request of this service",
     )
-    return told, 400 if malformed else 422
+    return invalid, 400 if malformed else 422
 
 
 def install(app: FastAPI) -> None:
-    """Make every error a client can make a problem body; what is a defect, `Guard` answers by `defect`."""
+    """Register handlers that turn a client's errors into problem bodies; `Guard` answers defects by `defect`."""
     app.add_exception_handler(PenstockError, _on_penstock_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     for lost in (*CONNECTION_LOST, sqlalchemy.exc.TimeoutError):
@@ -145,10 +148,10 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http_error)
 
 
-def outside(request: Request, error: PenstockError) -> PenstockError:
-    """The error as it is told to who is elsewhere."""
+def redacted(request: Request, error: PenstockError) -> PenstockError:
+    """Return the error with this machine's paths redacted."""
     paths: OurPaths = request.app.state.service.paths
-    return paths.outside(error)
+    return paths.redact_error(error)
 
 
 def _request_id(request: Request) -> str:
@@ -157,45 +160,45 @@ def _request_id(request: Request) -> str:
 
 async def _on_penstock_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, PenstockError)  # noqa: S101  registered for no other
-    return problem(outside(request, error), status_of(error), request_id=_request_id(request))
+    return problem(redacted(request, error), status_of(error), request_id=_request_id(request))
 
 
 async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101  registered for no other
-    told, status = of_validation(error)
-    return problem(told, status, request_id=_request_id(request), more={"errors": _findings(error)})
+    invalid, status = validation_problem(error)
+    return problem(invalid, status, request_id=_request_id(request), more={"errors": _findings(error)})
 
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for no other
     if error.status_code == http.HTTPStatus.NOT_FOUND:
-        told: PenstockError = errors.NotFound("There is nothing at this address", fix="/docs lists what there is")
+        shown: PenstockError = errors.NotFound("There is nothing at this address", fix="/docs lists the addresses")
     elif error.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = (error.headers or {}).get("Allow", "")
-        told = errors.InvalidInput(
-            f"{request.method} is not possible here", why=f"possible: {allowed}" if allowed else "", fix="see /docs"
+        shown = errors.InvalidInput(
+            f"{request.method} is not allowed here", why=f"allowed: {allowed}" if allowed else "", fix="see /docs"
         )
     else:
-        told = errors.InvalidInput(str(error.detail), fix="see /docs")
-    return problem(told, error.status_code, request_id=_request_id(request), headers=error.headers)
+        shown = errors.InvalidInput(str(error.detail), fix="see /docs")
+    return problem(shown, error.status_code, request_id=_request_id(request), headers=error.headers)
 
 
 async def _on_lost_records(request: Request, _: Exception) -> JSONResponse:
-    """The database is away, or all its connections are taken: both pass."""
-    told = errors.ServiceError("The records do not answer", why="their database is away, or busy", fix="ask again")
-    return problem(told, 503, request_id=_request_id(request))
+    """Answer 503 while the database is down or all its connections are taken: both are transient."""
+    unavailable = errors.ServiceError("The database does not answer", why="it is down, or busy", fix="try again")
+    return problem(unavailable, 503, request_id=_request_id(request))
 
 
 def defect(error: Exception, request_id: str) -> JSONResponse:
-    """For what is no error of the client's: the trace is for the journal, and the request's id leads to it."""
+    """Log the trace under the request's id, and answer 500 without it."""
     access_log.defect(error, request_id)
     return problem(_DEFECT, 500, request_id=request_id)
 
 
 def _findings(error: RequestValidationError) -> list[dict[str, str]]:
-    return [{"at": _place(entry["loc"]), "problem": str(entry["msg"])} for entry in error.errors()][:_SHOWN_ERRORS]
+    return [{"at": _place(entry["loc"]), "problem": str(entry["msg"])} for entry in error.errors()][:_MOST_FINDINGS]
 
 
 def _place(location: Sequence[Any]) -> str:
-    """`body.size.executors` as people write it; a body's own path begins behind its kind."""
+    """Return the dotted path of a field, such as `size.executors`, without the part of the request it is in."""
     return ".".join(str(part) for part in location[1:]) or str(location[0] if location else "request")

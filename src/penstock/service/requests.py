@@ -1,4 +1,4 @@
-"""Request bodies of the native API, bounded in every part. What is left out has the default the CLI has."""
+"""Request bodies of the native API, bounded in every part. Defaults are the CLI's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_PARTS = 1000
 
 
 def _bytes(value: Any) -> Any:
-    """`"2g"`, `"512m"` as the CLI reads them: in text a bare number is MiB; a JSON number is bytes."""
+    """Parse `"2g"` or `"512m"` as the CLI does: in text a bare number is MiB; a JSON number is bytes."""
     if not isinstance(value, str):
         return value
     found = units.parse_size(value, unit="m")
@@ -48,7 +48,7 @@ Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=10 * 365 * 
 
 
 class _Body(BaseModel):
-    # A misspelt field is an error and not the default; what was sent is never repeated in an answer.
+    # A misspelt field is an error, and no response repeats the input.
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
@@ -57,11 +57,11 @@ class ProcessSizeBody(_Body):
     memory_bytes: Bytes | None = Field(
         default=None,
         validation_alias=AliasChoices("memory_bytes", "memory"),
-        description='Heap; bytes, or text such as "2g". Also accepted as `memory`.',
+        description='Heap, in bytes or as text such as "2g". `memory` is accepted, too.',
         examples=["2g"],
     )
 
-    def over(self, usual: ProcessSize) -> ProcessSize:
+    def with_defaults(self, usual: ProcessSize) -> ProcessSize:
         return ProcessSize(
             usual.cores if self.cores is None else self.cores,
             usual.memory_bytes if self.memory_bytes is None else self.memory_bytes,
@@ -73,22 +73,22 @@ class SizeBody(_Body):
     executor: ProcessSizeBody = ProcessSizeBody()
     executors: int | None = Field(default=None, ge=1, le=100_000)
     scratch_memory_bytes: Bytes | None = Field(
-        default=None, description="Only shown: it follows from profile and settings, and is ignored here.", exclude=True
+        default=None, description="Ignored: it follows from the profile and the settings.", exclude=True
     )
 
-    driver_overhead: dict[str, Any] | None = Field(default=None, description="Only shown, likewise.", exclude=True)
-    executor_overhead: dict[str, Any] | None = Field(default=None, description="Only shown, likewise.", exclude=True)
+    driver_overhead: dict[str, Any] | None = Field(default=None, description="Ignored, likewise.", exclude=True)
+    executor_overhead: dict[str, Any] | None = Field(default=None, description="Ignored, likewise.", exclude=True)
 
-    def over(self, usual: ClusterSize) -> ClusterSize:
+    def with_defaults(self, usual: ClusterSize) -> ClusterSize:
         return ClusterSize(
-            self.driver.over(usual.driver),
-            self.executor.over(usual.executor),
+            self.driver.with_defaults(usual.driver),
+            self.executor.with_defaults(usual.executor),
             usual.executors if self.executors is None else self.executors,
         )
 
 
 class ApplicationBody(_Body):
-    """What to run, and on what size of cluster."""
+    """An application, and the size of its cluster."""
 
     application: Path = Field(description="A Python file or a jar in the lake.", examples=["s3a://lake/jobs/pi.py"])
     name: Name | None = None
@@ -106,15 +106,15 @@ class ApplicationBody(_Body):
     time_limit_seconds: Seconds | None = Field(default=None, description='Seconds, or text such as "2h".')
     instance: Name = "default"
     priority: int = Field(default=0, ge=-100, le=100)
-    retries: int = Field(default=0, ge=0, le=10, description="Of infrastructure failures only.")
+    retries: int = Field(default=0, ge=0, le=10, description="Retries after infrastructure failures.")
     webhooks: list[Path] = Field(default_factory=list, max_length=10)
 
     def spec(self, usual: ClusterSize, *, idempotency_key: str | None) -> ApplicationSpec:
-        """With `usual` for what of the size was not asked for."""
+        """Return the specification; `usual` has the sizes that the body omits."""
         name = self.name or (self.application.rstrip("/").rpartition("/")[2] or BUILT_IN)
         return ApplicationSpec(
             application=self.application,
-            size=self.size.over(usual),
+            size=self.size.with_defaults(usual),
             name=name[:200],
             arguments=tuple(self.arguments),
             main_class=self.main_class,
@@ -136,7 +136,7 @@ class ApplicationBody(_Body):
 
 
 class TokenBody(_Body):
-    """`scopes`: the largest counts, since each includes those before it. `instances`: null for all."""
+    """A new token. Each scope includes the smaller ones, so the largest counts; `instances` is null for all."""
 
     name: Name
     scopes: list[Scope] = Field(min_length=1, max_length=3)
@@ -145,7 +145,7 @@ class TokenBody(_Body):
 
 
 class QuotaBody(_Body):
-    """The most at once; null for no bound. Cores and memory count drivers and overheads too."""
+    """The most at one time; null for no limit. Cores and memory include drivers and overheads."""
 
     cores: int | None = Field(default=None, ge=1, le=1 << 30)
     memory_bytes: Annotated[Bytes, Field(ge=1)] | None = None
@@ -154,17 +154,18 @@ class QuotaBody(_Body):
 
 
 class InstanceBody(_Body):
-    weight: float = Field(default=1.0, gt=0, le=1000, description="Its share against the others' where all want more.")
+    weight: float = Field(default=1.0, gt=0, le=1000, description="Its share relative to the others' under contention.")
     quota: QuotaBody = QuotaBody()
 
 
 class SessionBody(_Body):
-    """What is left out has the default `penstock session start` has."""
+    """A session. Defaults are those of `penstock session start`."""
 
     name: Name = "session"
     size: SizeBody = SizeBody()
     idle_seconds: Seconds = Field(
-        default=IDLE_SECONDS, description='It ends when nobody has used it for so long: seconds, or text such as "30m".'
+        default=IDLE_SECONDS,
+        description='It ends after so long without use: seconds, or text such as "30m".',
     )
     profile: Name = "sql"
     lake: Name | None = None
@@ -174,10 +175,10 @@ class SessionBody(_Body):
     instance: Name = "default"
     priority: int = Field(default=0, ge=-100, le=100)
 
-    def wanted(self, usual: ClusterSize) -> SessionRequest:
-        """With `usual` for what of the size was not asked for."""
+    def request(self, usual: ClusterSize) -> SessionRequest:
+        """Return the engine's request; `usual` has the sizes that the body omits."""
         return SessionRequest(
-            size=self.size.over(usual),
+            size=self.size.with_defaults(usual),
             name=self.name,
             idle_seconds=self.idle_seconds,
             profile=self.profile,

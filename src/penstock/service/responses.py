@@ -1,57 +1,70 @@
-"""Responses of the API: their schemas for the published description, and the views that make them of records.
-
-A test holds schemas and views together.
-"""
+"""Responses of the API: Pydantic models, which FastAPI serialises, and their construction from the engine's values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from penstock.engine import tokens
 from penstock.engine.artifacts import PLACE
 from penstock.engine.engine import Engine
+from penstock.engine.interactive import sessions
+from penstock.engine.interactive.history import HistoryStatus
+from penstock.engine.policy import fairness
 from penstock.engine.tokens import Scope
-from penstock.model import CORES_PER_CORE, Application, State, promised
+from penstock.model import CORES_PER_CORE, State, promised
+from penstock.model import Application as EngineApplication
+from penstock.model import Reason as EngineReason
 from penstock.service.problems import OurPaths
 
+Moment = Annotated[
+    datetime,
+    # Pydantic would write `Z` for `+00:00`, and clients on Python 3.10 cannot read that.
+    PlainSerializer(datetime.isoformat, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 
-class Reason(BaseModel):
-    """Why it is in its state."""
 
-    code: str = Field(description="For programs.", examples=["driver_failed"])
+class _Response(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Reason(_Response):
+    """The reason of a state."""
+
+    code: str = Field(description="Stable, for programs.", examples=["driver_failed"])
     message: str
-    fix: str = Field(description="What to do about it.")
+    fix: str = Field(description="The way to fix it.")
 
 
-class ProcessSize(BaseModel):
+class ProcessSize(_Response):
     cores: int
     memory_bytes: int = Field(description="Heap, without the overhead.")
 
 
-class Overhead(BaseModel):
-    """The memory of a process beside its heap: `fixed_bytes`, else `factor` of the heap but at least `least_bytes`."""
+class Overhead(_Response):
+    """The memory of a process beside its heap: `fixed_bytes`, or `factor` of the heap but at least `least_bytes`."""
 
     factor: float
     least_bytes: int
     fixed_bytes: int | None
-    more_bytes: int = Field(description="On top in any case: off-heap memory, and that of Python.")
+    more_bytes: int = Field(description="Added in either case: off-heap memory, and that of Python.")
 
 
-class ClusterSize(BaseModel):
+class ClusterSize(_Response):
     driver: ProcessSize
     executor: ProcessSize
     executors: int
-    scratch_memory_bytes: int = Field(description="What shuffle and spill may take in memory.")
+    scratch_memory_bytes: int = Field(description="The memory for shuffle and spill of all executors together.")
     driver_overhead: Overhead
     executor_overhead: Overhead
 
 
-class Specification(BaseModel):
-    """What was submitted, with what was left out filled in."""
+class Specification(_Response):
+    """A submission, with its defaults filled in."""
 
     application: str
     size: ClusterSize
@@ -74,13 +87,26 @@ class Specification(BaseModel):
     webhooks: list[str]
 
 
-class Cost(BaseModel):
+class Cost(_Response):
     amount: float
     currency: str
 
 
-class ApplicationResponse(BaseModel):
-    """One submission and what is known of it; what is not known (yet) is null."""
+class Attempt(_Response):
+    """A failed attempt that another one followed."""
+
+    number: int
+    admitted_at: Moment | None
+    started_at: Moment | None
+    ended_at: Moment
+    exit_code: int | None
+    reason: Reason
+    spark_application_id: str | None
+    cost: Cost | None
+
+
+class ApplicationResponse(_Response):
+    """A submission and its state; unknown values are null."""
 
     id: str
     name: str
@@ -88,61 +114,61 @@ class ApplicationResponse(BaseModel):
     instance: str
     priority: int
     reason: Reason | None
-    submitted_at: datetime
-    admitted_at: datetime | None
-    started_at: datetime | None = Field(description="When its Spark context came up.")
-    ended_at: datetime | None
-    not_before: datetime | None = Field(description="The earliest start of the next attempt.")
+    submitted_at: Moment
+    admitted_at: Moment | None
+    started_at: Moment | None = Field(description="The start of its Spark context.")
+    ended_at: Moment | None
+    not_before: Moment | None = Field(description="The earliest start of the next attempt.")
     attempt: int
-    attempts: list[dict[str, Any]] = Field(description="Those before this one.")
-    cost: Cost | None
+    attempts: list[Attempt] = Field(description="The earlier attempts.")
+    cost: Cost | None = Field(description="The cost of its clusters until now.")
     spark_application_id: str | None
     exit_code: int | None = Field(description="The driver's.")
-    summary: dict[str, Any] | None = Field(description="What it did in all, once it has ended.")
-    progress: dict[str, Any] | None = Field(description="What it does now, while it runs.")
-    ui: str | None = Field(description="POST here answers a link to Spark's own pages, live. Null unless it runs.")
+    summary: dict[str, Any] | None = Field(description="Totals of its work, once it has ended.")
+    progress: dict[str, Any] | None = Field(description="Its present work, while it runs.")
+    ui: str | None = Field(description="POST to this address returns a link to Spark's own pages. Null unless it runs.")
     spec: Specification
 
 
 class Submitted(ApplicationResponse):
-    warnings: list[str] = Field(description="What in its settings likely is not what was meant.")
+    warnings: list[str] = Field(description="Settings that probably do not have the intended effect.")
 
 
-class Applications(BaseModel):
+class Applications(_Response):
     items: list[ApplicationResponse]
-    next: str | None = Field(description="Give it as `page` to go on; null on the last page.")
+    next: str | None = Field(description="The `page` of the next request; null on the last page.")
 
 
-class Happened(BaseModel):
-    at: datetime
+class Event(_Response):
+    at: Moment
     event: str
     from_state: State | None
     to_state: State
     detail: dict[str, Any]
 
 
-class History(BaseModel):
-    items: list[Happened]
+class History(_Response):
+    items: list[Event]
 
 
-class Delivery(BaseModel):
-    """One notice of one change of state to one webhook."""
+class Delivery(_Response):
+    """One notification of one change of state to one webhook."""
 
     id: int
     url: str
-    state: State = Field(description="That it tells of.")
+    state: State = Field(description="The new state.")
     tries: int
-    due_at: datetime | None = Field(description="Of the next try; null once it was delivered, or given up.")
-    delivered_at: datetime | None
-    problem: str | None = Field(description="Why the last try did not succeed.")
+    due_at: Moment | None = Field(description="The time of the next try; null once it was delivered, or given up.")
+    delivered_at: Moment | None
+    problem: str | None = Field(description="The error of the last try.")
 
 
-class Deliveries(BaseModel):
+class Deliveries(_Response):
     items: list[Delivery]
 
 
-class Quota(BaseModel):
-    """The most at once; null for no bound."""
+class Quota(_Response):
+    """The most at one time; null for no limit."""
 
     cores: int | None
     memory_bytes: int | None
@@ -150,228 +176,232 @@ class Quota(BaseModel):
     waiting: int | None
 
 
-class Use(BaseModel):
+class Use(_Response):
     cores: int
     memory_bytes: int
     running: int
     waiting: int
 
 
-class Instance(BaseModel):
+class Instance(_Response):
     name: str
     weight: float
     quota: Quota
     used: Use
 
 
-class WebhookKey(BaseModel):
+class WebhookKey(_Response):
     key: str = Field(description="`whsec_` and base64")
 
 
-class Instances(BaseModel):
+class Instances(_Response):
     items: list[Instance]
 
 
-class Waiting(BaseModel):
+class Waiting(_Response):
     id: str
     name: str
     instance: str
     priority: int
-    position: int = Field(description="In the whole queue, from 1.")
-    submitted_at: datetime
-    reason: Reason | None = Field(description="What it waits for; null where it starts now.")
+    position: int = Field(description="The position in the whole queue, from 1.")
+    submitted_at: Moment
+    reason: Reason | None = Field(description="The reason why it waits; null where it starts now.")
     cores: int
     memory_bytes: int
 
 
-class Amount(BaseModel):
+class Amount(_Response):
     cores: int
     memory_bytes: int
 
 
 class Capacity(Amount):
-    promisable_cores: int = Field(description="Each may be promised more than once: drivers are idle most of the time.")
+    promisable_cores: int = Field(description="More than `cores`, since drivers are idle most of the time.")
 
 
-class Queue(BaseModel):
+class Queue(_Response):
     items: list[Waiting]
     capacity: Capacity
     used: Use
 
 
-class Token(BaseModel):
+class Token(_Response):
     id: str
     name: str
-    grants: dict[str, Scope] = Field(description="Scope by instance; `*` is all of them.")
+    grants: dict[str, Scope] = Field(description="Scope by instance; `*` means all instances.")
     scopes: list[Scope]
     instances: list[str] | None = Field(description="Null for all.")
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
+    created_at: Moment
+    expires_at: Moment | None
+    last_used_at: Moment | None
 
 
-class Tokens(BaseModel):
+class Tokens(_Response):
     items: list[Token]
 
 
 class NewToken(Token):
-    token: str = Field(description="What its holder needs. Told this once.")
+    token: str = Field(description="The token to send with requests. It is shown only this once.")
 
 
-class Uploaded(BaseModel):
-    address: str = Field(description="To be named in a submission.", examples=["s3a://lake/penstock/uploads/…/job.py"])
+class Uploaded(_Response):
+    address: str = Field(
+        description="The address to use in a submission.", examples=["s3a://lake/penstock/uploads/…/job.py"]
+    )
 
 
-class Caller(BaseModel):
+class Caller(_Response):
     name: str
     scopes: list[Scope]
     instances: list[str] | None = Field(description="Null for all.")
     grants: dict[str, Scope]
     version: str
     capacity: Amount
-    usual_size: ClusterSize = Field(description="Of an application that asks for none.")
+    usual_size: ClusterSize = Field(description="The default size of an application.")
     authenticated: bool
 
 
-class Column(BaseModel):
+class Column(_Response):
     name: str
-    type: str = Field(description="Spark's name of it.", examples=["decimal(7,2)"])
+    type: str = Field(description="Spark's name of the type.", examples=["decimal(7,2)"])
     partition: bool
-    analyzed: bool = Field(description="Whether there are statistics of it.")
+    analyzed: bool = Field(description="Whether the column has statistics.")
     comment: str
 
 
-class Table(BaseModel):
+class Table(_Response):
     database: str
     name: str
     kind: str
     format: str
     location: str = Field(description="Empty for a view.")
-    partitions: int | None = Field(description="Null where it has none.")
-    rows: int | None = Field(description="As last measured; null where it never was.")
+    partitions: int | None = Field(description="Null for an unpartitioned table.")
+    rows: int | None = Field(description="As last analyzed; null if it never was.")
     size_bytes: int | None
     columns: list[Column]
-    statistics: str = Field(description="none, table, or columns: what the optimizer can build on.")
+    statistics: str = Field(description="The optimizer's statistics: none, table, or columns.")
 
 
-class Tables(BaseModel):
+class Tables(_Response):
     items: list[Table]
 
 
-class PreviewColumn(BaseModel):
+class PreviewColumn(_Response):
     name: str
     type: str
 
 
-class Preview(BaseModel):
+class Preview(_Response):
     columns: list[PreviewColumn]
-    rows: list[list[Any]] = Field(description="Values in the order of the columns; what JSON has no form for is text.")
+    rows: list[list[Any]] = Field(
+        description="Values in the order of the columns; values without a JSON type are text."
+    )
     truncated: bool = Field(description="Whether the table has more.")
 
 
-class Lake(BaseModel):
+class Lake(_Response):
     name: str
-    default: bool = Field(description="Whether it is meant where none is named.")
+    default: bool = Field(description="Whether requests without a lake use it.")
     endpoints: list[str]
     bucket: str
     kind: str
     embedded: bool
-    running: bool | None = Field(description="Of a store this machine runs itself; null of others.")
+    running: bool | None = Field(description="The state of a store on this machine; null for other stores.")
 
 
-class Lakes(BaseModel):
+class Lakes(_Response):
     items: list[Lake]
 
 
-class Profile(BaseModel):
+class Profile(_Response):
     name: str
     summary: str
 
 
-class Profiles(BaseModel):
+class Profiles(_Response):
     items: list[Profile]
 
 
-class Tier(BaseModel):
+class Tier(_Response):
     tier: str = Field(examples=["memory", "disk"])
     directory: str
-    budget_bytes: int = Field(description="0 where there is no such tier.")
+    budget_bytes: int = Field(description="0 for a tier that does not exist.")
     used_bytes: int
     pages: int
     evictions: int
 
 
-class CacheUse(BaseModel):
+class CacheUse(_Response):
     id: str
     name: str
-    hit_rate: float | None = Field(description="How much of what it read came from the cache.")
+    hit_rate: float | None = Field(description="The share of its reads that came from the cache.")
     read_bytes: int
 
 
-class Cache(BaseModel):
+class Cache(_Response):
     tiers: list[Tier]
-    applications: list[CacheUse] = Field(description="The last ones.")
+    applications: list[CacheUse] = Field(description="The last applications.")
 
 
-class Session(BaseModel):
-    id: str = Field(description="Of its application, too.")
+class Session(_Response):
+    id: str = Field(description="Also the id of its application.")
     name: str
     state: State
     reason: Reason | None
-    submitted_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
+    submitted_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
     instance: str
-    idle_seconds: float = Field(description="It ends when nobody has used it for so long.")
-    address: str | None = Field(description="Without its token; null while it does not listen.")
+    idle_seconds: float = Field(description="The session ends after so long without use.")
+    address: str | None = Field(description="Its address without the token; null until it listens.")
     size: ClusterSize
 
 
-class Sessions(BaseModel):
+class Sessions(_Response):
     items: list[Session]
 
 
-class SessionAddress(BaseModel):
+class SessionAddress(_Response):
     address: str = Field(description="Token included.", examples=["sc://localhost:15002/;token=…"])
 
 
-class HistoryServer(BaseModel):
+class HistoryServer(_Response):
     lake: str
     running: bool
-    ready: bool = Field(description="Whether it listens.")
-    started_at: datetime | None
-    ended_at: datetime | None
-    idle_ends_at: datetime | None = Field(description="When it ends unless somebody looks.")
+    ready: bool = Field(description="Whether its pages are available.")
+    started_at: Moment | None
+    ended_at: Moment | None
+    idle_ends_at: Moment | None = Field(description="The time when it ends without further use.")
     size: dict[str, int]
-    url: str = Field(description="POST here answers a link to its pages.")
+    url: str = Field(description="POST to this address returns a link to its pages.")
 
 
-class PagesLink(BaseModel):
-    url: str = Field(description="At the origin of Spark's pages. Opens them once.")
-    expires_at: datetime = Field(description="Until when it can be followed.")
+class PagesLink(_Response):
+    url: str = Field(description="A link to the origin of Spark's pages, valid once.")
+    expires_at: Moment = Field(description="The end of the link's validity.")
 
 
-class Run(BaseModel):
+class Run(_Response):
     id: str
-    run: str = Field(description="The same.")
+    run: str = Field(description="The same as `id`.")
     workload: str
     arm: str
     scale: float | None
-    created_at: datetime
+    created_at: str = Field(examples=["2026-11-21 12:00:00 UTC"])
     experiment: str | None
     batch: str | None
     ended: bool
-    outcome: str = Field(description="Of one without an end: running or interrupted.")
+    outcome: str = Field(description="For a run that has not ended: running or interrupted.")
     repetitions: int | None
     repetitions_done: int
 
 
-class Runs(BaseModel):
+class Runs(_Response):
     items: list[Run]
 
 
-class Audit(BaseModel):
-    at: datetime
+class Audit(_Response):
+    at: Moment
     actor: str = Field(description="The token's name.")
     action: str = Field(examples=["POST /v1/applications"])
     subject: str
@@ -381,112 +411,154 @@ class Audit(BaseModel):
     detail: dict[str, Any]
 
 
-class AuditPage(BaseModel):
+class AuditPage(_Response):
     items: list[Audit]
-    next: int | None = Field(description="Give it as `page` to go on; null on the last page.")
+    next: int | None = Field(description="The `page` of the next request; null on the last page.")
 
 
-class Log(BaseModel):
+class Log(_Response):
     name: str
-    bytes: int | None = Field(description="How long it is now; null where nothing is written yet.")
+    bytes: int | None = Field(description="Its present length; null where nothing is written yet.")
 
 
-class Logs(BaseModel):
+class Logs(_Response):
     items: list[Log]
 
 
-class Metrics(BaseModel):
+class Metrics(_Response):
     id: str
     state: State
     progress: dict[str, Any] | None
     summary: dict[str, Any] | None
-    cost: dict[str, Any] | None
+    cost: Cost | None
 
 
-class Results(BaseModel):
+class Results(_Response):
     items: list[dict[str, Any]]
 
 
-class Statements(BaseModel):
+class Statements(_Response):
     statements: str
 
 
 _PLACES = (PLACE, "artefacts_problem")
+"""Values of the summary that may have paths: of artifacts that could not be stored in the lake, and why."""
 _QUEUED = (State.ACCEPTED, State.WAITING)
 
 
-class Shown(Protocol):
-    """What is looked at here of the service."""
+class Context(Protocol):
+    """The part of the service that responses are made from."""
 
     engine: Engine
     paths: OurPaths
 
 
-def application(service: Shown, found: Application) -> dict[str, Any]:
-    """`progress` and `ui` are null unless it runs; `cost` is that of its clusters until now."""
-    seen = service.engine.observe(found)
-    known = found.to_json()
-    hidden = service.paths.hidden_in
-    return {
-        **known,
-        "reason": hidden(known["reason"]),
-        "attempts": hidden(known["attempts"]),
-        "summary": _outside(service, known["summary"]),
-        "cost": cost(service, found),
-        "priority": found.spec.priority,
-        "progress": hidden(dict(seen.progress)) if seen is not None and seen.progress is not None else None,
-        "ui": f"/v1/applications/{found.id}/ui" if found.can_be_watched else None,
-    }
+def application(context: Context, found: EngineApplication) -> ApplicationResponse:
+    observed = context.engine.observe(found)
+    progress = observed.progress if observed is not None else None
+    return ApplicationResponse(
+        id=found.id,
+        name=found.spec.name,
+        state=found.state,
+        instance=found.spec.instance,
+        priority=found.spec.priority,
+        reason=None if found.reason is None else _reason(context, found.reason),
+        submitted_at=found.submitted_at,
+        admitted_at=found.admitted_at,
+        started_at=found.started_at,
+        ended_at=found.ended_at,
+        not_before=found.not_before,
+        attempt=found.attempt,
+        attempts=[
+            Attempt.model_validate(attempt).model_copy(update={"reason": _reason(context, attempt.reason)})
+            for attempt in found.attempts
+        ],
+        cost=cost(context, found),
+        spark_application_id=found.spark_application_id,
+        exit_code=found.exit_code,
+        summary=None if found.summary is None else _redacted(context, found.summary),
+        progress=None if progress is None else context.paths.redact_json(progress),
+        ui=f"/v1/applications/{found.id}/ui" if found.can_be_watched else None,
+        spec=Specification.model_validate(found.spec),
+    )
 
 
-def _outside(service: Shown, summary: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Where artefacts are that could not be brought to the lake, and why, names directories."""
-    if not summary:
-        return summary
-    named = {name: service.paths.hidden(str(summary[name])) for name in _PLACES if name in summary}
-    return {**summary, **named}
+def submitted(context: Context, found: EngineApplication, warnings: Iterable[str]) -> Submitted:
+    return Submitted(**dict(application(context, found)), warnings=list(warnings))
 
 
-def cost(service: Shown, found: Application) -> dict[str, Any] | None:
-    so_far = service.engine.cost(found)
-    return asdict(so_far) if so_far is not None else None
+def _reason(context: Context, reason: EngineReason) -> Reason:
+    redact = context.paths.redact
+    return Reason(code=reason.code, message=redact(reason.message), fix=redact(reason.fix))
 
 
-def queue(service: Shown, sees: Callable[[str], bool], instance: str | None = None) -> dict[str, Any]:
-    """Who waits in all instances or in one, as far as the caller `sees` their instances; what there is, and its use."""
-    waiting = {found.id: found for found in service.engine.list(states=_QUEUED)}
+def _redacted(context: Context, summary: Mapping[str, Any]) -> dict[str, Any]:
+    places = {name: context.paths.redact(str(summary[name])) for name in _PLACES if name in summary}
+    return {**summary, **places}
+
+
+def cost(context: Context, found: EngineApplication) -> Cost | None:
+    so_far = context.engine.cost(found)
+    return None if so_far is None else Cost.model_validate(so_far)
+
+
+def session(context: Context, found: sessions.Session) -> Session:
+    return Session.model_validate(context.paths.redact_json(found.to_json()))
+
+
+def instance(found: fairness.Instance, use: fairness.InstanceUsage) -> Instance:
+    return Instance(
+        name=found.name, weight=found.weight, quota=Quota.model_validate(found.quota), used=Use.model_validate(use)
+    )
+
+
+def token(found: tokens.Token) -> Token:
+    return Token.model_validate(found.to_json())
+
+
+def new_token(found: tokens.Token, text: str) -> NewToken:
+    return NewToken(**dict(token(found)), token=text)
+
+
+def history_server(found: HistoryStatus, *, url: str) -> HistoryServer:
+    return HistoryServer.model_validate({**found.to_json(), "url": url})
+
+
+def queue(context: Context, sees: Callable[[str], bool], instance: str | None = None) -> Queue:
+    """Return the queue of all instances or of one, without the instances that the caller does not see."""
+    waiting = {found.id: found for found in context.engine.list(states=_QUEUED)}
     items = []
-    for place in service.engine.queue(instance):
-        # What was admitted between the two looks waits no more.
+    for place in context.engine.queue(instance):
+        # An application admitted between the two reads is no longer waiting.
         if (found := waiting.get(place.id)) is None or not sees(place.instance):
             continue
         share = promised(found.spec.size)
         items.append(
-            {
-                "id": place.id,
-                "name": found.spec.name,
-                "instance": place.instance,
-                "priority": found.spec.priority,
-                "position": place.position,
-                "submitted_at": found.submitted_at.isoformat(),
-                "reason": asdict(place.reason) if place.reason else None,
-                "cores": share.cores,
-                "memory_bytes": share.memory_bytes,
-            }
+            Waiting(
+                id=place.id,
+                name=found.spec.name,
+                instance=place.instance,
+                priority=found.spec.priority,
+                position=place.position,
+                submitted_at=found.submitted_at,
+                reason=Reason.model_validate(place.reason) if place.reason else None,
+                cores=share.cores,
+                memory_bytes=share.memory_bytes,
+            )
         )
-    capacity = service.engine.capacity()
-    used = service.engine.uses().values()
-    return {
-        "items": items,
-        "capacity": {
-            "cores": capacity.cores,
-            "promisable_cores": int(capacity.cores * CORES_PER_CORE),
-            "memory_bytes": capacity.memory_bytes,
-        },
-        "used": {
-            "cores": sum(use.cores for use in used),
-            "memory_bytes": sum(use.memory_bytes for use in used),
-            "running": sum(use.running for use in used),
-            "waiting": sum(use.waiting for use in used),
-        },
-    }
+    capacity = context.engine.capacity()
+    used = context.engine.uses().values()
+    return Queue(
+        items=items,
+        capacity=Capacity(
+            cores=capacity.cores,
+            promisable_cores=int(capacity.cores * CORES_PER_CORE),
+            memory_bytes=capacity.memory_bytes,
+        ),
+        used=Use(
+            cores=sum(use.cores for use in used),
+            memory_bytes=sum(use.memory_bytes for use in used),
+            running=sum(use.running for use in used),
+            waiting=sum(use.waiting for use in used),
+        ),
+    )

@@ -1,6 +1,6 @@
-"""`penstock serve` from start to end: the first token, the records, the HTTP server, the graceful shutdown.
+"""The process of `penstock serve`: the first token, the database, the HTTP server, the graceful shutdown.
 
-A connection that does not bring a whole request head within the header timeout is closed.
+A connection that does not send a complete request head within the header timeout is closed.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ HEAD_SECONDS = 15.0
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn waits for ever for the first line, and for the rest of a head: a thousand idle sockets cost an attacker
-    nothing and the service all its descriptors."""
+    """HTTP/1.1 with a timeout for the request head.
+
+    uvicorn waits for a head without a limit: a thousand idle sockets would cost an attacker nothing, and the service
+    all its descriptors.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -64,7 +67,7 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _idle(self) -> bool:
-        """No request is being answered; a cycle begins when its head is complete."""
+        """Return whether no request is being answered; a cycle begins when its head is complete."""
         return self.cycle is None or self.cycle.response_complete
 
     def _expect_head(self) -> None:
@@ -98,12 +101,12 @@ def serve(
     spark_ui_url: str | None = None,
     reports: Reports | None = None,
 ) -> None:
-    """Until SIGTERM or SIGINT. Raises `InvalidInput` where it would be unsafe, before anything listens.
+    """Serve until SIGTERM or SIGINT. Raises `InvalidInput` before it listens where that would be unsafe.
 
     Spark's pages are on a port of their own, with the service's host and certificate; `spark_ui_url` is the origin that
-    browsers find in front of it. `reports` are the lab's, none where it is None.
+    browsers see in front of it. `reports` are the lab's runs; none by default.
     """
-    kept = checked(retention or Retention())
+    checked_retention = checked(retention or Retention())
     pages = for_spark_pages(listening, spark_ui_port)
     origin = SparkOrigin(pages.port, None if spark_ui_url is None else checked_url(spark_ui_url))
     database = Database(home)
@@ -111,10 +114,10 @@ def serve(
     home.create()
     tokens = TokenStore(database.engine())
     refuse_unsafe(listening, has_tokens=bool(tokens.list()))
-    made = _ensure_first_token(home, tokens)
+    first_token = _ensure_first_token(home, tokens)
     access_log.open_journal(log_level)
-    service = Service(home, Engine(home), tokens, kept, origin, reports=reports or NoReports())
-    # Before anything listens: a key that does not open what the database has is an administrator's to change.
+    service = Service(home, Engine(home), tokens, checked_retention, origin, reports=reports or NoReports())
+    # Before anything listens: only an administrator can mend a key that does not decrypt the database's secrets.
     signing_secret(home, DEFAULT_INSTANCE)
     registry.adopt(Lakes(home), homes_of(service.engine.instances()))
     spark_app = create_spark_app(service, journal=access_log.request)
@@ -127,7 +130,7 @@ def serve(
         access_log=False,
         ssl_certfile=listening.certificate,
         ssl_keyfile=str(listening.key) if listening.key else None,
-        # Who asks is whoever connected: a header that says otherwise is the client's own.
+        # The client's address is the connection's: a forwarding header may be forged.
         proxy_headers=False,
         server_header=False,
         limit_concurrency=_MOST_CONNECTIONS,
@@ -135,14 +138,14 @@ def serve(
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     listeners = [bound(listening), bound(pages, port_option="--spark-ui-port")]
-    _tell(home, listening, made)
+    _announce(home, listening, first_token)
     _Server(config, service.closing).run(sockets=listeners)
 
 
 class _Server(uvicorn.Server):
-    """Tells streams and readiness of the end when it is asked for, not when it has come.
+    """A server that announces the shutdown to streams and readiness as soon as the signal arrives.
 
-    It returns then: uvicorn's own sends itself the signal again, and nothing behind it would happen.
+    `run` returns afterwards: uvicorn's own raises the signal again, which would skip what follows it.
     """
 
     def __init__(self, config: uvicorn.Config, closing: threading.Event) -> None:
@@ -179,22 +182,22 @@ async def _beside(service: Service, webhooks: Webhooks, spark_app: FastAPI) -> A
 
 
 def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:
-    """Pass on which applications change, whatever fails meanwhile: also across a restart of the database."""
+    """Forward the database's notifications of changes, also across its failures and restarts."""
     keep_going("news", lambda: _pass_on(service, loop), service.closing, log=_log, transient=CONNECTION_LOST)
-    loop.call_soon_threadsafe(service.tell_all)
+    loop.call_soon_threadsafe(service.notify_all)
 
 
 def _pass_on(service: Service, loop: asyncio.AbstractEventLoop) -> None:
     with service.engine.changes() as changes:
-        # What happened while nobody listened.
-        loop.call_soon_threadsafe(service.tell_all)
+        # For the changes before this connection listened.
+        loop.call_soon_threadsafe(service.notify_all)
         while not service.closing.is_set():
             for application_id in changes.wait(_HEAR_SECONDS):
-                loop.call_soon_threadsafe(service.tell, application_id)
+                loop.call_soon_threadsafe(service.notify, application_id)
 
 
 def _ensure_first_token(home: Home, tokens: TokenStore) -> str | None:
-    """Make an administrator's token where there is none at all, for who owns the state directory; None else."""
+    """Create an administrator's token for the owner of the state directory; return None if there are tokens already."""
     if tokens.list():
         return None
     file = first_token_file(home)
@@ -204,11 +207,11 @@ def _ensure_first_token(home: Home, tokens: TokenStore) -> str | None:
     return text
 
 
-def _tell(home: Home, listening: Listening, made: str | None) -> None:
+def _announce(home: Home, listening: Listening, first_token: str | None) -> None:
     print(f"Penstock serves at {listening.url}", file=sys.stderr)
-    if made is None:
+    if first_token is None:
         return
     print(f"  An administrator's token is in {first_token_file(home)}", file=sys.stderr)
     if sys.stderr.isatty():
-        # Behind the #, so that it is sent to nobody and is in no log; never where output may be kept.
-        print(f"  The console: {listening.url}/#token={made}", file=sys.stderr)
+        # In the fragment, which browsers do not send, so that it is in no log; never where output may be stored.
+        print(f"  The console: {listening.url}/#token={first_token}", file=sys.stderr)

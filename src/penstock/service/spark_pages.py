@@ -1,7 +1,7 @@
-"""Spark's own pages, live and from the history: an application of its own, on an origin of its own.
+"""Spark's own pages, live and from the history: an ASGI application of its own, on an origin of its own.
 
-The pages come from processes that run users' code. Nothing else is served here, nothing but looking is passed on to
-Spark, and no token is taken: a ticket from the console's origin becomes a cookie, see `spark_ui.py`.
+The pages come from processes that run users' code. This application serves nothing else, forwards only requests that
+read, and accepts no token: a ticket from the console's origin becomes a cookie, see `spark_ui.py`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ _LOOK_SECONDS = 0.1
 _NEW_LOG_SECONDS = 30.0
 _NEW_LOG_LOOK_SECONDS = 1.0
 _ENDING_WORK = "kill"
-"""In the addresses by which Spark's server ends jobs and stages. Looked for anywhere in them: to Spark's server
-`kill;x` is the same."""
+"""Part of the addresses by which Spark's server ends jobs and stages.
+
+Refused anywhere in an address: Spark's server reads `kill;x` as `kill`.
+"""
 _ONE_APPLICATION = "history"
 
 router = APIRouter(lifespan=closing_proxy)
@@ -51,23 +53,23 @@ router = APIRouter(lifespan=closing_proxy)
 def create_spark_app(
     service: Service, *, limits: Limits | None = None, journal: Callable[[Seen], None] = lambda _: None
 ) -> FastAPI:
-    """What answers on the pages' port."""
+    """Create the application of the pages' port."""
     app = FastAPI(title="Spark's pages", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.service = service
     problems.install(app)
     app.include_router(router)
 
-    def tell(seen: Seen) -> None:
+    def report(seen: Seen) -> None:
         service.metrics.count(seen)
         journal(seen)
 
-    app.add_middleware(Guard, limits=limits or Limits(), tell=tell, under_way=service.under_way)
+    app.add_middleware(Guard, limits=limits or Limits(), report=report, under_way=service.under_way)
     return app
 
 
 @router.get("/enter")
 def enter(ticket: Annotated[str, Query(max_length=100)], request: Request, service: ServiceOf) -> RedirectResponse:
-    """Exchange the ticket for a cookie, and go on to the pages."""
+    """Exchange the ticket for a cookie, and redirect to the pages."""
     cookie = service.spark_ui.cookie(ticket)
     answer = RedirectResponse(cookie.root, 303)
     answer.set_cookie(
@@ -77,7 +79,7 @@ def enter(ticket: Annotated[str, Query(max_length=100)], request: Request, servi
         path=cookie.root,
         secure=_origin(service, request).startswith("https:"),
         httponly=True,
-        # Not strict: the console, from which a browser comes here, may have a host of another site.
+        # Not strict: the console, which links here, may be on another site.
         samesite="lax",
     )
     return answer
@@ -91,7 +93,10 @@ def application(application_id: str, request: Request, service: ServiceOf) -> Re
 
 @router.get("/applications/{application_id}/ui/{path:path}")
 async def live(application_id: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
-    """While it runs; the first look opens the pages, which takes a second or two. Then its past takes over."""
+    """Show the pages of a running application, and redirect to the history once it has ended.
+
+    The first request opens them, which takes a second or two.
+    """
     _require_looking(path)
     deadline = monotonic() + _OPENING_SECONDS
     while True:
@@ -107,7 +112,7 @@ async def live(application_id: str, path: str, request: Request, *, service: Ser
 
 @router.get("/applications/{application_id}/past/{path:path}")
 async def past(application_id: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
-    """The application as the history server over its lake shows it, and nothing else of that server."""
+    """Show the application's pages of its lake's history server, and no other page of that server."""
     _require_looking(path)
     found = await to_thread.run_sync(_application, service, request, application_id)
     prefix = f"{application_root(found.id)}past"
@@ -121,7 +126,7 @@ async def past(application_id: str, path: str, request: Request, *, service: Ser
 
 @router.get("/lakes/{lake}/{path:path}")
 async def lake_history(lake: str, path: str, request: Request, *, service: ServiceOf, proxy: ProxyOf) -> Response:
-    """The history server over a lake. It shows applications of all instances: that takes the scope read on all."""
+    """Show a lake's history server: it has the applications of all instances, so it needs the scope read on all."""
     _require_looking(path)
     caller = await to_thread.run_sync(_caller, service, request, lake_root(lake))
     caller.require(Scope.READ)
@@ -132,7 +137,7 @@ async def _from_history(
     request: Request, service: Service, lake: str | None, prefix: str, *, proxy: ProxyOf
 ) -> StreamingResponse:
     below = segments(path_below(request.scope["raw_path"], prefix))
-    # The server looks for new logs every few seconds, and this may be the one of a moment ago.
+    # The server looks for new event logs every few seconds only, and this one may be new.
     until = monotonic() + (_NEW_LOG_SECONDS if below[0] == _ONE_APPLICATION else 0)
     while True:
         upstream = await to_thread.run_sync(_past, service, lake, prefix)
@@ -145,15 +150,17 @@ async def _from_history(
 
 
 def _caller(service: Service, request: Request, root: str) -> Caller:
-    """Who looks. Raises `Unauthenticated`."""
-    # Other servers of the machine are the “same site” to a browser, whatever their port: it sends cookies with what
-    # their pages ask for. To come here by a link, from wherever, shows that other page nothing.
+    """Return the visitor. Raises `Unauthenticated`."""
+    # Other servers of the machine are “same site” to a browser, whatever their port: it sends cookies with their pages'
+    # requests. Following a link is allowed from anywhere, since it shows the other page nothing.
     site = request.headers.get("sec-fetch-site", "none")
     arrives = (
         request.headers.get("sec-fetch-mode") == "navigate" and request.headers.get("sec-fetch-dest") == "document"
     )
     if site not in ("none", "same-origin") and not arrives:
-        raise Unauthenticated("Another page asked for this", why="only Spark's own pages may", fix="open it by itself")
+        raise Unauthenticated(
+            "Another site's page made this request", why="only Spark's own pages may", fix="open the address by itself"
+        )
     caller = service.spark_ui.caller(root, request.cookies)
     request.state.slot.belongs_to(caller.token_id)
     request.state.caller = caller
@@ -161,29 +168,29 @@ def _caller(service: Service, request: Request, root: str) -> Caller:
 
 
 def _application(service: Service, request: Request, application_id: str) -> Application:
-    """The application, where the browser may look at its pages. Raises `Unauthenticated` and `NotFound`."""
+    """Return the application if the browser may see its pages. Raises `Unauthenticated` and `NotFound`."""
     return visible(service, _caller(service, request, application_root(application_id)), application_id)
 
 
 def _require_looking(path: str) -> None:
     if _ENDING_WORK in path.lower():
         raise Forbidden(
-            "Nothing can be ended from here",
-            why="these pages run code of applications, which could follow such a link by itself",
+            "These pages cannot end jobs or stages",
+            why="they run applications' code, which could follow such a link by itself",
             fix="penstock stop ID, or the console, ends the application",
         )
 
 
 def _require_of(spark_application_id: str, below: str) -> None:
-    """Raise `NotFound` for what shows other applications of the history server."""
+    """Raise `NotFound` for a page of the history server that shows other applications."""
     parts = segments(below)
     own = (["static"], [_ONE_APPLICATION, spark_application_id], ["api", "v1", "applications", spark_application_id])
     if not any(parts[: len(beginning)] == beginning for beginning in own):
-        raise NotFound("This page is not of the application", fix="open the other application from the console")
+        raise NotFound("This page belongs to another application", fix="open the other application from the console")
 
 
 def _live(service: Service, found: Application) -> Upstream | None:
-    """None where its driver is just opening the pages."""
+    """Return the driver's server; None while the driver is opening its pages."""
     if not found.can_be_watched:
         running = found.state is State.RUNNING
         raise NotFound(
@@ -198,17 +205,17 @@ def _live(service: Service, found: Application) -> Upstream | None:
 
 def _no_past(found: Application) -> NotFound:
     if found.state.final:
-        return NotFound(f"{found.id} is not in the history", why="it ended before Spark had started")
+        return NotFound(f"{found.id} is not in the history", why="it ended before Spark started")
     return NotFound(f"{found.id} is not in the history yet", why=f"it is {found.state.value}", fix="look at it live")
 
 
 def _past(service: Service, lake: str | None, prefix: str) -> Upstream:
-    # Also the check that it is a lake's name, before it is a directory's.
+    # The lookup also proves that it is a lake's name before it becomes a directory's.
     lakes = Lakes(service.home)
     name = lakes.get(lakes.kept_in(lake)).name
     return Upstream(*HistoryServers(service.engine).look(name), prefix=prefix)
 
 
 def _origin(service: Service, request: Request) -> str:
-    """The pages' own, as the visitor's browser sees it."""
+    """Return the pages' origin for the visitor's browser."""
     return service.spark_origin.url or origin_of(request.url.scheme, request.headers.get("host", ""))

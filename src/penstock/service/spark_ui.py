@@ -1,13 +1,12 @@
 """Access to Spark's own pages, which run users' code and have an origin of their own: tickets, cookies, and the proxy.
 
-The console's origin gives a ticket for the pages of one application, or for those of one lake's history server. It is
-good once, and for a minute. The pages' origin exchanges it for a cookie that is good below that one path, for an hour.
-Both end with the token they were requested with: by expiry, revocation and rotation alike. No token is sent to the
-pages' origin, which would not know what to do with one.
+The console's origin issues a ticket for the pages of one application, or for those of one lake's history server. It is
+valid once, for a minute. The pages' origin exchanges it for a cookie that is valid below that one path, for an hour.
+Both end with the token they were requested with: by expiry, revocation and rotation alike. No token is ever sent to the
+pages' origin.
 
-Nothing of the visitor's reaches a page's server (no token, no cookie), and its answers may use nothing of the origin
-but their own path, since other applications' pages are there too: the policy below ensures that in the visitor's
-browser, whatever the page's scripts try.
+The proxy forwards no credential of the visitor (no token, no cookie) to a page's server. Other applications' pages
+share the origin, so a content security policy confines each page to its own path, whatever its scripts try.
 """
 
 from __future__ import annotations
@@ -50,19 +49,19 @@ _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
 @dataclass(frozen=True)
 class Upstream:
-    """A web server on this machine, shown below `prefix` (which has no slash at its end)."""
+    """A web server on this machine, served below `prefix` (without a trailing slash)."""
 
     host: str
     port: int
     prefix: str
     key: str | None = field(default=None, repr=False)
-    """What it demands of those who ask."""
+    """The key that its requests need, if any."""
 
 
 def content_policy(origin: str, prefix: str) -> str:
-    """Scripts of the page reach this path and nothing else, open no window, and leave nothing behind.
+    """Return the policy that confines a page's scripts to this path, without new windows.
 
-    The page keeps the origin that Spark's pages have: from an opaque one, its scripts could not fetch their own data.
+    The page keeps the origin of Spark's pages: with an opaque one its scripts could not fetch their own data.
     """
     own = f"{origin}{prefix}/"
     return "; ".join(
@@ -85,23 +84,26 @@ def content_policy(origin: str, prefix: str) -> str:
 
 
 def origin_of(scheme: str, host: str) -> str:
-    """As the visitor's browser sees this service. `InvalidInput` where the header is no host: it goes into a header."""
+    """Return the service's origin for the visitor's browser.
+
+    Raises `InvalidInput` for a malformed host: it goes into response headers.
+    """
     if not _HOST.fullmatch(host):
-        raise InvalidInput("The header Host is no host", fix="give the service's own name and port")
+        raise InvalidInput("The header Host is malformed", fix="send the service's own name and port")
     return f"{scheme}://{host}"
 
 
 def path_below(raw_path: bytes, prefix: str) -> str:
-    """The part of the request's path that is Spark's, still encoded as it came. `InvalidInput` where it climbs out."""
+    """Return the path below `prefix`, still percent-encoded. Raises `InvalidInput` for one that leaves the prefix."""
     path = raw_path.decode("ascii", "replace")
     below = "/" + path.removeprefix(prefix).lstrip("/")
     if not path.startswith(prefix) or _climbs(below):
-        raise InvalidInput("There is no such page", why="its path leaves the place it is in")
+        raise InvalidInput("There is no such page", why="its path leaves the application's pages")
     return below
 
 
 def location(value: str, upstream: Upstream) -> str | None:
-    """Spark's redirection as one within the prefix; None for one to anywhere else.
+    """Return Spark's redirection as one within the prefix; None for one that leads out of it.
 
     Browsers ignore the paths of a content security policy after a redirection: with “..” in it, a page could fetch the
     pages of another application, or post to them.
@@ -115,26 +117,27 @@ def location(value: str, upstream: Upstream) -> str | None:
 
 
 def segments(path: str) -> list[str]:
-    """The parts of a path as Spark's server takes them: decoded, and without what follows a semicolon in each."""
+    """Split a path as Spark's server does: decoded, and each part without its parameters after a semicolon."""
     return [part.partition(";")[0] for part in unquote(path).replace("\\", "/").removeprefix("/").split("/")]
 
 
 def _climbs(path: str) -> bool:
-    """Whether a browser or a server may take a part of the path for the directory above."""
+    """Return whether a browser or a server may read a part of the path as the parent directory."""
     return ".." in segments(path)
 
 
 class Proxy:
-    """One client for all that is shown; its connections are few and reused."""
+    """A reverse proxy to Spark's pages, with one pool of connections."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        # What the environment says of proxies is not for loopback.
+        # The environment's proxies are not for loopback.
         self._client = httpx.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, transport=transport)
 
     async def show(self, request: Request, upstream: Upstream, *, origin: str) -> StreamingResponse:
-        """The page the request asks for. `origin` is this server's, as the visitor's browser sees it.
+        """Return the requested page. `origin` is this server's, as the visitor's browser sees it.
 
-        Raises `InvalidInput`, or `ServiceError` where Spark does not answer."""
+        Raises `InvalidInput`, or `ServiceError` where Spark does not answer.
+        """
         raw_path = request.scope.get("raw_path") or request.url.path.encode()
         address = httpx.URL(
             scheme="http",
@@ -145,7 +148,7 @@ class Proxy:
         headers = {
             "accept-encoding": "identity",
             **_chosen(request.headers, _TO_SPARK),
-            # What Spark's pages put before their links.
+            # Spark's pages prefix their links with it.
             "x-forwarded-context": upstream.prefix,
             **({} if upstream.key is None else {_KEY: upstream.key}),
         }
@@ -176,7 +179,7 @@ async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
         async for piece in answer.aiter_raw():
             yield piece
     finally:
-        # A visitor who leaves half-way ends this here, and no background task is run then.
+        # If the visitor disconnects, no background task runs.
         await answer.aclose()
 
 
@@ -190,7 +193,7 @@ def _chosen(headers: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 @asynccontextmanager
 async def closing_proxy(app: FastAPI) -> AsyncIterator[None]:
-    """The lifespan of routers that show Spark's pages."""
+    """The lifespan of routers that use the proxy: closes it at the end."""
     try:
         yield
     finally:
@@ -207,7 +210,7 @@ def _proxy(request: Request) -> Proxy:
 
 
 ProxyOf = Annotated[Proxy, Depends(_proxy)]
-"""The application's one proxy, made when it is first needed."""
+"""The application's proxy, created at its first use."""
 
 
 TICKET_LASTS = timedelta(minutes=1)
@@ -224,7 +227,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Cookie:
-    """`root` is the path that it is for."""
+    """A cookie for the pages below the path `root`."""
 
     name: str
     secret: str
@@ -232,35 +235,35 @@ class Cookie:
 
 
 class SparkUi:
-    """Any number of services that share `store` know each other's tickets and cookies."""
+    """Tickets and cookies. Services that share `store` accept each other's."""
 
     def __init__(self, store: PassStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     def ticket(self, caller: Caller, root: str) -> Ticket:
-        """For the pages below `root`, which the caller was found to be allowed to see."""
+        """Issue a ticket for the pages below `root`, after the caller's right to see them was checked."""
         added = PageGrant(
             root, caller.token_id, self._store.get(caller.token_id).secret_hash, self._clock() + TICKET_LASTS
         )
         return Ticket(self._add("ticket", added), added.ends_at)
 
     def cookie(self, ticket: str) -> Cookie:
-        """In exchange for a ticket, which is void then. Raises `Unauthenticated`."""
+        """Exchange a ticket, which is void afterwards, for a cookie. Raises `Unauthenticated`."""
         taken = self._store.take_pass(grant_digest("ticket", ticket))
         if taken is None or self._caller(taken) is None:
             raise Unauthenticated(
-                "This link opens nothing any more",
-                why="each opens Spark's pages once, within a minute, and while the token that asked for it is valid",
-                fix="open the pages from the console again, or ask for another link: POST /v1/applications/ID/ui",
+                "This link is no longer valid",
+                why="a link opens Spark's pages once, within a minute, while the token that requested it is valid",
+                fix="open the pages from the console again, or request another link: POST /v1/applications/ID/ui",
             )
         renewed = PageGrant(taken.root, taken.token_id, taken.token_hash, self._clock() + COOKIE_LASTS)
         return Cookie(cookie_name(taken.root), self._add("cookie", renewed), taken.root)
 
     def caller(self, root: str, cookies: Mapping[str, str]) -> Caller:
-        """Who may look at the pages below `root`, by the cookies of the request. Raises `Unauthenticated`.
+        """Return the caller whom the request's cookies let see the pages below `root`. Raises `Unauthenticated`.
 
-        The rights are those that the token has now: what it may see is looked at for each page.
+        The caller has the token's present rights, which are checked for every page.
         """
         secret = cookies.get(cookie_name(root), "")
         found = self._store.find_pass(grant_digest("cookie", secret))
@@ -268,7 +271,7 @@ class SparkUi:
             return caller
         raise Unauthenticated(
             "These pages are not open to this browser",
-            why="they are opened one application at a time, for an hour, and while the token is valid",
+            why="each application's pages are opened separately, for an hour, while the token is valid",
             fix="open them from the console again",
         )
 
@@ -283,27 +286,30 @@ class SparkUi:
 
 @dataclass(frozen=True)
 class SparkOrigin:
-    """Where the pages are: a port of the service's own host, or `url`, what is in front of that port."""
+    """The origin of the pages: a port of the service's own host, or `url`, the origin in front of that port."""
 
     port: int
     url: str | None = None
 
     def seen_from(self, scheme: str, host: str) -> str:
-        """The pages' origin for a browser that has the console at `scheme://host`. Raises `InvalidInput` where the host
-        is none, and `ServiceError` where both would be one origin: the pages could read the console's token then."""
+        """Return the pages' origin for a browser that has the console at `scheme://host`.
+
+        Raises `InvalidInput` for a malformed host, and `ServiceError` where both are one origin: the pages could read
+        the console's token.
+        """
         console = origin_of(scheme, host)
         found = self.url or f"{scheme}://{_without_port(host)}:{self.port}"
         if _compared(found) == _compared(console):
             raise ServiceError(
-                "Spark's pages are not shown",
-                why=f"{found} is the console's own origin, and pages that run users' code could read its token there",
-                fix="penstock serve --spark-ui-url https://ANOTHER-HOST names what is in front of --spark-ui-port",
+                "Spark's pages are not available",
+                why=f"{found} is the console's own origin, where pages that run users' code could read its token",
+                fix="name the origin in front of --spark-ui-port: penstock serve --spark-ui-url https://ANOTHER-HOST",
             )
         return found
 
 
 def checked_url(text: str) -> str:
-    """The origin that an administrator names. Raises `InvalidInput` where the text is more, or less, than one."""
+    """Return the origin in an administrator's setting. Raises `InvalidInput` for any other text."""
     scheme, _, host = text.rstrip("/").partition("://")
     try:
         if scheme in _DEFAULT_PORTS and urlsplit(text).port != 0:
@@ -311,8 +317,8 @@ def checked_url(text: str) -> str:
     except (ValueError, InvalidInput):
         pass
     raise InvalidInput(
-        f"--spark-ui-url {text} is no origin",
-        why="it is a scheme, a host and at most a port: a path would not keep Spark's pages apart from others",
+        f"--spark-ui-url {text} is not an origin",
+        why="an origin is a scheme, a host and at most a port: a path would not isolate Spark's pages from others",
         fix="--spark-ui-url https://spark.example.com",
     )
 
@@ -322,7 +328,7 @@ def application_root(application_id: str) -> str:
 
 
 def lake_root(lake: str) -> str:
-    """Of the history server over a lake, with the applications of all instances."""
+    """Return the path of a lake's history server, which shows the applications of all instances."""
     return f"/lakes/{lake}/"
 
 

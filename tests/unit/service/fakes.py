@@ -1,4 +1,4 @@
-"""An engine and a token store in memory, and a service over them: what its routes ask for, and nothing else."""
+"""An engine and a token store in memory, with only what the routes need, and a service over them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
 @dataclass
 class FakeEngine:
-    """`logs` maps (application id, name) to its bytes; an application not yet ended may get more."""
+    """An engine in memory. `logs` maps (application id, name) to bytes."""
 
     home: Home = field(default_factory=Home.default)
     applications: dict[str, Application] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class FakeEngine:
     audited: list[tuple[str, str, str, str]] = field(default_factory=list)
     seen: Observation | None = None
     private: dict[str, str] = field(default_factory=dict)
-    """By application: its one private file, whatever its name."""
+    """The content of the private file of each application, under any name."""
     interfaces: dict[str, WebInterface] = field(default_factory=dict)
 
     uploads = "penstock/uploads/ours/"
@@ -186,7 +186,7 @@ class FakeEngine:
 
 
 class FakeTokens:
-    """Tokens whose text is known: `token("submit", "a")` makes one of that scope on that instance."""
+    """Tokens in memory, issued at `BEGAN`."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, Token] = {}
@@ -224,11 +224,11 @@ class FakeTokens:
         return self._tokens.pop(token_id)
 
     def change(self, token_id: str, **values: Any) -> None:
-        """As an administrator, or time, does."""
+        """Change fields of a token."""
         self._tokens[token_id] = replace(self.get(token_id), **values)
 
     def invalidate(self, token_id: str, how: str, *, at: datetime) -> None:
-        """Have the token `revoked`, `rotated` or `expired` at that time."""
+        """Make the token `revoked`, `rotated` or `expired` at that time."""
         if how == "revoked":
             self.revoke(token_id)
         elif how == "rotated":
@@ -259,7 +259,7 @@ class Stage:
         self.spark_app = create_spark_app(self.service, limits=limits)
 
     def client(self, scope: Scope | None = Scope.ADMINISTER, *instances: str) -> TestClient:
-        """Of somebody with that scope on those instances, on all where none is named; None is without a token."""
+        """Return a client with that scope on those instances, on all by default; without a token for None."""
         headers = {}
         if scope is not None:
             _, text = self.tokens.create(f"the {scope.value}", dict.fromkeys(instances or ["*"], scope))
@@ -267,12 +267,12 @@ class Stage:
         return TestClient(self.app, headers=headers, raise_server_exceptions=False)
 
     def browser(self) -> TestClient:
-        """Of the origin of Spark's pages, with no leave to see any."""
+        """Return a client of the origin of Spark's pages, without a cookie."""
         origin = f"http://testserver:{self.service.spark_origin.port}"
         return TestClient(self.spark_app, origin, raise_server_exceptions=False)
 
     def looking(self, path: str, scope: Scope = Scope.READ, *instances: str) -> TestClient:
-        """A browser that somebody with that scope opened the pages with that `path` asks for by POST in."""
+        """Return a browser with the cookie for the pages that a POST to `path` links to."""
         link = self.client(scope, *instances).post(path)
         assert link.status_code == 201, link.text
         browser = self.browser()

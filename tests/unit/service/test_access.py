@@ -1,4 +1,4 @@
-"""Scopes include one another and hold per instance; a token is found where clients put it."""
+"""Scopes include one another and are granted per instance; tokens are found in all forms that clients send."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.service.auth import presented
 
 
 def caller(scope: str, *instances: str) -> Caller:
-    return Caller("t", "somebody", grants(Scope(scope), instances or None))
+    return Caller("t", "ada", grants(Scope(scope), instances or None))
 
 
 def test_a_scope_includes_those_before_it() -> None:
@@ -30,7 +30,7 @@ def test_a_grant_on_one_instance_says_nothing_about_another() -> None:
 
 
 def test_a_grant_on_all_instances_holds_beside_a_narrower_one() -> None:
-    mixed = Caller("t", "somebody", {EVERY_INSTANCE: Scope.READ, "a": Scope.ADMINISTER})
+    mixed = Caller("t", "ada", {EVERY_INSTANCE: Scope.READ, "a": Scope.ADMINISTER})
     assert mixed.may(Scope.ADMINISTER, "a")
     assert mixed.may(Scope.READ, "b")
     assert not mixed.may(Scope.SUBMIT, "b")

@@ -1,4 +1,4 @@
-"""The audit: no entry is dropped, and nothing is changed that could not be written down."""
+"""The audit: no entry is dropped, and changes that cannot be audited are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seen(number: int, method: str = "POST", caller: str | None = "me") -> Seen:
 
 
 class Database:
-    """Refuses entries while it is `away`."""
+    """A ledger that fails while it is `away`."""
 
     def __init__(self, *, away: bool = False) -> None:
         self.back = threading.Event()
@@ -85,7 +85,7 @@ def test_a_client_is_told_that_nothing_can_be_changed_and_may_go_on_looking(
         assert database.tried.acquire(timeout=10)
         while client.delete("/v1/history").status_code != 503:
             pass
-        told = client.delete("/v1/history")
-        assert "audit" in told.json()["why"] and told.headers["retry-after"]
+        answer = client.delete("/v1/history")
+        assert "audit" in answer.json()["why"] and answer.headers["retry-after"]
         assert client.get("/v1/applications").status_code == 200
         database.back.set()

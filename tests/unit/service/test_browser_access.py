@@ -1,4 +1,4 @@
-"""Over HTTP: a page of its own is opened by a cookie that is good for nothing else."""
+"""Page grants over HTTP: the cookie opens one page and nothing else."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_cookie_opens_its_page_and_no_other(tmp_path: Path, method: str, add
         stage.client(Scope.ADMINISTER).post("/v1/browser-access", json={"path": REPORT}).headers["set-cookie"]
     )
     answer = stage.client(None).request(method, address, headers={"Cookie": f"{found.key}={found.value}"})
-    # The report itself was never measured here.
+    # Past the guard: no such run exists.
     assert answer.status_code == (404 if opens else 401)
 
 

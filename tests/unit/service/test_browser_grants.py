@@ -1,4 +1,4 @@
-"""A browser opens the one page it was granted, for a while, and nothing else."""
+"""Page grants: a browser opens the one page, for an hour, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class World:
         self.grants = self.service()
 
     def service(self) -> BrowserGrants:
-        """One of the services on the same store."""
+        """Return the grants of one of the services on the same store."""
         return BrowserGrants(self.tokens, lambda: self.now)
 
     def granted(self) -> Grant:

@@ -1,4 +1,4 @@
-"""The client against the API itself, in one process: what it submits, follows, retries and raises."""
+"""The client against the API itself, in one process: submissions, followed logs, retries and errors."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
                 raise httpx.ReadError("gone")
 
     def answer(request: httpx.Request) -> httpx.Response:
-        start = int(request.url.params.get("start", 2))  # `tail` begins where the service says
+        start = int(request.url.params.get("start", 2))  # `tail` begins at the position in the header
         asked.append(dict(request.url.params))
         content = log[start : start + 3]
         whole = start + 3 >= len(log)
@@ -197,7 +197,7 @@ def test_the_token_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     connect("http://127.0.0.1:1").close()
     monkeypatch.delenv("PENSTOCK_TOKEN_FILE", raising=False)
     with pytest.raises(Unauthenticated):
-        connect("https://example.org")  # another machine's service is not given this one's token
+        connect("https://example.org")  # this machine's token is not sent to another one's service
 
 
 def test_a_service_that_starts_again_is_waited_for_longer_than_one_that_never_answered(

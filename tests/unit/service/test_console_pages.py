@@ -1,4 +1,4 @@
-"""The console's files: all there, bound to themselves by policy, and cached without ever being stale."""
+"""The console's files: complete, confined to their own origin by policy, and never stale in a cache."""
 
 from __future__ import annotations
 

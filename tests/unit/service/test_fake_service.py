@@ -1,4 +1,4 @@
-"""The service that the console's tests make up has no address and no field that the real one has not."""
+"""The fake service of the console's tests has only addresses and fields that the real one has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ = {
     f"tables/{TABLE['database']}.{TABLE['name']}/preview": places.preview(),
     "sessions/x/address": {"address": "sc://localhost:15002/;token=abc"},
 }
-"""What is answered to GET, by path below `/v1/`."""
+"""Paths below `/v1/` that a GET returns."""
 
 CHANGES = [
     ("post", "applications"),
@@ -45,7 +45,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def operation(described: dict[str, Any], method: str, path: str) -> dict[str, Any] | None:
-    """The most exact one: an address may also be a parameter's value."""
+    """Return the most specific match: a part of an address may also be a parameter's value."""
     found = [
         (template.count("{"), -len(template), methods[method])
         for template, methods in described["paths"].items()
@@ -60,7 +60,7 @@ def _parameter(found: re.Match[str]) -> str:
 
 
 def strangers(value: Any, schema: dict[str, Any], described: dict[str, Any], at: str = "") -> Iterator[str]:
-    """The fields of `value` that are in no schema it could be of."""
+    """Yield the fields of `value` that no matching schema has."""
     schema = _resolved(schema, described)
     if "anyOf" in schema:
         possible = [one for one in schema["anyOf"] if _is_kind(value, _resolved(one, described))]
@@ -103,7 +103,7 @@ def test_what_it_takes_is_described(described: dict[str, Any], method: str, path
 
 
 def test_it_answers_nothing_else() -> None:
-    """What its code names is in the lists above: whoever adds an answer adds it here."""
+    """The lists above have every address in its code."""
     code = Path(fake_service.__file__).read_text("utf-8")
     named = set(re.findall(r'path == "([^"]+)"', code)) | set(re.findall(r'path\.endswith\("/?([^"]+)"\)', code))
     known = " ".join([*READ, *(path for _, path in CHANGES)])

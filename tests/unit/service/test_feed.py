@@ -1,4 +1,4 @@
-"""Pages hear of what they may see, soon, once, and never keep more here than a few events."""
+"""The feed: listeners get each event that they may see, soon and once, and hold few of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support import virtual_time
 
 
 class World:
-    """The engine as the feed sees it."""
+    """A source of events in memory."""
 
     def __init__(self) -> None:
         self.instances = {"a1": "science", "b1": "pipelines"}
@@ -45,8 +45,8 @@ class World:
 def within(work: Callable[[World, Feed], Awaitable[None]]) -> None:
     async def run() -> None:
         world = World()
-        told = Feed(world, closing=lambda: world.closed)
-        await asyncio.wait_for(work(world, told), 3600)
+        feed = Feed(world, closing=lambda: world.closed)
+        await asyncio.wait_for(work(world, feed), 3600)
 
     virtual_time.run(run())
 
@@ -69,33 +69,33 @@ async def heard(stream: AsyncIterator[bytes], number: int) -> list[tuple[str, An
 
 
 def test_a_page_hears_of_a_change_and_of_the_queue() -> None:
-    async def work(world: World, told: Feed) -> None:
-        stream = told.listen(None)
+    async def work(world: World, feed: Feed) -> None:
+        stream = feed.listen(None)
         assert await heard(stream, 1) == [("queue", {"items": ["a1"]})]
-        told.tell("b1")
+        feed.notify("b1")
         assert await heard(stream, 1) == [("application", {"id": "b1"})]
 
     within(work)
 
 
 def test_a_page_hears_nothing_of_instances_it_does_not_see() -> None:
-    async def work(world: World, told: Feed) -> None:
+    async def work(world: World, feed: Feed) -> None:
         world.running = {"a1": 1}
-        stream = told.listen(frozenset({"pipelines"}))
+        stream = feed.listen(frozenset({"pipelines"}))
         assert await heard(stream, 1) == [("queue", {"items": []})]
-        told.tell("a1")
-        told.tell("b1")
+        feed.notify("a1")
+        feed.notify("b1")
         assert await heard(stream, 1) == [("application", {"id": "b1"})]
 
     within(work)
 
 
 def test_progress_is_told_when_there_is_some_and_to_who_comes_later_at_once() -> None:
-    async def work(world: World, told: Feed) -> None:
+    async def work(world: World, feed: Feed) -> None:
         world.running = {"b1": 1}
-        early = told.listen(None)
+        early = feed.listen(None)
         assert {kind for kind, _ in await heard(early, 2)} == {"queue", "progress"}
-        late = told.listen(None)
+        late = feed.listen(None)
         assert ("progress", {"id": "b1", "updated_ms": 1}) in await heard(late, 2)
         world.running = {"b1": 2}
         assert await heard(early, 1) == [("progress", {"id": "b1", "updated_ms": 2})]
@@ -104,8 +104,8 @@ def test_progress_is_told_when_there_is_some_and_to_who_comes_later_at_once() ->
 
 
 def test_a_page_hears_of_the_queue_when_it_changes_and_not_when_it_does_not() -> None:
-    async def work(world: World, told: Feed) -> None:
-        stream = told.listen(None)
+    async def work(world: World, feed: Feed) -> None:
+        stream = feed.listen(None)
         await heard(stream, 1)
         await asyncio.sleep(15)
         world.waiting = []
@@ -115,8 +115,8 @@ def test_a_page_hears_of_the_queue_when_it_changes_and_not_when_it_does_not() ->
 
 
 def test_all_listeners_cost_one_look_and_none_costs_nothing() -> None:
-    async def work(world: World, told: Feed) -> None:
-        streams = [told.listen(None) for _ in range(50)]
+    async def work(world: World, feed: Feed) -> None:
+        streams = [feed.listen(None) for _ in range(50)]
         for stream in streams:
             await heard(stream, 1)
         assert world.looks <= 3
@@ -125,19 +125,19 @@ def test_all_listeners_cost_one_look_and_none_costs_nothing() -> None:
         await asyncio.sleep(5)
         looks = world.looks
         await asyncio.sleep(5)
-        assert (world.looks, told.listeners) == (looks, 0)
+        assert (world.looks, feed.listeners) == (looks, 0)
 
     within(work)
 
 
 def test_who_does_not_read_is_let_go_with_nothing_kept() -> None:
-    async def work(world: World, told: Feed) -> None:
-        stream = told.listen(None)
+    async def work(world: World, feed: Feed) -> None:
+        stream = feed.listen(None)
         await heard(stream, 1)
         for number in range(2 * streaming._MOST_WAITING_EVENTS):
             world.instances[f"c{number}"] = "science"
             world.running = {f"c{number}": 1}
-            await told._tell_of(set())
+            await feed._publish(set())
         began = asyncio.get_running_loop().time()
         assert [written async for written in stream] == []
         assert asyncio.get_running_loop().time() == began, "let go at once, not when its time was over"
@@ -146,11 +146,11 @@ def test_who_does_not_read_is_let_go_with_nothing_kept() -> None:
 
 
 def test_a_thousand_running_applications_disconnect_nobody() -> None:
-    async def work(world: World, told: Feed) -> None:
+    async def work(world: World, feed: Feed) -> None:
         applications = [f"c{number}" for number in range(1000)]
         world.instances.update(dict.fromkeys(applications, "science"))
         world.running = dict.fromkeys(applications, 1)
-        early, late = told.listen(None), told.listen(None)
+        early, late = feed.listen(None), feed.listen(None)
         for stream in (early, late):
             assert {data["id"] for kind, data in await heard(stream, 1001) if kind == "progress"} == set(applications)
         world.running = dict.fromkeys(applications, 2)
@@ -162,12 +162,12 @@ def test_a_thousand_running_applications_disconnect_nobody() -> None:
 
 
 def test_of_what_a_slow_page_has_not_read_of_an_application_it_gets_the_last() -> None:
-    async def work(world: World, told: Feed) -> None:
-        stream = told.listen(None)
+    async def work(world: World, feed: Feed) -> None:
+        stream = feed.listen(None)
         await heard(stream, 1)
         for number in range(2 * streaming._MOST_WAITING_EVENTS):
             world.running = {"b1": number}
-            await told._tell_of(set())
+            await feed._publish(set())
         assert await heard(stream, 1) == [("progress", {"id": "b1", "updated_ms": number})]
         world.running = {"b1": -1}
         assert await heard(stream, 1) == [("progress", {"id": "b1", "updated_ms": -1})]
@@ -177,40 +177,40 @@ def test_of_what_a_slow_page_has_not_read_of_an_application_it_gets_the_last() -
 
 @pytest.mark.parametrize("why", ["closing", "broken", "all"])
 def test_pages_are_let_go_where_the_feed_cannot_go_on(why: str) -> None:
-    async def work(world: World, told: Feed) -> None:
-        stream = told.listen(None)
+    async def work(world: World, feed: Feed) -> None:
+        stream = feed.listen(None)
         await heard(stream, 1)
         if why == "all":
-            told.tell_all()
+            feed.notify_all()
         else:
             setattr(world, "closed" if why == "closing" else "broken", True)
         assert await heard(stream, 1) == []
         world.closed = world.broken = False
-        assert await heard(told.listen(None), 1) == [("queue", {"items": ["a1"]})], "and may come back"
+        assert await heard(feed.listen(None), 1) == [("queue", {"items": ["a1"]})], "and may come back"
 
     within(work)
 
 
 def test_a_feed_that_is_ended_in_the_moment_of_a_change_ends() -> None:
-    async def work(_: World, told: Feed) -> None:
-        stream = told.listen(None)
+    async def work(_: World, feed: Feed) -> None:
+        stream = feed.listen(None)
         await heard(stream, 1)
         await asyncio.sleep(0.2)
-        looking = told._looking
-        assert looking is not None
-        told.tell("a1")
+        polling = feed._polling
+        assert polling is not None
+        feed.notify("a1")
         await asyncio.sleep(0)
-        looking.cancel()
-        await asyncio.wait([looking], timeout=5)
-        assert looking.cancelled()
+        polling.cancel()
+        await asyncio.wait([polling], timeout=5)
+        assert polling.cancelled()
 
     within(work)
 
 
 def test_a_page_comes_back_before_it_could_outlive_its_token() -> None:
-    async def work(world: World, told: Feed) -> None:
+    async def work(world: World, feed: Feed) -> None:
         began = asyncio.get_running_loop().time()
-        written = [written async for written in told.listen(None)]
+        written = [written async for written in feed.listen(None)]
         assert 900 <= asyncio.get_running_loop().time() - began <= 915
         assert 59 <= written.count(HEARTBEAT) <= 62, "every fifteen seconds"
 

@@ -1,4 +1,4 @@
-"""Files come to the lake by the hash of their content: what arrives is what was meant, or nothing does."""
+"""Uploads by content hash: the lake gets the intended content or nothing."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_file_that_may_soon_be_swept_is_brought_again(stage: Stage, objects: O
 def test_what_is_not_what_its_address_says_is_not_kept(stage: Stage, objects: Objects) -> None:
     answer = stage.client(Scope.SUBMIT).put(ADDRESS, content=CONTENT + b"more")
     assert (answer.status_code, objects.kept) == (422, {})
-    assert "not what its address says" in answer.json()["problem"]
+    assert "does not have the digest in its address" in answer.json()["problem"]
 
 
 def test_what_is_too_large_is_not_read_to_its_end(

@@ -1,4 +1,4 @@
-"""What no request gets past: size, depth, slowness, control characters; and what every answer carries."""
+"""Limits of every request (size, depth, time, control characters), and the headers of every response."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ async def _asked(
             await asyncio.sleep(1000)
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
-    tell = (seen if seen is not None else []).append
-    await asyncio.wait_for(Guard(app, limits=limits, tell=tell)(scope, receive, send), 50)
+    report = (seen if seen is not None else []).append
+    await asyncio.wait_for(Guard(app, limits=limits, report=report)(scope, receive, send), 50)
     return sent
 
 
@@ -133,7 +133,7 @@ def test_all_bodies_under_way_together_are_bounded() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        guard = Guard(app, limits=Limits(bodies_bytes=250), tell=lambda seen: statuses.append(seen.status))
+        guard = Guard(app, limits=Limits(bodies_bytes=250), report=lambda seen: statuses.append(seen.status))
 
         async def ask() -> None:
             pieces = iter([(b"x" * 100, True), (b"", False)])
@@ -154,7 +154,7 @@ def test_all_bodies_under_way_together_are_bounded() -> None:
         await asyncio.sleep(0.01)
         release.set()
         await asyncio.gather(*asked)
-        # What was given back is there again.
+        # The released bytes are available again.
         await ask()
         return statuses
 
@@ -172,7 +172,7 @@ def test_a_body_counts_until_its_request_is_answered() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        guard = Guard(app, limits=Limits(bodies_bytes=150), tell=lambda seen: statuses.append(seen.status))
+        guard = Guard(app, limits=Limits(bodies_bytes=150), report=lambda seen: statuses.append(seen.status))
 
         async def ask() -> None:
             async def receive() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A service lists and shows the runs of the lab that it was started with, and of no other."""
+"""A service lists and shows the runs of the lab that it was started with, and of no other lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service refuses to be reached from outside in the open, or without anybody who may use it."""
+"""The service refuses to listen for other machines without encryption, or without a token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_this_machine_alone_needs_neither_tls_nor_tokens(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "penstock", ""])  # noqa: S104
 def test_anything_else_needs_both(host: str, pem: tuple[Path, Path]) -> None:
-    with pytest.raises(InvalidInput, match="nothing would be encrypted"):
+    with pytest.raises(InvalidInput, match="would not be encrypted"):
         refuse_unsafe(Listening(host), has_tokens=True)
     with pytest.raises(InvalidInput, match="no token"):
         refuse_unsafe(Listening(host, 1, *pem), has_tokens=False)
@@ -36,7 +36,7 @@ def test_anything_else_needs_both(host: str, pem: tuple[Path, Path]) -> None:
 
 def test_a_key_that_others_can_read_is_none(pem: tuple[Path, Path]) -> None:
     pem[1].chmod(0o644)
-    with pytest.raises(InvalidInput, match="can read the TLS key"):
+    with pytest.raises(InvalidInput, match="can access the TLS key"):
         refuse_unsafe(Listening("127.0.0.1", 1, *pem), has_tokens=True)
 
 

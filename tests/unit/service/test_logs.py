@@ -1,4 +1,4 @@
-"""`/v1/applications/{id}/logs`: bounded work for each look, and none for a token that is no longer valid."""
+"""`/v1/applications/{id}/logs`: bounded work for each request, and none for an invalid token."""
 
 from __future__ import annotations
 

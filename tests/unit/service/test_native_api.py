@@ -1,4 +1,4 @@
-"""The native API over an engine in memory: what it takes, what it shows, and to whom."""
+"""The native API over an engine in memory: requests, responses, and visibility."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ def test_who_may_only_read_changes_nothing(stage: Stage) -> None:
 
 
 def test_without_a_token_there_is_nothing_below_v1(stage: Stage) -> None:
-    nobody = stage.client(None)
-    described = nobody.get("/openapi.json").json()
+    anonymous = stage.client(None)
+    described = anonymous.get("/openapi.json").json()
     calls = [(method, path) for path, methods in described["paths"].items() for method in methods]
     guarded = [(method, path) for method, path in calls if path.startswith("/v1") or path == "/metrics"]
     assert len(guarded) > 20
     for method, path in guarded:
-        answer = nobody.request(method, path.replace("{", "").replace("}", ""), json={})
+        answer = anonymous.request(method, path.replace("{", "").replace("}", ""), json={})
         assert answer.status_code in (401, 422), (method, path, answer.text)
         if answer.status_code == 401:
             assert answer.headers["www-authenticate"] == "Bearer"
@@ -167,9 +167,9 @@ def test_a_list_is_of_the_time_that_was_asked_for(stage: Stage, monkeypatch: pyt
 
 def test_what_webhooks_were_told_is_shown_to_who_sees_the_application(stage: Stage) -> None:
     submit(stage, webhooks=["https://hooks.example/1"])
-    (told,) = stage.client(Scope.READ).get("/v1/applications/app-1/deliveries").json()["items"]
-    assert (told["url"], told["tries"], told["problem"]) == ("https://hooks.example/1", 2, "it answered 500")
-    assert (told["due_at"], told["delivered_at"]) == ("2026-11-21T12:00:10+00:00", None)
+    (sent,) = stage.client(Scope.READ).get("/v1/applications/app-1/deliveries").json()["items"]
+    assert (sent["url"], sent["tries"], sent["problem"]) == ("https://hooks.example/1", 2, "it answered 500")
+    assert (sent["due_at"], sent["delivered_at"]) == ("2026-11-21T12:00:10+00:00", None)
     assert stage.client(Scope.READ, "another").get("/v1/applications/app-1/deliveries").status_code == 404
 
 
@@ -240,7 +240,7 @@ def test_what_may_change_something_is_audited_with_its_outcome(stage: Stage) -> 
     stage.client(Scope.READ).post("/v1/applications/app-1/stop")
     stage.client(None).post("/v1/applications/app-1/stop")
     stage.client().get("/v1/applications")
-    with stage.client():  # its end waits for what is still to be written
+    with stage.client():  # the shutdown waits for unwritten entries
         pass
     assert stage.engine.audited == [
         ("the administer", "POST /v1/applications", "app-1", "done"),
@@ -259,11 +259,11 @@ def test_quotas_are_set_and_shown(stage: Stage) -> None:
 
 
 def test_readiness_ends_before_the_service_does(stage: Stage) -> None:
-    nobody = stage.client(None)
-    assert nobody.get("/health/ready").status_code == 200
+    anonymous = stage.client(None)
+    assert anonymous.get("/health/ready").status_code == 200
     stage.service.closing.set()
-    assert nobody.get("/health/ready").status_code == 503
-    assert nobody.get("/health/live").status_code == 200
+    assert anonymous.get("/health/ready").status_code == 503
+    assert anonymous.get("/health/live").status_code == 200
 
 
 def test_metrics_count_routes_and_never_addresses_nor_methods_that_a_client_made_up(stage: Stage) -> None:
@@ -289,7 +289,7 @@ def test_each_attempts_log_begins_anew_and_says_whose_it_is(stage: Stage) -> Non
     stage.engine.logs["app-1", "attempts/1/driver.log"] = b"first one\n"
     stage.engine.logs["app-1", "driver.log"] = b"second\n"
     log, client = "/v1/applications/app-1/logs/driver.log", stage.client()
-    # Who had seven bytes of the first attempt's gets the rest of that one, however long the next one's is by now.
+    # A client with seven bytes of the first attempt's log gets the rest of it, whatever the length of the next one's.
     broken_off = client.get(log, params={"start": 6, "attempt": 1, "follow": True})
     assert (broken_off.text, broken_off.headers["Penstock-Log-Attempt"]) == ("one\n", "1")
     now = client.get(log)
@@ -333,10 +333,11 @@ def test_errors_do_not_tell_it_either(stage: Stage, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(stage.engine, "enqueue", full)
     for address in ("/v1/applications", "/v3/analytics_engines/default/spark_applications"):
         body = {"application_details": BODY} if "v3" in address else BODY
-        told = stage.client().post(address, json=body)
-        assert (told.json()["why"], told.status_code) == ("No space left: $PENSTOCK_HOME/database", 503), told.text
-        assert told.json()["fix"] == "df -h '$PENSTOCK_HOME/..'; PYTHON/bin/pip"
-        assert str(home.parent) not in told.text
+        answer = stage.client().post(address, json=body)
+        assert answer.status_code == 503, answer.text
+        assert answer.json()["why"] == "No space left: $PENSTOCK_HOME/database"
+        assert answer.json()["fix"] == "df -h '$PENSTOCK_HOME/..'; PYTHON/bin/pip"
+        assert str(home.parent) not in answer.text
 
 
 def test_the_secret_of_an_instance_s_webhooks_is_shown_to_its_submitters_alone(stage: Stage) -> None:

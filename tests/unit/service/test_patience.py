@@ -1,6 +1,6 @@
-"""A connection that does not bring a request is closed; one that does is not, however long its answer takes.
+"""A connection without a request is closed; one with a request is not, however long its response takes.
 
-The loop's clock is the test's and the transport is in memory.
+The test controls the loop's clock, and the transport is in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class ClockedLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time passes when it is told to."""
+    """An event loop whose clock the test advances."""
 
     now = 0.0
 
@@ -36,7 +36,7 @@ class ClockedLoop(asyncio.SelectorEventLoop):
 
 
 class Wire(asyncio.Transport):
-    """Keeps what is written, and whether it was closed."""
+    """A transport that records its writes and its close."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Wire(asyncio.Transport):
 
 
 class Connection:
-    """One connection to an application that answers when it may."""
+    """A connection to an application that responds when the test lets it."""
 
     def __init__(self, loop: ClockedLoop) -> None:
         self.loop = loop

@@ -1,4 +1,4 @@
-"""A few rows of a table come from its smallest object, with what its path says of it, in the table's own columns."""
+"""A preview has rows of the table's smallest object in the table's columns, with the partition values of its path."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def objects(tmp_path: Path) -> Objects:
 
 
 def shown(objects: Objects, table: Table = TABLE, rows: int = 50) -> dict[str, Any]:
-    return data.of(table, lambda _: (LAKE, cast(ObjectStore, objects)), rows=rows)
+    return data.of(table, lambda _: (LAKE, cast(ObjectStore, objects)), rows=rows).model_dump(mode="json")
 
 
 def test_rows_are_in_the_tables_columns_with_those_of_the_path(objects: Objects) -> None:

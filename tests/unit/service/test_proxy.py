@@ -1,4 +1,4 @@
-"""Spark's pages below a path of the service: theirs stays theirs, and ours ours."""
+"""The proxy of Spark's pages: paths, headers and redirections stay within their prefix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPARK = Upstream("127.0.0.1", 4040, PREFIX)
 
 
 class Body(httpx.AsyncByteStream):
-    """As it comes from a network: not read yet."""
+    """A response body that has not been read yet."""
 
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = pieces
@@ -44,7 +44,7 @@ def answered(status: int = 200, *, headers: dict[str, str] | None = None, body: 
 
 
 def showing(spark: Callable[[httpx.Request], httpx.Response]) -> TestClient:
-    """A service that shows the pages `spark` answers with."""
+    """An application that proxies the pages of `spark`."""
     app = FastAPI()
     app.state.service = SimpleNamespace(paths=OurPaths(Home.default()))
     problems.install(app)
@@ -118,7 +118,7 @@ def test_compressed_pages_pass_as_they_are() -> None:
         ("http://127.0.0.1:22/", None),
         ("//evil.example/", None),
         ("https://evil.example/x", None),
-        # A policy's paths do not hold after a redirection: a page could fetch, or post to, its neighbour's in this way.
+        # Browsers ignore a policy's paths after a redirection: a page could reach its neighbour's this way.
         (f"{PREFIX}/../../app-2/ui/jobs/job/kill/", None),
         (f"http://127.0.0.1:4040{PREFIX}/%2e%2E/../app-2/ui/", None),
         ("/..%5c../app-2/ui/", None),

@@ -1,4 +1,4 @@
-"""`/v1/sessions`: who may start one, and who gets to see its token."""
+"""`/v1/sessions`: the scopes for starting one, and for seeing its token."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_session_is_queued_as_an_application_of_its_instance(stage: Stage) -> 
 
 
 def test_a_session_that_asks_for_no_size_gets_what_an_application_would(stage: Stage) -> None:
-    """Its cluster may be pods: the service's own machine says nothing about it."""
+    """The cluster may run in pods, which the service's own machine does not see."""
     assert stage.engine.get(started(stage)).spec.size == stage.engine.usual_size()
 
 

@@ -1,4 +1,4 @@
-"""Spark's pages at their own origin, live and from the history: who sees which, and that looking changes nothing."""
+"""Spark's pages at their own origin, live and from the history: visibility, and read-only access."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Page(httpx.AsyncByteStream):
 
 
 class Spark:
-    """Answers every request, and remembers them; `unknown` answers so many with 404 first."""
+    """A Spark server that records its requests, and answers the first `unknown` ones with 404."""
 
     def __init__(self) -> None:
         self.asked: list[httpx.Request] = []
@@ -101,7 +101,7 @@ def test_the_console_s_origin_shows_none_of_sparks_pages(stage: Stage, spark: Sp
         )
     assert client.get(f"/applications/{application_id}/ui/").status_code == 404
     assert client.post(f"{way(application_id)}/jobs/job/kill/?id=1").status_code == 405
-    # Of those who noted the address down, or got it from a client of IBM's.
+    # Users may have bookmarked the address, and IBM's clients show it.
     moved = client.get(f"{way(application_id)}/", headers={"Accept": "text/html"}, follow_redirects=False)
     assert moved.headers["location"] == f"/#/application/{application_id}"
     assert spark.asked == []
@@ -253,7 +253,7 @@ def test_an_application_that_wants_no_pages_has_none(stage: Stage) -> None:
 
 @pytest.fixture
 def history(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lake, and a history server over it that listens."""
+    """A lake with a listening history server."""
     Lakes(stage.service.home).add(
         Lake("lake", ("http://127.0.0.1:9",), "bucket", "file:lake"), Credentials("access", "secret")
     )
@@ -306,7 +306,7 @@ def test_an_applications_past_shows_no_other_of_the_history(stage: Stage, spark:
 def test_an_application_that_ended_before_spark_had_started_has_no_past(stage: Stage, spark: Spark) -> None:
     application_id = ended(stage, None)
     answer = stage.looking(way(application_id)).get(f"/applications/{application_id}/")
-    assert (answer.status_code, answer.json()["why"]) == (404, "it ended before Spark had started")
+    assert (answer.status_code, answer.json()["why"]) == (404, "it ended before Spark started")
     assert spark.asked == []
 
 

@@ -1,4 +1,4 @@
-"""Leave to look at Spark's pages: of one application, once by a ticket, then by a cookie, never past the token."""
+"""Access to Spark's pages of one application: once by a ticket, then by a cookie, while the token is valid."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_ticket_is_good_once() -> None:
     world = World()
     ticket = world.spark_ui.ticket(world.ada, ROOT)
     world.spark_ui.cookie(ticket.secret)
-    with pytest.raises(Unauthenticated, match="opens nothing any more"):
+    with pytest.raises(Unauthenticated, match="no longer valid"):
         world.spark_ui.cookie(ticket.secret)
 
 
@@ -144,7 +144,7 @@ def test_the_pages_are_on_another_port_of_the_host_by_which_the_console_was_reac
     ],
 )
 def test_pages_are_never_shown_on_the_consoles_own_origin(origin: SparkOrigin, scheme: str, host: str) -> None:
-    with pytest.raises(ServiceError, match="are not shown"):
+    with pytest.raises(ServiceError, match="are not available"):
         origin.seen_from(scheme, host)
 
 
@@ -168,5 +168,5 @@ def test_an_origin_is_a_scheme_a_host_and_a_port(text: str) -> None:
     ],
 )
 def test_anything_else_is_none(text: str) -> None:
-    with pytest.raises(InvalidInput, match="is no origin"):
+    with pytest.raises(InvalidInput, match="is not an origin"):
         checked_url(text)

@@ -1,4 +1,4 @@
-"""Followers of a log get every byte once and in order, and many of them cost what one does."""
+"""Followers of a log get every byte once and in order, and many cost as much as one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = ("a", "driver.log", 1)
 
 
 class GrowingLog:
-    """A log in memory; counts how often it is read."""
+    """A log in memory that counts its reads."""
 
     def __init__(self, content: bytes = b"") -> None:
         self.content = content
@@ -110,7 +110,7 @@ def test_a_follower_far_behind_the_window_still_gets_all() -> None:
 
 def test_two_hundred_followers_of_one_log_read_it_hardly_more_often_than_one() -> None:
     async def followed_by(number: int) -> int:
-        """How many times it was read in seven seconds and a half, in which it grew ten times."""
+        """Return the number of reads in seven and a half seconds, in which the log grew ten times."""
         log = GrowingLog(b"begin\n")
         followed = Tails(log, closing=never)
         readers = [asyncio.ensure_future(collected(followed.follow(KEY))) for _ in range(number)]
@@ -156,7 +156,7 @@ def test_followers_are_let_go_when_the_service_ends_and_can_tell_it_from_the_log
         closing.append(True)
         await reader
 
-    with pytest.raises(ServiceError, match="ending"):
+    with pytest.raises(ServiceError, match="shutting down"):
         run(work())
 
 

@@ -1,4 +1,4 @@
-"""A token opens the door with its secret, until it expires; nothing that is kept can be used as one."""
+"""A token is valid with its secret, until it expires; the stored values cannot be used as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody's requests take the connections and threads of all others, and what is followed ends with the token."""
+"""No client's requests take all connections and threads, and streams end with the validity of their token."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_token_has_so_many_uploads_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "method", "path", "told"),
+    ("bounds", "method", "path", "problem"),
     [
         (Bounds(per_address=0), "GET", "/health/live", "from your address"),
         (Bounds(per_token=0), "GET", "/v1/self", "requests of your token"),
@@ -96,11 +96,11 @@ def test_a_token_has_so_many_uploads_at_once() -> None:
     ],
 )
 def test_the_answer_says_what_there_is_too_much_of_and_when_to_come_back(
-    tmp_path: Path, bounds: Bounds, method: str, path: str, told: str
+    tmp_path: Path, bounds: Bounds, method: str, path: str, problem: str
 ) -> None:
     answer = Stage(tmp_path, bounds=bounds).client(Scope.SUBMIT).request(method, path)
     assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
-    assert told in answer.json()["problem"]
+    assert problem in answer.json()["problem"]
     assert answer.json()["why"] and answer.json()["fix"]
     assert int(answer.headers["retry-after"]) > 0
 
@@ -117,7 +117,7 @@ def test_a_token_that_is_not_valid_takes_nothing_from_one_that_is(tmp_path: Path
 
 
 def test_many_who_come_at_once_after_a_restart_are_all_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From one address, as through an ingress: the service has not seen their tokens yet."""
+    """All come from one address, as through an ingress, with tokens that the service has not seen yet."""
     together, authenticate = threading.Barrier(8), FakeTokens.authenticate
 
     def slow(tokens: FakeTokens, text: str) -> Caller:
@@ -156,7 +156,7 @@ def test_what_was_answered_however_counts_no_more(tmp_path: Path) -> None:
 
 
 def test_one_token_does_not_hold_all_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of its requests waits in one, as for a store that does not answer."""
+    """Each of its requests blocks a thread, as for a store that does not respond."""
     stage = Stage(tmp_path, bounds=Bounds(per_token=45, threads=48))
     application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", stage.engine.usual_size(), "a"))
     waiting, go_on, get = threading.Semaphore(0), threading.Event(), stage.engine.get

@@ -1,9 +1,9 @@
-"""`/v1/tokens` and `/v1/audit`, for administrators of all of it; `/v1/browser-access`, the grant of one page."""
+"""`/v1/tokens` and `/v1/audit`, for administrators of all instances; `/v1/browser-access`, the grant of one page."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -18,29 +18,27 @@ from penstock.service.requests import TokenBody
 tokens_router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 
 
-@tokens_router.get("", summary="All tokens, without their secrets", responses={200: {"model": responses.Tokens}})
-def listing(service: ServiceOf, caller: Administrator) -> dict[str, Any]:
+@tokens_router.get("", summary="All tokens, without their secrets")
+def listing(service: ServiceOf, caller: Administrator) -> responses.Tokens:
     caller.require(Scope.ADMINISTER)
-    return {"items": [token.to_json() for token in service.tokens.list()]}
+    return responses.Tokens(items=[responses.token(token) for token in service.tokens.list()])
 
 
-@tokens_router.post("", status_code=201, summary="Make a token", responses={201: {"model": responses.NewToken}})
-def create(body: TokenBody, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
-    """`token` in the answer is what its holder needs. It is told this once, and nowhere kept."""
+@tokens_router.post("", status_code=201, summary="Create a token")
+def create(body: TokenBody, service: ServiceOf, caller: Administrator) -> responses.NewToken:
+    """The response's `token` is shown only this once; the service stores a hash."""
     caller.require(Scope.ADMINISTER)
     expires_at = None if body.expires_in is None else now() + timedelta(seconds=body.expires_in)
     token, text = service.tokens.create(body.name, grants(widest(body.scopes), body.instances), expires_at=expires_at)
-    return {**token.to_json(), "token": text}
+    return responses.new_token(token, text)
 
 
-@tokens_router.post(
-    "/{token_id}/rotate", summary="Give a token a new secret", responses={200: {"model": responses.NewToken}}
-)
-def rotate(token_id: str, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
-    """The old secret is refused from now on; name, scopes, instances and expiry stay."""
+@tokens_router.post("/{token_id}/rotate", summary="Replace a token's secret")
+def rotate(token_id: str, service: ServiceOf, caller: Administrator) -> responses.NewToken:
+    """The old secret is invalid at once; name, scopes, instances and expiry stay."""
     caller.require(Scope.ADMINISTER)
     token, text = service.tokens.rotate(token_id)
-    return {**token.to_json(), "token": text}
+    return responses.new_token(token, text)
 
 
 @tokens_router.delete("/{token_id}", status_code=204, summary="Revoke a token")
@@ -52,17 +50,16 @@ def revoke(token_id: str, service: ServiceOf, caller: Administrator) -> None:
 audit_router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
 
-@audit_router.get("", summary="Who did what, the newest first", responses={200: {"model": responses.AuditPage}})
+@audit_router.get("", summary="The audit log, newest first")
 def page(
     service: ServiceOf,
     caller: Administrator,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
-    page: Annotated[int | None, Query(ge=1, lt=1 << 62, description="`next` of the page before.")] = None,
-) -> dict[str, Any]:
-    """Every request that may change something and had a valid token, with its outcome. Nothing in it can be changed."""
+    page: Annotated[int | None, Query(ge=1, lt=1 << 62, description="`next` of the previous page.")] = None,
+) -> responses.AuditPage:
+    """Every request that may change state and had a valid token, with its outcome. Entries cannot be changed."""
     caller.require(Scope.ADMINISTER)
-    found = service.engine.audit_page(limit=limit, before=page)
-    return {"items": [entry.to_json() for entry in found.items], "next": found.next}
+    return responses.AuditPage.model_validate(service.engine.audit_page(limit=limit, before=page))
 
 
 browser_access_router = APIRouter(prefix="/v1/browser-access", tags=["self"])
@@ -72,9 +69,9 @@ class PageBody(BaseModel):
     path: Annotated[str, Field(max_length=400, description="/v1/lab/reports/ID")]
 
 
-@browser_access_router.post("", status_code=204, summary="Let this browser open one page by its address")
+@browser_access_router.post("", status_code=204, summary="Let this browser open one page by address")
 def grant(body: PageBody, request: Request, service: ServiceOf, caller: Reader) -> Response:
-    """Sets a cookie for that path alone, valid for an hour and for reading; with the caller's own rights."""
+    """Sets a cookie for that path alone. It is valid for an hour, for reading, with the caller's own rights."""
     granted = service.browser_grants.grant(caller, body.path)
     answer = Response(status_code=204, headers={"Cache-Control": "no-store"})
     answer.set_cookie(

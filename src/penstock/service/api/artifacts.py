@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request
@@ -33,25 +33,25 @@ from penstock.service.streaming import MOST_LINES, PIECE_BYTES, last_lines
 router = APIRouter(prefix="/v1/applications/{application_id}/logs", tags=["logs"])
 
 START_HEADER = "Penstock-Log-Start"
-"""Which byte of the log the answer begins with: a broken stream goes on at that plus what was received."""
+"""The position of the response's first byte: a client resumes at that plus the number of bytes it received."""
 
 ATTEMPT_HEADER = "Penstock-Log-Attempt"
-"""Whose log it is. Each attempt's begins anew."""
+"""The attempt of the log. Every attempt has logs of its own."""
 
 _SCAN_BYTES = 1 << 20
 
 
-@router.get("", summary="Its logs, and how long they are", responses={200: {"model": responses.Logs}})
-def names(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+@router.get("", summary="Its logs and their lengths")
+def names(application_id: str, service: ServiceOf, caller: Reader) -> responses.Logs:
     found = visible(service, caller, application_id)
-    there = service.engine.artefacts(found.id)
-    names = sorted(there) if found.state.final else sorted(_usual(found) | there.keys())
-    return {"items": [{"name": name, "bytes": there.get(name)} for name in names]}
+    stored = service.engine.artefacts(found.id)
+    names = sorted(stored) if found.state.final else sorted(_usual(found) | stored.keys())
+    return responses.Logs(items=[responses.Log(name=name, bytes=stored.get(name)) for name in names])
 
 
 @router.get(
     "/{name:path}",
-    summary="A log, or another artefact",
+    summary="A log, or another artifact",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
@@ -61,27 +61,32 @@ async def read(
     name: Annotated[str, InPath(description="driver.log, driver.out, driver.err, executor-1.log, …")],
     service: ServiceOf,
     caller: Reader,
-    start: Annotated[int, Query(ge=0, le=1 << 53, description="Begin with this byte.")] = 0,
-    tail: Annotated[int | None, Query(ge=0, le=MOST_LINES, description="Begin with so many last lines.")] = None,
-    follow: Annotated[bool, Query(description="Go on until the application, or this attempt, has ended.")] = False,
-    attempt: Annotated[int | None, Query(ge=1, le=1000, description="The present one if not given.")] = None,
+    start: Annotated[int, Query(ge=0, le=1 << 53, description="The first byte.")] = 0,
+    tail: Annotated[
+        int | None, Query(ge=0, le=MOST_LINES, description="The number of last lines to begin with.")
+    ] = None,
+    follow: Annotated[bool, Query(description="Stream until the application, or this attempt, has ended.")] = False,
+    attempt: Annotated[int | None, Query(ge=1, le=1000, description="The present attempt by default.")] = None,
 ) -> StreamingResponse:
-    """`tail` goes before `start`. Who follows and loses the connection goes on with `start` and `attempt`: the
-    headers Penstock-Log-Start and Penstock-Log-Attempt tell where an answer began. When an attempt is over and the
-    application is not, the next one's log begins anew, with byte 0 of `attempt` plus one."""
+    """Return a log, the end of one, or a stream that follows it.
+
+    `tail` takes precedence over `start`. The headers Penstock-Log-Start and Penstock-Log-Attempt have the position
+    where the response begins: a client that loses the connection resumes there with `start` and `attempt`. When an
+    attempt ends and another one follows, its log begins at byte 0 of `attempt` plus one.
+    """
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
-    of = None if is_of_attempt(checked_name(name)) else _attempt(found, attempt)
-    look = partial(service.engine.piece, found.id, name, attempt=of)
+    number = None if is_of_attempt(checked_name(name)) else _attempt(found, attempt)
+    read_piece = partial(service.engine.piece, found.id, name, attempt=number)
     begun = b""
     if tail is not None:
-        # In a log that grows, what comes after the last whole look is read by the stream.
-        size = await to_thread.run_sync(_size, service, found, name, of)
-        scan = partial(last_lines, lambda position: look(position, _SCAN_BYTES), tail, size=size)
+        # The stream reads what a growing log gets after this scan.
+        size = await to_thread.run_sync(_size, service, found, name, number)
+        scan = partial(last_lines, lambda position: read_piece(position, _SCAN_BYTES), tail, size=size)
         begun, start = await to_thread.run_sync(scan)
-    # Also where there is nothing to read yet: what is not there at all is told before the answer begins.
+    # Read a piece in any case: an unknown log must be an error before the response begins.
     position = start + len(begun)
-    first = await to_thread.run_sync(look, position, PIECE_BYTES)
-    rest = (service.tails.follow if follow else service.tails.read)((found.id, name, of), position + len(first))
+    first = await to_thread.run_sync(read_piece, position, PIECE_BYTES)
+    rest = (service.tails.follow if follow else service.tails.read)((found.id, name, number), position + len(first))
     token = await to_thread.run_sync(service.tokens.get, caller.token_id)
 
     async def content() -> AsyncIterator[bytes]:
@@ -91,32 +96,32 @@ async def read(
             yield piece
 
     headers = {START_HEADER: str(start), "X-Accel-Buffering": "no"}
-    if of is not None:
-        headers[ATTEMPT_HEADER] = str(of)
+    if number is not None:
+        headers[ATTEMPT_HEADER] = str(number)
     return StreamingResponse(content(), media_type="text/plain; charset=utf-8", headers=headers)
 
 
 def _size(service: Service, application: Application, name: str, attempt: int | None) -> int:
-    """How long it is now; 0 where that is not known."""
-    there = service.engine.artefacts(application.id)
+    """Return the log's present length; 0 where it is unknown."""
+    stored = service.engine.artefacts(application.id)
     place = of_attempt(attempt) if attempt is not None and attempt < application.attempt else ""
-    return there.get(place + name, 0)
+    return stored.get(place + name, 0)
 
 
 def _usual(application: Application) -> set[str]:
-    """Those its processes write, whether there is something in them already or not."""
+    """Return the names of the logs that the application's processes write, existing or not."""
     executors = range(1, application.spec.size.executors + 1)
     return {"driver.err", "driver.log", "driver.out", *(f"executor-{number}.log" for number in executors)}
 
 
-def _attempt(application: Application, asked: int | None) -> int:
-    if asked is not None and asked > application.attempt:
+def _attempt(application: Application, number: int | None) -> int:
+    if number is not None and number > application.attempt:
         raise NotFound(
-            f"{application.id} has no attempt {asked}",
-            why=f"it is at its attempt {application.attempt}",
-            fix="leave it out",
+            f"{application.id} has no attempt {number}",
+            why=f"its present attempt is {application.attempt}",
+            fix="omit attempt for the present one",
         )
-    return asked or application.attempt
+    return number or application.attempt
 
 
 files_router = APIRouter(prefix="/v1/files", tags=["files"])
@@ -126,18 +131,14 @@ _SILENCE_SECONDS = 30.0
 _FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,199}$"
 
 Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the content, in hex.")]
-FileName = Annotated[str, InPath(pattern=_FILE_NAME, description="The name it has for the application.")]
-LakeName = Annotated[Name | None, Query(description="Which lake; the default one if not given.")]
+FileName = Annotated[str, InPath(pattern=_FILE_NAME, description="The file's name in the application.")]
+LakeName = Annotated[Name | None, Query(description="The lake; the default lake if omitted.")]
 
 
-@files_router.get(
-    "/{digest}/{name}",
-    summary="Where a file is that was uploaded before",
-    responses={200: {"model": responses.Uploaded}},
-)
+@files_router.get("/{digest}/{name}", summary="The address of an uploaded file")
 def find(
     digest: Digest, name: FileName, service: ServiceOf, caller: Submitter, lake: LakeName = None
-) -> dict[str, Any]:
+) -> responses.Uploaded:
     require_lake(service, caller, lake)
     key = artifacts.upload_key(service.engine.uploads, digest, name)
     store = service.engine.store(lake)
@@ -145,14 +146,13 @@ def find(
     if found is None or not artifacts.outlives_submission(found, at=now(), kept=service.retention.unused):
         raise NotFound(f"{name} was not uploaded", fix="PUT it to this address")
     service.engine.copies.keep(key, found.size, lambda: store.get(key))
-    return _told(service, lake, key)
+    return _uploaded(service, lake, key)
 
 
 @files_router.put(
     "/{digest}/{name}",
     status_code=201,
     summary="Upload a file",
-    responses={201: {"model": responses.Uploaded}},
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -162,10 +162,11 @@ def find(
 )
 async def upload(
     digest: Digest, name: FileName, request: Request, *, service: ServiceOf, caller: Submitter, lake: LakeName = None
-) -> dict[str, Any]:
-    """Returns its `address`, to be named in a submission. Uploading it again changes nothing.
+) -> responses.Uploaded:
+    """Returns its `address` for use in a submission. A repeated upload changes nothing.
 
-    What no application has named for some days is removed again."""
+    A file that no application has named for some days is removed.
+    """
     await to_thread.run_sync(require_lake, service, caller, lake)
     directory = service.home.root / "service"
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -178,29 +179,29 @@ async def upload(
             size += len(piece)
             if size > MOST_BYTES:
                 raise InvalidInput(
-                    f"{name} is too large", why=f"a file may have {MOST_BYTES >> 30} GiB", fix="bring it to the lake"
+                    f"{name} is too large", why=f"the limit is {MOST_BYTES >> 30} GiB", fix="put it into the lake"
                 )
             hashed.update(piece)
             await to_thread.run_sync(file.write, piece)
         if hashed.hexdigest() != digest:
             raise InvalidInput(
-                f"{name} is not what its address says",
-                why=f"the SHA-256 of what arrived is {hashed.hexdigest()}",
-                fix="upload it again; sha256sum FILE tells its digest",
+                f"{name} does not have the digest in its address",
+                why=f"the SHA-256 of the received content is {hashed.hexdigest()}",
+                fix="upload it again; sha256sum FILE prints its digest",
             )
         file.flush()
         key = artifacts.upload_key(service.engine.uploads, digest, name)
-        await to_thread.run_sync(_bring, service, lake, key, Path(file.name))
-    return await to_thread.run_sync(_told, service, lake, key)
+        await to_thread.run_sync(_store, service, lake, key, Path(file.name))
+    return await to_thread.run_sync(_uploaded, service, lake, key)
 
 
-def _bring(service: Service, lake: str | None, key: str, file: Path) -> None:
+def _store(service: Service, lake: str | None, key: str, file: Path) -> None:
     service.engine.store(lake).put(key, file)
     service.engine.copies.keep(key, file.stat().st_size, file.read_bytes)
 
 
 async def _steadily(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same; raises `InvalidInput` where the client falls silent."""
+    """Yield the pieces. Raises `InvalidInput` where the client stops sending."""
     iterator = pieces.__aiter__()
     with contextlib.suppress(StopAsyncIteration):
         while True:
@@ -212,9 +213,9 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes:
         return await asyncio.wait_for(pieces.__anext__(), _SILENCE_SECONDS)
     except (TimeoutError, asyncio.TimeoutError):
         raise InvalidInput(
-            "The upload stopped", why=f"nothing came for {_SILENCE_SECONDS:.0f} s", fix="upload it again"
+            "The upload stalled", why=f"no data arrived for {_SILENCE_SECONDS:.0f} s", fix="upload it again"
         ) from None
 
 
-def _told(service: Service, lake: str | None, key: str) -> dict[str, Any]:
-    return {"address": f"{service.engine.lake(lake).root}/{key}"}
+def _uploaded(service: Service, lake: str | None, key: str) -> responses.Uploaded:
+    return responses.Uploaded(address=f"{service.engine.lake(lake).root}/{key}")

@@ -1,6 +1,6 @@
 """`/v1/tables`, `/v1/lakes`, `/v1/profiles` and `/v1/cache`, with a preview of a table's rows.
 
-The preview needs no cluster: one of the table's objects is fetched and read here.
+A preview needs no cluster: the service downloads and reads one of the table's objects.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ _MOST_BYTES = 256 << 20
 _LONGEST_TEXT = 2000
 
 Open = Callable[[str], tuple[Lake, ObjectStore]]
-"""The lake a location is in, and a client of it."""
+"""Returns the lake of a location, and a client of it."""
 
 
-def of(table: Table, open_lake: Open, *, rows: int) -> dict[str, Any]:
-    """`columns`, at most `rows` rows of one object, and whether there are more: `truncated`.
+def of(table: Table, open_lake: Open, *, rows: int) -> responses.Preview:
+    """Return the columns and at most `rows` rows of one of the table's objects.
 
-    Raises `InvalidInput` for what is no Parquet table, or has no object small enough.
+    Raises `InvalidInput` for a table that is not Parquet, or has no object small enough.
     """
     if not table.location.startswith("s3a://") or "parquet" not in table.format.lower():
         raise _none(table, "only Parquet tables in a lake have one")
     lake, store = open_lake(table.location)
     prefix = lake.key(table.location).rstrip("/") + "/"
     found, more = _smallest(store, prefix)
-    columns = [{"name": column.name, "type": column.type} for column in table.columns]
+    columns = [responses.PreviewColumn(name=column.name, type=column.type) for column in table.columns]
     if found is None:
-        return {"columns": columns, "rows": [], "truncated": False}
+        return responses.Preview(columns=columns, rows=[], truncated=False)
     if found.size > _MOST_BYTES:
         raise _none(table, f"its smallest object has {found.size >> 20} MiB")
     with tempfile.TemporaryDirectory(prefix="penstock-preview-") as directory:
         file = Path(directory) / "object.parquet"
         store.download(found.key, file)
         names, read = _read(file, rows + 1)
-    given = partition_values(found.key.removeprefix(prefix))
+    partitions = partition_values(found.key.removeprefix(prefix))
     positions = {name.lower(): number for number, name in enumerate(names)}
 
     def value(row: tuple[Any, ...], name: str) -> Any:
         at = positions.get(name.lower())
-        return _shown(row[at]) if at is not None else given.get(name.lower())
+        return _shown(row[at]) if at is not None else partitions.get(name.lower())
 
     shown = [[value(row, column.name) for column in table.columns] for row in read[:rows]]
-    return {"columns": columns, "rows": shown, "truncated": more or len(read) > rows}
+    return responses.Preview(columns=columns, rows=shown, truncated=more or len(read) > rows)
 
 
 def opener(engine: Engine, home: Home) -> Open:
@@ -79,14 +79,14 @@ def opener(engine: Engine, home: Home) -> Open:
 
 
 def partition_values(key: str) -> dict[str, str | None]:
-    """What Hive's layout says in an object's key below its table: `day=2026-01-01/part-0.parquet`."""
+    """Return the partition columns in an object's key below its table (`day=2026-01-01/part-0.parquet`)."""
     parts = (part.partition("=") for part in key.split("/")[:-1])
     null = "__HIVE_DEFAULT_PARTITION__"
     return {unquote(name).lower(): None if value == null else unquote(value) for name, sign, value in parts if sign}
 
 
 def _smallest(store: ObjectStore, prefix: str) -> tuple[ObjectInfo | None, bool]:
-    """Of the first objects the smallest that holds rows, and whether there are others."""
+    """Return the smallest of the first objects that have rows, and whether there are others."""
     seen = 0
     best: ObjectInfo | None = None
     for found in store.list(prefix):
@@ -103,7 +103,7 @@ def _smallest(store: ObjectStore, prefix: str) -> tuple[ObjectInfo | None, bool]
 def _read(file: Path, rows: int) -> tuple[list[str], list[tuple[Any, ...]]]:
     import duckdb
 
-    # Nothing but this file is read, whatever is in it.
+    # DuckDB reads this one file, whatever is in it, and writes none: it has no spill directory.
     with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as connection:
         connection.execute("SET temp_directory = ''")
         answer = connection.execute("SELECT * FROM read_parquet(?) LIMIT ?", [str(file), rows])
@@ -115,7 +115,7 @@ def _none(table: Table, why: str) -> InvalidInput:
 
 
 def _shown(value: Any) -> Any:
-    """As JSON has it: what it has no form for as text, long texts cut."""
+    """Return the value for JSON: values without a JSON type become text, and long texts are cut."""
     if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, bytes):
@@ -132,69 +132,65 @@ router = APIRouter(prefix="/v1", tags=["data"])
 TableName = Annotated[str, InPath(max_length=300, description="DATABASE.TABLE")]
 
 
-@router.get("/tables", summary="The catalog's tables", responses={200: {"model": responses.Tables}})
+@router.get("/tables", summary="The catalog's tables")
 def tables(
     service: ServiceOf,
     _: Reader,
-    pattern: Annotated[str | None, Query(max_length=300, description="A shell pattern of DATABASE.TABLE.")] = None,
-) -> dict[str, Any]:
-    return {"items": [table.as_json() for table in _metastore(service).tables(pattern)]}
+    pattern: Annotated[str | None, Query(max_length=300, description="A shell pattern for DATABASE.TABLE.")] = None,
+) -> responses.Tables:
+    return responses.Tables.model_validate({"items": _metastore(service).tables(pattern)})
 
 
-@router.get(
-    "/tables/{name}", summary="One table: its columns and statistics", responses={200: {"model": responses.Table}}
-)
-def table(name: TableName, service: ServiceOf, _: Reader) -> dict[str, Any]:
-    return _metastore(service).table(name).as_json()
+@router.get("/tables/{name}", summary="One table: its columns and statistics")
+def table(name: TableName, service: ServiceOf, _: Reader) -> responses.Table:
+    return responses.Table.model_validate(_metastore(service).table(name))
 
 
-@router.get("/tables/{name}/preview", summary="Some rows of a table", responses={200: {"model": responses.Preview}})
+@router.get("/tables/{name}/preview", summary="Some rows of a table")
 def preview_of(
     name: TableName,
     service: ServiceOf,
     _: Reader,
     rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
-) -> dict[str, Any]:
-    """Of one of its objects, read here without a cluster: any rows, in no order."""
+) -> responses.Preview:
+    """Arbitrary rows of one of its objects, in no order, read without a cluster."""
     found = _metastore(service).table(name)
     return of(found, opener(service.engine, service.home), rows=rows)
 
 
-@router.get("/lakes", summary="The object stores", responses={200: {"model": responses.Lakes}})
-def lakes(service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    """Lakes made from keys in a request body are listed to readers of the queue that they belong to."""
+@router.get("/lakes", summary="The object stores")
+def lakes(service: ServiceOf, caller: Reader) -> responses.Lakes:
+    """Lakes made from keys in a request body are listed only to readers of the queue that they belong to."""
     registered = Lakes(service.home)
     default, ours = registered.default(), stores.stores(service.home)
     listed = [lake for lake in registered.all() if lake.scope is None or caller.sees(lake.scope.queue or "")]
     running = {kind: ours[kind].ready() for kind in {lake.kind for lake in listed} & ours.keys()}
-    return {
-        "items": [
-            {
-                "name": lake.name,
-                "default": lake.name == default,
-                "endpoints": list(lake.endpoints),
-                "bucket": lake.bucket,
-                "kind": lake.kind,
-                "embedded": lake.kind == EMBEDDED,
-                "running": running.get(lake.kind),
-            }
+    return responses.Lakes(
+        items=[
+            responses.Lake(
+                name=lake.name,
+                default=lake.name == default,
+                endpoints=list(lake.endpoints),
+                bucket=lake.bucket,
+                kind=lake.kind,
+                embedded=lake.kind == EMBEDDED,
+                running=running.get(lake.kind),
+            )
             for lake in listed
         ]
-    }
+    )
 
 
-@router.get("/profiles", summary="The workload profiles", responses={200: {"model": responses.Profiles}})
-def profiles(_: Reader) -> dict[str, Any]:
-    return {"items": [{"name": name, "summary": workloads.summary_of(name)} for name in workloads.names()]}
+@router.get("/profiles", summary="The workload profiles")
+def profiles(_: Reader) -> responses.Profiles:
+    return responses.Profiles(
+        items=[responses.Profile(name=name, summary=workloads.summary_of(name)) for name in workloads.names()]
+    )
 
 
-@router.get(
-    "/cache",
-    summary="The page cache of this machine, and what it gave the last applications",
-    responses={200: {"model": responses.Cache}},
-)
-def cache(service: ServiceOf, _: Reader) -> dict[str, Any]:
-    return installation.status(service.home)
+@router.get("/cache", summary="The page cache of this machine, and the hit rates of the last applications")
+def cache(service: ServiceOf, _: Reader) -> responses.Cache:
+    return responses.Cache.model_validate(installation.status(service.home))
 
 
 def _metastore(service: Service) -> Metastore:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path
 from fastapi.responses import HTMLResponse
@@ -13,21 +13,21 @@ from penstock.service.context import ServiceOf
 
 router = APIRouter(prefix="/v1/lab/reports", tags=["lab"])
 
-# The page brings its own style and script and asks for nothing; sandboxed, it is of no origin at all.
+# The page contains its style and script and loads nothing; the sandbox gives it an opaque origin.
 _CSP = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; "
     "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
 )
 
 
-@router.get("", summary="The lab's runs, the newest first", responses={200: {"model": responses.Runs}})
-def listing(service: ServiceOf, _: Reader) -> dict[str, Any]:
-    return {"items": service.reports.listed()}
+@router.get("", summary="The lab's runs, newest first")
+def listing(service: ServiceOf, _: Reader) -> responses.Runs:
+    return responses.Runs.model_validate({"items": service.reports.listed()})
 
 
 @router.get("/{run_id}", summary="A run's report", response_class=HTMLResponse)
 def report(
     run_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,200}$")], service: ServiceOf, _: Reader
 ) -> HTMLResponse:
-    """One page that needs nothing else."""
+    """One HTML page that loads nothing else."""
     return HTMLResponse(service.reports.page(run_id), headers={"Content-Security-Policy": _CSP})

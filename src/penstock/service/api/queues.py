@@ -1,9 +1,8 @@
-"""`/v1/instances` and `/v1/queue`: who shares the machine, by which part, and who waits for what."""
+"""`/v1/instances` and `/v1/queue`: the instances that share the machine, and the applications that wait."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path
 
@@ -21,65 +20,51 @@ router = APIRouter(prefix="/v1", tags=["instances"])
 InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
 
 
-@router.get(
-    "/instances",
-    summary="The instances, with what each may have and has",
-    responses={200: {"model": responses.Instances}},
-)
-def listing(service: ServiceOf, caller: Reader) -> dict[str, Any]:
+@router.get("/instances", summary="The instances, with their quotas and present use")
+def listing(service: ServiceOf, caller: Reader) -> responses.Instances:
     uses = service.engine.uses()
     found = [instance for instance in service.engine.instances() if caller.sees(instance.name)]
-    return {"items": [_shown(instance, uses.get(instance.name, InstanceUsage())) for instance in found]}
+    return responses.Instances(
+        items=[responses.instance(instance, uses.get(instance.name, InstanceUsage())) for instance in found]
+    )
 
 
-@router.get("/instances/{name}", summary="One instance", responses={200: {"model": responses.Instance}})
-def show(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    return _now(service, _visible(service, caller, name))
+@router.get("/instances/{name}", summary="One instance")
+def show(name: InstanceName, service: ServiceOf, caller: Reader) -> responses.Instance:
+    return _with_use(service, _visible(service, caller, name))
 
 
-@router.put(
-    "/instances/{name}",
-    summary="Make an instance, or change its weight and quotas",
-    responses={200: {"model": responses.Instance}},
-)
-def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Administrator) -> dict[str, Any]:
-    """What runs goes on, also under a smaller quota."""
+@router.put("/instances/{name}", summary="Create an instance, or change its weight and quotas")
+def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Administrator) -> responses.Instance:
+    """Running applications continue, also under a smaller quota."""
     caller.require(Scope.ADMINISTER)
-    asked = Instance(name, body.weight, Quota(**body.quota.model_dump()))
-    return _now(service, service.engine.put_instance(asked))
+    changed = Instance(name, body.weight, Quota(**body.quota.model_dump()))
+    return _with_use(service, service.engine.put_instance(changed))
 
 
 @router.delete("/instances/{name}", status_code=204, summary="Remove an instance")
 def delete(name: InstanceName, service: ServiceOf, caller: Administrator) -> None:
-    """Refused while it has applications that have not ended; those that have stay listed."""
+    """Refused while the instance has applications that have not ended; ended ones stay listed."""
     caller.require(Scope.ADMINISTER)
     service.engine.delete_instance(name)
 
 
-@router.get(
-    "/instances/{name}/webhook-key",
-    summary="The secret that signs an instance's webhooks",
-    responses={200: {"model": responses.WebhookKey}},
-)
-def webhook_key(name: InstanceName, service: ServiceOf, caller: Submitter) -> dict[str, str]:
-    """For receivers to check signatures with, in the form of Standard Webhooks. It takes the scope submit."""
+@router.get("/instances/{name}/webhook-key", summary="The secret that signs an instance's webhooks")
+def webhook_key(name: InstanceName, service: ServiceOf, caller: Submitter) -> responses.WebhookKey:
+    """For receivers to check signatures with, in the form of Standard Webhooks. It needs the scope submit."""
     found = _visible(service, caller, name).name
     caller.require(Scope.SUBMIT, found)
-    return {"key": shown_secret(service.home, found)}
+    return responses.WebhookKey(key=shown_secret(service.home, found))
 
 
-@router.get("/instances/{name}/queue", summary="Who waits in one instance", responses={200: {"model": responses.Queue}})
-def queue_of(name: InstanceName, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+@router.get("/instances/{name}/queue", summary="The waiting applications of one instance")
+def queue_of(name: InstanceName, service: ServiceOf, caller: Reader) -> responses.Queue:
     return responses.queue(service, caller.sees, _visible(service, caller, name).name)
 
 
-@router.get(
-    "/queue",
-    summary="Who waits, in the order in which they would start, and why",
-    responses={200: {"model": responses.Queue}},
-)
-def queue(service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    """Positions are those in the whole queue. Of other instances than the caller's own nothing else is told."""
+@router.get("/queue", summary="The waiting applications, in the order of their starts, with reasons")
+def queue(service: ServiceOf, caller: Reader) -> responses.Queue:
+    """Positions are those in the whole queue; applications of instances that the caller does not see are left out."""
     return responses.queue(service, caller.sees)
 
 
@@ -89,14 +74,5 @@ def _visible(service: Service, caller: Caller, name: str) -> Instance:
     return service.engine.instance(name)
 
 
-def _now(service: Service, instance: Instance) -> dict[str, Any]:
-    return _shown(instance, service.engine.use(instance.name))
-
-
-def _shown(instance: Instance, use: InstanceUsage) -> dict[str, Any]:
-    return {
-        "name": instance.name,
-        "weight": instance.weight,
-        "quota": asdict(instance.quota),
-        "used": use.to_json(),
-    }
+def _with_use(service: Service, instance: Instance) -> responses.Instance:
+    return responses.instance(instance, service.engine.use(instance.name))

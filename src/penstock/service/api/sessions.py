@@ -1,8 +1,8 @@
-"""`/v1/sessions`, clusters for interactive work over Spark Connect, and `/v1/changes`, the feed of events."""
+"""`/v1/sessions`, clusters for interactive work over Spark Connect, and `/v1/changes`, the event feed."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Response
@@ -21,60 +21,50 @@ from penstock.service.requests import SessionBody
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
-@router.post("", status_code=202, summary="Start a session", responses={202: {"model": responses.Session}})
-def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: Response) -> dict[str, Any]:
-    """A session is an application, too: it waits for room, and `/v1/applications/{id}` has its logs and its end.
+@router.post("", status_code=202, summary="Start a session")
+def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: Response) -> responses.Session:
+    """A session is also an application: it waits for room, and `/v1/applications/{id}` has its logs and final state.
 
     It has an address once it listens; `GET …/{id}/address` has the token.
     """
-    wanted = body.wanted(service.engine.usual_size())
-    accepted = submit(service, caller, wanted.specification())
+    request = body.request(service.engine.usual_size())
+    accepted = submit(service, caller, request.specification())
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
-    return _shown(service, Sessions(service.engine).get(accepted.id))
+    return responses.session(service, Sessions(service.engine).get(accepted.id))
 
 
-@router.get("", summary="List sessions, the newest first", responses={200: {"model": responses.Sessions}})
+@router.get("", summary="List sessions, newest first")
 def listing(
     service: ServiceOf,
     caller: Reader,
-    ended: Annotated[bool, Query(description="Those that have ended, too.")] = False,
+    ended: Annotated[bool, Query(description="Include ended sessions.")] = False,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
-) -> dict[str, Any]:
+) -> responses.Sessions:
     found = Sessions(service.engine).list(ended=ended, limit=limit, instances=caller.instances)
-    return {"items": [_shown(service, session) for session in found]}
+    return responses.Sessions(items=[responses.session(service, session) for session in found])
 
 
-@router.get("/{session_id}", summary="One session", responses={200: {"model": responses.Session}})
-def show(session_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    return _shown(service, _visible(service, caller, session_id, Scope.READ))
+@router.get("/{session_id}", summary="One session")
+def show(session_id: str, service: ServiceOf, caller: Reader) -> responses.Session:
+    return responses.session(service, _visible(service, caller, session_id, Scope.READ))
 
 
-@router.get(
-    "/{session_id}/address",
-    summary="Where a Spark Connect client reaches it, token included",
-    responses={200: {"model": responses.SessionAddress}},
-)
-def address(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str, str]:
-    """Whoever has the address runs code on the cluster, so it takes what starting one takes.
+@router.get("/{session_id}/address", summary="Its address for Spark Connect clients, with the token")
+def address(session_id: str, service: ServiceOf, caller: Submitter) -> responses.SessionAddress:
+    """The address permits running code on the cluster, so it needs the same scope as starting one.
 
-    It is on the loopback of the service's machine: from elsewhere, through `ssh -L PORT:localhost:PORT`.
+    It is on the loopback of the service's machine; from other machines use `ssh -L PORT:localhost:PORT`.
     """
     found = _visible(service, caller, session_id, Scope.SUBMIT)
-    return {"address": Sessions(service.engine).address(found.id)}
+    return responses.SessionAddress(address=Sessions(service.engine).address(found.id))
 
 
-@router.post("/{session_id}/stop", status_code=202, summary="End it", responses={202: {"model": responses.Session}})
-def stop(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str, Any]:
+@router.post("/{session_id}/stop", status_code=202, summary="Stop it")
+def stop(session_id: str, service: ServiceOf, caller: Submitter) -> responses.Session:
     """Returns at once, and may be repeated."""
     found = _visible(service, caller, session_id, Scope.SUBMIT)
     service.engine.request_stop(found.id)
-    return _shown(service, Sessions(service.engine).get(found.id))
-
-
-def _shown(service: Service, session: Session) -> dict[str, Any]:
-    """Without where things are on this machine, which a reason may name."""
-    shown: dict[str, Any] = service.paths.hidden_in(session.to_json())
-    return shown
+    return responses.session(service, Sessions(service.engine).get(found.id))
 
 
 def _visible(service: Service, caller: Caller, session_id: str, scope: Scope) -> Session:
@@ -90,13 +80,16 @@ changes_router = APIRouter(prefix="/v1/changes", tags=["applications"])
 
 @changes_router.get(
     "",
-    summary="What happens, as it happens",
+    summary="A stream of events",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def changes(service: ServiceOf, caller: Reader) -> StreamingResponse:
-    """Server-sent events: `application`, as it is listed, whenever one changes; `progress` of those that run, with
-    their `id`; `queue`, as `/v1/queue` begins. The service ends the stream now and then: list anew, and come back."""
+    """Server-sent events `application`, `progress` and `queue`.
+
+    `application` is an application as in lists, whenever one changes; `progress` that of a running one, with its `id`;
+    `queue` the beginning of `/v1/queue`. The service ends the stream from time to time: list anew, and reconnect.
+    """
     token = await to_thread.run_sync(service.tokens.get, caller.token_id)
     return StreamingResponse(
         while_valid(service.feed.listen(caller.instances), token, service.tokens.get),

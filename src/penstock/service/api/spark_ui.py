@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
@@ -22,34 +22,37 @@ from penstock.service.spark_ui import application_root, lake_root
 router = APIRouter(prefix="/v1/applications/{application_id}/ui", tags=["spark"])
 
 
-@router.post("", status_code=201, summary="A link to Spark's pages", responses={201: {"model": responses.PagesLink}})
-def link(application_id: str, request: Request, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    """Live while the application runs, and from the history afterwards. The link opens them once, within a minute, and
-    for an hour, in the browser (or with the cookies of the program) that follows it. No token is to be sent there."""
+@router.post("", status_code=201, summary="A link to Spark's pages")
+def link(application_id: str, request: Request, service: ServiceOf, caller: Reader) -> responses.PagesLink:
+    """The pages are live while the application runs, and from the history afterwards.
+
+    The link is valid once, within a minute, and opens them for an hour in the browser (or the cookie jar) that follows
+    it. Do not send a token there.
+    """
     return link_to(service, request, caller, application_root(visible(service, caller, application_id).id))
 
 
 @router.get("", include_in_schema=False)
 @router.get("/{path:path}", include_in_schema=False)
 def moved(application_id: str, request: Request) -> Response:
-    """IBM's clients show the address, and people have noted it down: the console has the button."""
+    """Redirect browsers to the console: IBM's clients show this address, and users have bookmarked it."""
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(f"{request.scope.get('root_path', '')}/#/application/{quote(application_id, safe='')}")
     raise elsewhere()
 
 
-def link_to(service: Service, request: Request, caller: Caller, root: str) -> dict[str, Any]:
-    """A link that opens the pages below `root`, which the caller was found to be allowed to see."""
+def link_to(service: Service, request: Request, caller: Caller, root: str) -> responses.PagesLink:
+    """Return a link to the pages below `root`, after the caller's right to see them was checked."""
     origin = service.spark_origin.seen_from(request.url.scheme, request.headers.get("host", ""))
     ticket = service.spark_ui.ticket(caller, root)
-    return {"url": f"{origin}/enter?ticket={ticket.secret}", "expires_at": ticket.ends_at.isoformat()}
+    return responses.PagesLink(url=f"{origin}/enter?ticket={ticket.secret}", expires_at=ticket.ends_at)
 
 
 def elsewhere() -> NotFound:
     return NotFound(
         "Spark's pages are not at this address",
         why="they run users' code, and have an origin of their own",
-        fix="POST /v1/applications/ID/ui answers a link to them; the console has a button for it",
+        fix="POST /v1/applications/ID/ui returns a link to them; the console has a button for it",
     )
 
 
@@ -57,49 +60,34 @@ history_router = APIRouter(tags=["spark"])
 
 _PAGES = "/v1/spark-history"
 
-LakeName = Annotated[Name | None, Query(description="Which lake; the default one if not given.")]
+LakeName = Annotated[Name | None, Query(description="The lake; the default lake if omitted.")]
 
 
-@history_router.get(
-    "/v1/history", summary="Whether the history server runs", responses={200: {"model": responses.HistoryServer}}
-)
-def status(service: ServiceOf, caller: Reader, lake: LakeName = None) -> dict[str, Any]:
+@history_router.get("/v1/history", summary="The status of the history server")
+def status(service: ServiceOf, caller: Reader, lake: LakeName = None) -> responses.HistoryServer:
     caller.require(Scope.READ)
-    return _shown(service, lake)
+    return _status(service, lake)
 
 
-@history_router.post(
-    "/v1/history",
-    status_code=202,
-    summary="Start the history server",
-    responses={202: {"model": responses.HistoryServer}},
-)
-def start(service: ServiceOf, caller: Reader, lake: LakeName = None) -> dict[str, Any]:
-    """A look at its pages starts it as well. It ends by itself when nobody has looked for a while."""
+@history_router.post("/v1/history", status_code=202, summary="Start the history server")
+def start(service: ServiceOf, caller: Reader, lake: LakeName = None) -> responses.HistoryServer:
+    """Opening its pages starts it, too. It ends by itself after some time without use."""
     caller.require(Scope.READ)
     HistoryServers(service.engine).start(lake)
-    return _shown(service, lake)
+    return _status(service, lake)
 
 
-@history_router.delete(
-    "/v1/history", summary="End the history server", responses={200: {"model": responses.HistoryServer}}
-)
-def stop(service: ServiceOf, caller: Submitter, lake: LakeName = None) -> dict[str, Any]:
-    """May be repeated. Nothing is lost by it."""
+@history_router.delete("/v1/history", summary="Stop the history server")
+def stop(service: ServiceOf, caller: Submitter, lake: LakeName = None) -> responses.HistoryServer:
+    """May be repeated. The history itself stays."""
     caller.require(Scope.SUBMIT)
     HistoryServers(service.engine).stop(lake)
-    return _shown(service, lake)
+    return _status(service, lake)
 
 
-@history_router.post(
-    f"{_PAGES}/{{lake}}",
-    status_code=201,
-    summary="A link to the history server's pages",
-    responses={201: {"model": responses.PagesLink}},
-)
-def history_link(lake: str, request: Request, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    """As `POST /v1/applications/{id}/ui`, for all applications in the lake: that takes the scope read on all
-    instances."""
+@history_router.post(f"{_PAGES}/{{lake}}", status_code=201, summary="A link to the history server's pages")
+def history_link(lake: str, request: Request, service: ServiceOf, caller: Reader) -> responses.PagesLink:
+    """As `POST /v1/applications/{id}/ui`, for all applications in the lake. It needs the scope read on all of them."""
     caller.require(Scope.READ)
     lakes = Lakes(service.home)
     return link_to(service, request, caller, lake_root(lakes.get(lakes.kept_in(lake)).name))
@@ -110,6 +98,6 @@ def history_moved() -> None:
     raise elsewhere()
 
 
-def _shown(service: Service, lake: str | None) -> dict[str, Any]:
+def _status(service: Service, lake: str | None) -> responses.HistoryServer:
     found = HistoryServers(service.engine).status(lake)
-    return {**found.to_json(), "url": f"{_PAGES}/{found.lake}"}
+    return responses.history_server(found, url=f"{_PAGES}/{found.lake}")

@@ -1,4 +1,4 @@
-"""The web console: one page for people, made of static files that call the API like any other client."""
+"""The web console: one page of static files, which call the API like any other client."""
 
 from penstock.service.console.assets import router
 

@@ -1,6 +1,6 @@
-"""The console's files, by the names a browser asks for, and their routes. Read once; nothing else can be asked for.
+"""The console's files and their routes. Files are read once, and no other file can be served.
 
-They hold no data and need no token: the scripts fetch their data from the API.
+They contain no data and need no token: the scripts fetch their data from the API.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Asset:
 
 @functools.cache
 def assets() -> Mapping[str, Asset]:
-    """By the path below `/console/`: `main.js`, `views/run.js`, …"""
+    """The files by their paths below `/console/` (`main.js`, `views/run.js`)."""
     here = Path(__file__).parent
     found = {path.relative_to(here).as_posix(): path for path in here.rglob("*") if path.suffix in _TYPES}
-    # One home for the colours: the lab's reports have them inside, the console asks for them.
+    # Shared with the lab's reports, which embed the colours.
     found["colours.css"] = Path(penstock.__file__).with_name("colours.css")
     return {name: Asset(path.read_bytes(), _TYPES[path.suffix]) for name, path in found.items()}
 
@@ -56,7 +56,7 @@ _POLICY = "; ".join(
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
-        # Text can never become markup, whatever an application, a table or a log is called.
+        # Text can never become markup, whatever the name of an application, a table or a log.
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
@@ -67,7 +67,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Asked for each time, and sent again only where it changed: an upgraded service never meets a former page's files.
+    # Revalidated at every use, so that an upgraded service never runs with a former version's files.
     "Cache-Control": "no-cache",
 }
 

@@ -1,3 +1,5 @@
-"""IBM Analytics Engine's APIs: `bodies` are translated into the engine's applications, with their `stores`; `instances`
-and their `configuration`; `applications` and the `operations` they share; `responses`.
+"""IBM Analytics Engine's APIs.
+
+`bodies` are the requests, which `translation` and `stores` turn into the engine's applications; `instances` have a
+stored `configuration`; `applications` and `instances` share `operations` and `responses`.
 """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
 from penstock.engine.repository.listing import MOST_PER_PAGE
-from penstock.engine.repository.listing import Query as Wanted
+from penstock.engine.repository.listing import Query as PageQuery
 from penstock.engine.tokens import Scope
 from penstock.model import Application
 from penstock.service.auth import Reader, Submitter
@@ -35,22 +35,13 @@ def applications_router(prefix: str) -> APIRouter:
         prefix=prefix + "/{instance_id}/spark_applications", route_class=DialectRoute, tags=["IBM Analytics Engine"]
     )
 
-    @router.post(
-        "",
-        status_code=202,
-        summary="Submit an application",
-        responses={202: {"model": responses.SparkApplicationAccepted}},
-    )
+    @router.post("", status_code=202, summary="Submit an application")
     def create(
         request: ApplicationRequest, instance_id: str, service: ServiceOf, caller: Submitter, key: IdempotencyKey = None
-    ) -> dict[str, Any]:
-        return responses.accepted(operations.submit(service, caller, instance_id, request.asked(), key))
+    ) -> responses.SparkApplicationAccepted:
+        return responses.accepted(operations.submit(service, caller, instance_id, request.submission(), key))
 
-    @router.get(
-        "",
-        summary="List applications, the newest first",
-        responses={200: {"model": responses.SparkApplicationCollection}},
-    )
+    @router.get("", summary="List applications, newest first")
     def listed(
         request: Request,
         instance_id: str,
@@ -63,16 +54,16 @@ def applications_router(prefix: str) -> APIRouter:
         end_time_interval: IntervalText = None,
         limit: Annotated[int, Query(ge=1, le=MOST_PER_PAGE)] = _USUAL_LIMIT,
         start: Annotated[str | None, Query(description="`start` of a page's `next` or `previous`.")] = None,
-    ) -> dict[str, Any]:
+    ) -> responses.SparkApplicationCollection:
         instance_of(service, caller, instance_id)
         now = datetime.now(timezone.utc)
-        wanted = translation.asked(state)
+        states = translation.asked(state)
         link = _Links(request, limit)
-        if state and not wanted:
+        if state and not states:
             return link.collection([], None, None)
         page = service.engine.page(
-            Wanted(
-                states=tuple(wanted),
+            PageQuery(
+                states=tuple(states),
                 instances=(instance_id,),
                 submitted=translation.parse("submission_time_interval", submission_time_interval, now),
                 started=translation.parse("start_time_interval", start_time_interval, now),
@@ -85,12 +76,11 @@ def applications_router(prefix: str) -> APIRouter:
 
     @router.get(
         "/{application_id}",
-        summary="All that is known of an application",
-        responses={200: {"model": responses.SparkApplication}},
+        summary="One application",
     )
     def show(
         request: Request, instance_id: str, application_id: str, service: ServiceOf, caller: Reader
-    ) -> dict[str, Any]:
+    ) -> responses.SparkApplication:
         application = application_of(service, caller, instance_id, application_id)
         return responses.whole(
             application,
@@ -98,17 +88,13 @@ def applications_router(prefix: str) -> APIRouter:
             spark_ui=operations.ui_address(request, application),
         )
 
-    @router.get(
-        "/{application_id}/state",
-        summary="The state of an application",
-        responses={200: {"model": responses.SparkApplicationState}},
-    )
-    def state_of(instance_id: str, application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
+    @router.get("/{application_id}/state", summary="The state of an application")
+    def state_of(
+        instance_id: str, application_id: str, service: ServiceOf, caller: Reader
+    ) -> responses.SparkApplicationState:
         return responses.state(application_of(service, caller, instance_id, application_id))
 
-    @router.delete(
-        "/{application_id}", status_code=204, summary="Stop an application; one that has ended stays as it is"
-    )
+    @router.delete("/{application_id}", status_code=204, summary="Stop an application; ended ones do not change")
     def stop(instance_id: str, application_id: str, service: ServiceOf, caller: Submitter) -> None:
         operations.stop_application(service, application_of(service, caller, instance_id, application_id, Scope.SUBMIT))
 
@@ -116,24 +102,28 @@ def applications_router(prefix: str) -> APIRouter:
 
 
 class _Links:
-    """A page with links to the pages around it, which repeat the filters."""
+    """Builds a page with links to its neighbours, which repeat the filters."""
 
     def __init__(self, request: Request, limit: int) -> None:
         self._request = request
         self._limit = limit
 
-    def collection(self, items: list[Application], following: str | None, previous: str | None) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "applications": [self._entry(application) for application in items],
-            "first": {"href": str(self._request.url.remove_query_params("start"))},
-            "limit": self._limit,
+    def collection(
+        self, items: list[Application], following: str | None, previous: str | None
+    ) -> responses.SparkApplicationCollection:
+        neighbours = {
+            name: responses.PageLink(href=str(self._request.url.include_query_params(start=start)), start=start)
+            for name, start in (("next", following), ("previous", previous))
+            if start is not None
         }
-        for name, start in (("next", following), ("previous", previous)):
-            if start is not None:
-                found[name] = {"href": str(self._request.url.include_query_params(start=start)), "start": start}
-        return found
+        return responses.SparkApplicationCollection(
+            applications=[self._entry(application) for application in items],
+            first=responses.PageLink(href=str(self._request.url.remove_query_params("start"))),
+            limit=self._limit,
+            **neighbours,
+        )
 
-    def _entry(self, application: Application) -> dict[str, Any]:
+    def _entry(self, application: Application) -> responses.SparkApplicationEntry:
         address = self._request.url.replace(query="")
         return responses.entry(
             application,
@@ -146,34 +136,28 @@ class _Links:
 def jobs(prefix: str) -> APIRouter:
     router = APIRouter(prefix=prefix, route_class=DialectRoute, tags=["IBM Analytics Engine, older jobs API"])
 
-    @router.post("", status_code=201, summary="Submit a job", responses={201: {"model": responses.SparkJob}})
+    @router.post("", status_code=201, summary="Submit a job")
     def create(
         request: JobRequest, instance_id: str, service: ServiceOf, caller: Submitter, key: IdempotencyKey = None
-    ) -> dict[str, Any]:
-        return job(operations.submit(service, caller, instance_id, request.asked(), key))
+    ) -> responses.SparkJob:
+        return responses.job(operations.submit(service, caller, instance_id, request.submission(), key))
 
-    @router.get("", summary="List the newest jobs", responses={200: {"model": list[responses.SparkJob]}})
-    def listed(instance_id: str, service: ServiceOf, caller: Reader) -> list[dict[str, Any]]:
+    @router.get("", summary="List the newest jobs")
+    def listed(instance_id: str, service: ServiceOf, caller: Reader) -> list[responses.SparkJob]:
         instance_of(service, caller, instance_id)
         # This API has no pages.
-        page = service.engine.page(Wanted(instances=(instance_id,), limit=MOST_PER_PAGE))
-        return [job(application) for application in page.items]
+        page = service.engine.page(PageQuery(instances=(instance_id,), limit=MOST_PER_PAGE))
+        return [responses.job(application) for application in page.items]
 
-    @router.get("/{application_id}", summary="The state of a job", responses={200: {"model": responses.SparkJob}})
-    def show(instance_id: str, application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
-        return job(application_of(service, caller, instance_id, application_id))
+    @router.get("/{application_id}", summary="The state of a job")
+    def show(instance_id: str, application_id: str, service: ServiceOf, caller: Reader) -> responses.SparkJob:
+        return responses.job(application_of(service, caller, instance_id, application_id))
 
-    @router.delete("/{application_id}", status_code=204, summary="Stop a job; one that has ended stays as it is")
+    @router.delete("/{application_id}", status_code=204, summary="Stop a job; ended ones do not change")
     def stop(instance_id: str, application_id: str, service: ServiceOf, caller: Submitter) -> None:
         operations.stop_application(service, application_of(service, caller, instance_id, application_id, Scope.SUBMIT))
 
     return router
-
-
-def job(application: Application) -> dict[str, Any]:
-    shown = responses.state(application)
-    word = str(shown.pop("state")).upper()
-    return {**shown, "job_state": word, "state": word}
 
 
 _V3, _V4 = "/v3/analytics_engines", "/v4/analytics_engines"

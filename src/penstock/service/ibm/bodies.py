@@ -1,6 +1,6 @@
 """Request bodies as JSON: IBM's `application_details` (v3, v4, and its first on-premises form) and the older job.
 
-An unknown field is refused: what would be ignored silently might be a size or a limit.
+Unknown fields are refused: an ignored one could be a size or a limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXECUTORS = "spark.executor.instances"
 
 @dataclass(frozen=True)
 class Volume:
-    """A named volume of files, seen by the application below `mount_path`; `source` is a directory inside it."""
+    """A named volume of files, which the application sees below `mount_path`; `source` is a directory inside it."""
 
     name: str
     mount_path: str
@@ -27,7 +27,10 @@ class Volume:
 
 @dataclass(frozen=True)
 class Asked:
-    """`settings` hold the sizes too, under Spark's own names; they may hold a store's keys, so `repr` shows none."""
+    """A submission in any of IBM's forms.
+
+    `settings` include the sizes, under Spark's own names. They may also have a store's keys, so `repr` leaves them out.
+    """
 
     application: str
     arguments: tuple[str, ...] = ()
@@ -41,7 +44,7 @@ class Asked:
 
 
 def _as_text(value: Any) -> Any:
-    """Clients write `"spark.driver.cores": 1` and `"1"` as they please; Spark reads text."""
+    """Return numbers and booleans as text: clients write both `"spark.driver.cores": 1` and `"1"`."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, (int, float)) else value
@@ -50,7 +53,7 @@ def _as_text(value: Any) -> Any:
 Text = Annotated[requests.Text, BeforeValidator(_as_text, json_schema_input_type=str | int | float | bool)]
 Settings = Annotated[dict[Text, Text], Field(max_length=1000)]
 Several = Annotated[list[Text], Field(max_length=10_000)]
-Paths = Annotated[Text | Several, Field(description="One path, several with commas between them, or a list.")]
+Paths = Annotated[Text | Several, Field(description="A path, comma-separated paths, or a list.")]
 
 
 class Body(BaseModel):
@@ -62,7 +65,7 @@ class Runtime(Body):
 
 
 class ApplicationDetails(Body):
-    """What to run. The options with hyphens are those of the first on-premises release (`"num-executors": 2`)."""
+    """An application. The options with hyphens are those of the first on-premises release (`"num-executors": 2`)."""
 
     application: Text = Field(examples=["s3a://lake/applications/report.py"])
     runtime: Runtime | None = None
@@ -86,7 +89,7 @@ class ApplicationDetails(Body):
     executor_memory: Text | None = Field(None, alias="executor-memory")
     num_executors: Text | None = Field(None, alias="num-executors")
 
-    def asked(self, volumes: Iterable[NamedVolume] = ()) -> Asked:
+    def submission(self, volumes: Iterable[NamedVolume] = ()) -> Asked:
         options = {
             "spark.jars.packages": _joined(self.packages),
             "spark.jars.repositories": _joined(self.repositories),
@@ -109,7 +112,7 @@ class ApplicationDetails(Body):
             files=_paths(self.files),
             settings=_with(options, self.conf),
             environment=self.env,
-            volumes=tuple(volume.asked() for volume in volumes),
+            volumes=tuple(volume.volume() for volume in volumes),
         )
 
 
@@ -119,19 +122,19 @@ class NamedVolume(Body):
     source_sub_path: Text = Field("", validation_alias=AliasChoices("source_sub_path", "source_path"))
     read_only: bool = False
 
-    def asked(self) -> Volume:
+    def volume(self) -> Volume:
         return Volume(self.name, self.mount_path, self.source_sub_path)
 
 
 class ApplicationRequest(Body):
-    """v3 and v4: a `POST` to `…/spark_applications`. `template_id` is accepted and means nothing here."""
+    """A submission to `…/spark_applications` (v3, v4). `template_id` is accepted and ignored."""
 
     application_details: ApplicationDetails
     template_id: Text | None = None
     volumes: Annotated[list[NamedVolume], Field(max_length=100)] = []
 
-    def asked(self) -> Asked:
-        return self.application_details.asked(self.volumes)
+    def submission(self) -> Asked:
+        return self.application_details.submission(self.volumes)
 
 
 class Worker(Body):
@@ -155,14 +158,14 @@ class JobEngine(Body):
 
 
 class JobRequest(Body):
-    """The older jobs API. `application` and `application_jar` are the same; a name is `spark.app.name` in `conf`."""
+    """A submission to the older jobs API. `application_jar` is an alias, and the name is `spark.app.name` in `conf`."""
 
     engine: JobEngine = JobEngine()
     application: Text = Field(validation_alias=AliasChoices("application", "application_jar"))
     application_arguments: Several = []
     main_class: Text | None = None
 
-    def asked(self) -> Asked:
+    def submission(self) -> Asked:
         size = self.engine.size
         options = {
             EXECUTORS: size.num_workers,
@@ -177,12 +180,12 @@ class JobRequest(Body):
             main_class=self.main_class,
             settings=_with(options, self.engine.conf),
             environment=self.engine.env,
-            volumes=tuple(volume.asked() for volume in self.engine.volumes),
+            volumes=tuple(volume.volume() for volume in self.engine.volumes),
         )
 
 
 def _with(options: Mapping[str, str | None], conf: Mapping[str, str]) -> dict[str, str]:
-    """`conf` over the options of their own, so that one rule says which of two places wins."""
+    """Return the settings of the options and of `conf`, which takes precedence."""
     return {**{key: value for key, value in options.items() if value is not None}, **conf}
 
 

@@ -1,6 +1,6 @@
-"""What an instance keeps for IBM's APIs, in the attributes the engine stores with it. Pure.
+"""The configuration of an instance for IBM's APIs, stored in the instance's attributes. Pure.
 
-A store's keys are not among it: the home is a lake's name, and the lake knows where its secret is.
+It has no keys of stores: the home is a lake's name, and the lake refers to its secret.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_SETTINGS = 500
 
 @dataclass(frozen=True)
 class HomeStore:
-    """The instance's home: `lake` is one of this service's, the rest is what the client called it."""
+    """The instance's home: the name of one of this service's lakes, and the client's own description of it."""
 
     lake: str
     instance_id: str | None = None
@@ -54,7 +54,7 @@ def read(instance: Instance) -> Kept:
 
 
 def homes_of(instances: Iterable[Instance]) -> dict[str, set[str]]:
-    """The names of the lakes that instances have as their home, each with those instances."""
+    """Return the instances of every lake that is a home, by the lake's name."""
     found: dict[str, set[str]] = {}
     for instance in instances:
         if home := read(instance).home:
@@ -62,9 +62,9 @@ def homes_of(instances: Iterable[Instance]) -> dict[str, set[str]]:
     return found
 
 
-def written(instance: Instance, kept: Kept) -> Instance:
-    """The instance with it; other clients' attributes stay."""
-    return replace(instance, attributes={**instance.attributes, _ATTRIBUTE: asdict(kept)})
+def written(instance: Instance, configuration: Kept) -> Instance:
+    """Return the instance with this configuration; other clients' attributes stay."""
+    return replace(instance, attributes={**instance.attributes, _ATTRIBUTE: asdict(configuration)})
 
 
 def changed(instance: Instance, change: Callable[[Kept], Kept]) -> Instance:
@@ -72,20 +72,20 @@ def changed(instance: Instance, change: Callable[[Kept], Kept]) -> Instance:
 
 
 def default_configs(settings: Mapping[str, str]) -> dict[str, str]:
-    """As they may be kept. Raises `InvalidInput`."""
+    """Return the default settings after validation. Raises `InvalidInput`."""
     if len(settings) > _MOST_SETTINGS:
-        raise InvalidInput("Those are too many default settings", why=f"an instance keeps {_MOST_SETTINGS} at most")
+        raise InvalidInput("There are too many default settings", why=f"the limit is {_MOST_SETTINGS} per instance")
     for key, value in settings.items():
         if is_secret(key, value):
             raise InvalidInput(
-                f"{key} is a secret, or holds one",
-                why="an instance's default settings are shown to everybody who may read it",
-                fix="a store's keys belong to a lake: penstock lake add, or PUT …/instance_home",
+                f"{key} is a secret, or contains one",
+                why="every reader of an instance can see its default settings",
+                fix="put a store's keys into a lake: penstock lake add, or PUT …/instance_home",
             )
     return dict(settings)
 
 
 def merged_configuration(settings: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """RFC 7396 on one level: null takes a setting away."""
+    """Return the settings after a merge patch (RFC 7396) of one level: null removes a setting."""
     both: dict[str, str | None] = {**settings, **changes}
     return {key: value for key, value in both.items() if value is not None}

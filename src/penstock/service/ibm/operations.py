@@ -1,6 +1,6 @@
 """Operations shared by the routes of all dialects: find an instance or an application for a caller, submit, stop.
 
-An error is the service's own problem body with IBM's members beside it, so that one answer serves both kinds of client.
+An error is the service's own problem body with IBM's members added, so that it serves both kinds of client.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from penstock.service.ibm.translation import Surroundings, translate
 
 IdempotencyKey = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", description="Sent again with the same key, a submission is the first one."),
+    Header(
+        alias="Idempotency-Key",
+        description="A repeated submission with the same key returns the first one's application.",
+    ),
 ]
 
 
 @functools.cache
 def spark_version() -> str:
-    """The one there is; `4.1` of 4.1.2, as IBM writes versions."""
+    """Return the version of the service's Spark, as IBM writes it: `4.1` for 4.1.2."""
     return ".".join(version("pyspark").split(".")[:2])
 
 
 def instance_of(service: Service, caller: Caller, name: str, scope: Scope = Scope.READ) -> Instance:
-    """Raises `NotFound`, also where the caller does not see it, and `Forbidden`."""
+    """Return the instance. Raises `Forbidden`, and `NotFound` also where the caller does not see it."""
     if not caller.sees(name):
         raise NotFound(f"There is no instance “{name}”", fix="GET /v1/instances lists them")
     caller.require(scope, name)
@@ -52,41 +55,41 @@ def instance_of(service: Service, caller: Caller, name: str, scope: Scope = Scop
 def application_of(
     service: Service, caller: Caller, instance: str, application_id: str, scope: Scope = Scope.READ
 ) -> Application:
-    """By its whole id, within that instance. Raises `NotFound` and `Forbidden`."""
+    """Return the application of the instance with that complete id. Raises `NotFound` and `Forbidden`."""
     instance_of(service, caller, instance)
     try:
         application = applications.visible(service, caller, application_id, scope)
     except InvalidInput:
-        application = None  # the beginning of several ids
-    # The engine also knows beginnings of ids; a client that asks for one did not mean another.
+        application = None  # a prefix of several ids
+    # The engine also accepts prefixes of ids, which would be an error of these clients.
     if application is None or application.id != application_id or application.spec.instance != instance:
-        raise NotFound(f"There is no application “{application_id}” in “{instance}”", fix="list them to see which are")
+        raise NotFound(f"There is no application “{application_id}” in “{instance}”", fix="list the applications")
     return application
 
 
-def submit(service: Service, caller: Caller, instance_name: str, asked: Asked, key: str | None) -> Application:
-    """Raises what the engine's `submit` does, and `InvalidInput` for what cannot be had here."""
+def submit(service: Service, caller: Caller, instance_name: str, submission: Asked, key: str | None) -> Application:
+    """Translate and submit a request. Raises the errors of the engine, and `InvalidInput` for unsupported requests."""
     instance = instance_of(service, caller, instance_name, Scope.SUBMIT)
-    has = configuration.read(instance)
-    home = lake_of(service, has.home.lake if has.home else None)
-    around = Surroundings(
+    stored = configuration.read(instance)
+    home = lake_of(service, stored.home.lake if stored.home else None)
+    context = Surroundings(
         instance=instance_name,
         usual=service.engine.usual_size(),
         home=home,
-        # No keys of another submission open a store for this one.
+        # Lakes made from the keys of other submissions are left out.
         lakes=[*Lakes(service.home).shared(), *([home] if home.scope else [])],
-        defaults=has.default_configs,
+        defaults=stored.default_configs,
     )
-    found = translate(asked, around)
+    found = translate(submission, context)
     lake = stores.lake_opened_by(service.home, found.lake, found.keys, queue=instance_name)
     spec = replace(found.spec, lake=lake.name, idempotency_key=applications.checked_key(key))
     return applications.submit(service, caller, spec)
 
 
 def lake_of(service: Service, name: str | None) -> Lake:
-    """The named lake or the default one, as it is registered: a submission waits for no lake to start.
+    """Return the named lake or the default one, without starting it.
 
-    Where there is none yet it is the embedded one, which its first use makes.
+    Without a default lake it is the embedded one, which is created at its first use.
     """
     lakes = Lakes(service.home)
     if name is None and lakes.default() is None:
@@ -95,13 +98,13 @@ def lake_of(service: Service, name: str | None) -> Lake:
 
 
 def stop_application(service: Service, application: Application) -> None:
-    """Ask it to end; nothing happens to one that has, or was asked to before."""
+    """Request the application's stop, unless it has ended."""
     if not application.state.final:
         service.engine.request_stop(application.id)
 
 
 def ui_address(request: Request, application: Application) -> str:
-    """Where a browser gets to Spark's own pages of it while it runs: the console asks for leave."""
+    """Return the address that redirects a browser to the console, which opens Spark's own pages."""
     return str(request.base_url.replace(path=f"/v1/applications/{application.id}/ui"))
 
 
@@ -112,6 +115,11 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class DialectRoute(APIRoute):
+    """A route with IBM's errors, whose responses leave out unset fields."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{**options, "response_model_exclude_unset": True})
+
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
 
@@ -119,9 +127,9 @@ class DialectRoute(APIRoute):
             try:
                 return await handle(_as_json(request))
             except PenstockError as error:
-                return _answer(request, problems.outside(request, error), problems.status_of(error))
+                return _answer(request, problems.redacted(request, error), problems.status_of(error))
             except RequestValidationError as invalid:
-                return _answer(request, *problems.of_validation(invalid))
+                return _answer(request, *problems.validation_problem(invalid))
 
         return translated
 
@@ -137,16 +145,16 @@ def members(error: PenstockError, status: int, trace: str) -> Mapping[str, Any]:
 
 
 def _answer(request: Request, error: PenstockError, status: int) -> Response:
-    # These APIs know one status for whatever is wrong with a request.
+    # These APIs have one status for all invalid requests.
     status = _BAD_REQUEST if status == _UNPROCESSABLE else status
     trace = str(getattr(request.state, "request_id", ""))
     return problems.problem(error, status, request_id=trace, more=members(error, status, trace))
 
 
 def _as_json(request: Request) -> Request:
-    """The request, whose body is JSON whatever curl called it: the documentation's own examples name no type.
+    """Return the request with the content type JSON: the examples of IBM's documentation let curl send another one.
 
-    Safe as every call carries its token in a header, which no page of a stranger can make a browser send.
+    This is safe, since every call has its token in a header, which other sites' pages cannot make a browser send.
     """
     if request.headers.get("content-type", "").startswith(("application/x-www-form-urlencoded", "text/plain")):
         headers = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]

@@ -1,28 +1,40 @@
-"""Responses of IBM's APIs: schemas for the description, and views of applications and instances. Pure.
+"""Responses of IBM's APIs: Pydantic models, and their construction from the engine's values.
 
-A field without which clients manage is left out where it is unknown. A test holds schemas and views together.
+Unknown optional values stay unset, and `DialectRoute` leaves unset fields out, as clients expect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainSerializer, WithJsonSchema
 
+from penstock.engine.interactive.history import SIZE, HistoryStatus
 from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
 from penstock.lake.model import Lake
 from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, Capacity, State
 from penstock.profiles.check import is_secret
 from penstock.service.ibm import translation
 from penstock.service.ibm.configuration import HomeStore, Kept, LogForwarding
+from penstock.service.ibm.translation import ApplicationState
 
-ApplicationState = Literal["accepted", "running", "finished", "failed", "stopped", "auto_terminated", "ops_terminated"]
+
+def moment(at: datetime) -> str:
+    """Format a time as IBM does: `2026-11-21T22:30:00.000Z`."""
+    return at.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Moment = Annotated[
+    datetime,
+    PlainSerializer(moment, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 
 
 class SparkRuntime(BaseModel):
-    spark_version: str = Field(description="The one there is.", examples=["4.1"])
+    spark_version: str = Field(description="The version of the service's Spark.", examples=["4.1"])
 
 
 class SparkApplicationAccepted(BaseModel):
@@ -31,10 +43,10 @@ class SparkApplicationAccepted(BaseModel):
 
 
 class _Times(BaseModel):
-    start_time: datetime | None = None
-    end_time: datetime | None = None
-    finish_time: datetime | None = Field(None, description="As `end_time`; out of use.")
-    auto_termination_time: datetime | None = None
+    start_time: Moment | None = None
+    end_time: Moment | None = None
+    finish_time: Moment | None = Field(None, description="As `end_time`; deprecated.")
+    auto_termination_time: Moment | None = None
 
 
 class SparkApplicationState(_Times):
@@ -42,16 +54,16 @@ class SparkApplicationState(_Times):
     state: ApplicationState
 
 
-class _Both(_Times):
+class _ApplicationFields(_Times):
     id: str
     state: ApplicationState
     spark_application_id: str | None = None
     spark_application_name: str
-    spark_ui: str | None = Field(None, description="While it runs: Spark's own pages.")
-    submission_time: datetime
+    spark_ui: str | None = Field(None, description="Spark's own pages, while the application runs.")
+    submission_time: Moment
 
 
-class SparkApplicationEntry(_Both):
+class SparkApplicationEntry(_ApplicationFields):
     href: str
     runtime: SparkRuntime
 
@@ -90,7 +102,7 @@ class SparkApplicationDetails(BaseModel):
     env: dict[str, str]
 
 
-class SparkApplication(_Both):
+class SparkApplication(_ApplicationFields):
     application_details: SparkApplicationDetails
     state_details: list[StateDetail]
 
@@ -111,8 +123,8 @@ class _Store(BaseModel):
     type: str
     region: str
     endpoint: str
-    hmac_access_key: str = Field(description="Never shown.", examples=["****"])
-    hmac_secret_key: str = Field(description="Never shown.", examples=["****"])
+    hmac_access_key: str = Field(description="Always masked.", examples=["****"])
+    hmac_secret_key: str = Field(description="Always masked.", examples=["****"])
 
 
 class SparkInstanceHome(_Store):
@@ -162,97 +174,93 @@ class SparkHistoryServer(BaseModel):
     state: Literal["started", "stopped"]
     cores: str
     memory: str
-    start_time: datetime | None = None
-    stop_time: datetime | None = None
-    auto_termination_time: datetime | None = None
+    start_time: Moment | None = None
+    stop_time: Moment | None = None
+    auto_termination_time: Moment | None = None
 
 
 _NOT_SHOWN = "****"
 
 
-def moment(at: datetime | None) -> str | None:
-    """`2026-11-21T22:30:00.000Z`."""
-    return None if at is None else at.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def accepted(application: Application) -> SparkApplicationAccepted:
+    """Return the response to a submission: with an idempotency key the application may have run long ago."""
+    return SparkApplicationAccepted(id=application.id, state=translation.word(application.state))
 
 
-def accepted(application: Application) -> dict[str, Any]:
-    """The answer to a submission: by idempotency key it may be one that ran long ago."""
-    return {"id": application.id, "state": translation.word(application.state)}
+def state(application: Application) -> SparkApplicationState:
+    return SparkApplicationState(id=application.id, state=translation.word(application.state), **_times(application))
 
 
-def state(application: Application) -> dict[str, Any]:
-    return {"id": application.id, "state": translation.word(application.state), **_times(application)}
+def job(application: Application) -> SparkJob:
+    word = translation.word(application.state).upper()
+    return SparkJob(id=application.id, job_state=word, state=word, **_times(application))
 
 
-def entry(application: Application, *, href: str, spark_version: str, spark_ui: str) -> dict[str, Any]:
-    """One of a list."""
-    return {
-        "id": application.id,
-        "href": href,
-        "runtime": {"spark_version": spark_version},
-        **_of_both(application, spark_ui),
-    }
+def entry(application: Application, *, href: str, spark_version: str, spark_ui: str) -> SparkApplicationEntry:
+    """Return the application's item in a list."""
+    return SparkApplicationEntry(
+        href=href, runtime=SparkRuntime(spark_version=spark_version), **_application_fields(application, spark_ui)
+    )
 
 
-def whole(application: Application, *, spark_version: str, spark_ui: str) -> dict[str, Any]:
-    return {
-        "application_details": details(application.spec, spark_version),
-        "id": application.id,
-        **_of_both(application, spark_ui),
-        "state_details": translation.details(application.state, application.reason),
-    }
+def whole(application: Application, *, spark_version: str, spark_ui: str) -> SparkApplication:
+    return SparkApplication(
+        application_details=details(application.spec, spark_version),
+        state_details=[
+            StateDetail.model_validate(detail) for detail in translation.details(application.state, application.reason)
+        ],
+        **_application_fields(application, spark_ui),
+    )
 
 
-def details(spec: ApplicationSpec, spark_version: str) -> dict[str, Any]:
-    """What runs, as it was understood: addresses are the lake's, sizes those it has."""
+def details(spec: ApplicationSpec, spark_version: str) -> SparkApplicationDetails:
+    """Return the translated submission, with the lake's addresses and the actual sizes."""
     settings = dict(spec.settings)
-    return {
-        "application": spec.application,
-        "runtime": {"spark_version": spark_version},
-        "name": spec.name,
-        "arguments": list(spec.arguments),
-        **known(
-            {
-                "class": spec.main_class,
-                "jars": ",".join(spec.jars) or None,
-                "files": ",".join(spec.files) or None,
-                "packages": settings.pop("spark.jars.packages", None),
-                "repositories": settings.pop("spark.jars.repositories", None),
-                "archives": settings.pop("spark.archives", None),
-            }
-        ),
-        "conf": {
+    optional = {
+        "class": spec.main_class,
+        "jars": ",".join(spec.jars) or None,
+        "files": ",".join(spec.files) or None,
+        "packages": settings.pop("spark.jars.packages", None),
+        "repositories": settings.pop("spark.jars.repositories", None),
+        "archives": settings.pop("spark.archives", None),
+    }
+    return SparkApplicationDetails(
+        application=spec.application,
+        runtime=SparkRuntime(spark_version=spark_version),
+        name=spec.name,
+        arguments=list(spec.arguments),
+        conf={
             **_concealed(settings),
             **translation.as_settings(spec.size),
-            **known({"spark.submit.pyFiles": ",".join(spec.python_files) or None}),
+            **_known({"spark.submit.pyFiles": ",".join(spec.python_files) or None}),
         },
-        "env": dict(spec.environment),
+        env=dict(spec.environment),
+        **_known(optional),
+    )
+
+
+def _application_fields(application: Application, spark_ui: str) -> dict[str, Any]:
+    optional = {
+        "spark_application_id": application.spark_application_id,
+        "spark_ui": spark_ui if application.can_be_watched else None,
     }
-
-
-def _of_both(application: Application, spark_ui: str) -> dict[str, str]:
     return {
-        **known(
-            {
-                "spark_application_id": application.spark_application_id,
-                "spark_application_name": application.spec.name,
-                "spark_ui": spark_ui if application.can_be_watched else None,
-                "submission_time": moment(application.submitted_at),
-            }
-        ),
+        "id": application.id,
         "state": translation.word(application.state),
+        "spark_application_name": application.spec.name,
+        "submission_time": application.submitted_at,
+        **_known(optional),
         **_times(application),
     }
 
 
-def _times(application: Application) -> dict[str, str]:
-    ended = moment(application.ended_at)
-    return known(
+def _times(application: Application) -> dict[str, Any]:
+    return _known(
         {
-            "start_time": moment(application.started_at),
-            "end_time": ended,
-            "finish_time": ended,  # out of use, and still what older clients read
-            "auto_termination_time": moment(_limit(application)),
+            "start_time": application.started_at,
+            "end_time": application.ended_at,
+            "finish_time": application.ended_at,  # deprecated, but older clients read it
+            "auto_termination_time": _limit(application),
         }
     )
 
@@ -266,77 +274,87 @@ def _limit(application: Application) -> datetime | None:
     return application.admitted_at + timedelta(seconds=limit)
 
 
-def known(values: Mapping[str, str | None]) -> dict[str, str]:
-    """Without what is not."""
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
 def _concealed(settings: Mapping[str, str]) -> dict[str, str]:
-    """Secrets are refused as settings; one recorded before that rule knew it is not shown either."""
+    """Mask secrets: settings with secrets are refused now, but older records may have some."""
     return {key: _NOT_SHOWN if is_secret(key, value) else value for key, value in settings.items()}
 
 
-ACTIVE = "active"
-"""The one state of an instance that exists."""
-
-
-def instance_state(instance: Instance) -> dict[str, Any]:
-    return {"id": instance.name, "state": ACTIVE}
+def instance_state(instance: Instance) -> SparkInstanceState:
+    return SparkInstanceState(id=instance.name, state="active")
 
 
 def whole_instance(
-    instance: Instance, kept: Kept, lake: Lake | None, *, href: str, spark_version: str
-) -> dict[str, Any]:
-    """`lake` is its home's; None where it has no home of its own."""
-    shown = {
-        **instance_state(instance),
-        "href": href,
-        "default_runtime": {"spark_version": spark_version},
-        "default_config": dict(kept.default_configs),
-    }
-    if kept.home and lake:
-        shown["instance_home"] = {"id": kept.home.instance_id, "bucket": lake.bucket, **_store(kept.home, lake)}
-    return shown
+    instance: Instance, stored: Kept, lake: Lake | None, *, href: str, spark_version: str
+) -> SparkInstance:
+    """Return all of an instance; `lake` is its home's, None where it has no home of its own."""
+    optional: dict[str, Any] = {}
+    if stored.home and lake:
+        optional["instance_home"] = SparkInstanceHomeInside(
+            id=stored.home.instance_id, bucket=lake.bucket, **_store(stored.home, lake)
+        )
+    return SparkInstance(
+        **dict(instance_state(instance)),
+        href=href,
+        default_runtime=SparkRuntime(spark_version=spark_version),
+        default_config=dict(stored.default_configs),
+        **optional,
+    )
 
 
-def home(kept: HomeStore, lake: Lake) -> dict[str, Any]:
-    return {"instance_id": kept.instance_id, **_store(kept, lake)}
+def home(stored: HomeStore, lake: Lake) -> SparkInstanceHome:
+    return SparkInstanceHome(instance_id=stored.instance_id, **_store(stored, lake))
 
 
-def consumption(use: InstanceUsage) -> dict[str, str]:
-    """What its clusters are promised now, overheads included."""
-    return {"cores": str(use.cores), "memory": translation.shown(use.memory_bytes)}
+def consumption(use: InstanceUsage) -> SparkConsumption:
+    """Return the cores and memory promised to the instance's clusters, including overheads."""
+    return SparkConsumption(cores=str(use.cores), memory=translation.shown(use.memory_bytes))
 
 
-def limits(quota: Quota, capacity: Capacity) -> dict[str, str]:
-    """The quota's, or all there is to promise."""
+def limits(quota: Quota, capacity: Capacity) -> SparkLimits:
+    """Return the smaller of quota and capacity."""
     cores = int(capacity.cores * CORES_PER_CORE)
-    return {
-        "max_cores": str(min(quota.cores or cores, cores)),
-        "max_memory": translation.shown(min(quota.memory_bytes or capacity.memory_bytes, capacity.memory_bytes)),
+    memory = min(quota.memory_bytes or capacity.memory_bytes, capacity.memory_bytes)
+    return SparkLimits(max_cores=str(min(quota.cores or cores, cores)), max_memory=translation.shown(memory))
+
+
+def log_forwarding(stored: LogForwarding) -> LogForwardingResponse:
+    return LogForwardingResponse(
+        enabled=stored.enabled,
+        sources=list(stored.sources),
+        tags=list(stored.tags),
+        log_server=LogServer(type="lake"),
+    )
+
+
+def platform_logging(stored: LogForwarding) -> PlatformLogging:
+    """Return the log forwarding in the form of the operation that it replaced."""
+    return PlatformLogging(enable=stored.enabled, components=list(stored.sources), log_server=LogServer(type="lake"))
+
+
+def history_server(status: HistoryStatus) -> SparkHistoryServer:
+    optional = {
+        "start_time": status.started_at,
+        "stop_time": status.ended_at,
+        "auto_termination_time": status.idle_ends_at,
     }
+    return SparkHistoryServer(
+        state="started" if status.running else "stopped",
+        cores=str(SIZE.cores),
+        memory=translation.shown(SIZE.memory_bytes),
+        **_known(optional),
+    )
 
 
-def log_forwarding(kept: LogForwarding) -> dict[str, Any]:
+def _store(stored: HomeStore, lake: Lake) -> dict[str, str]:
     return {
-        "enabled": kept.enabled,
-        "sources": list(kept.sources),
-        "tags": list(kept.tags),
-        "log_server": {"type": "lake"},
-    }
-
-
-def platform_logging(kept: LogForwarding) -> dict[str, Any]:
-    """The same in the words of the operation it replaced."""
-    return {"enable": kept.enabled, "components": list(kept.sources), "log_server": {"type": "lake"}}
-
-
-def _store(kept: HomeStore, lake: Lake) -> dict[str, Any]:
-    return {
-        "provider": kept.provider,
-        "type": kept.type,
-        "region": kept.region or lake.region,
-        # The embedded lake has none before its first start, HDFS never.
+        "provider": stored.provider,
+        "type": stored.type,
+        "region": stored.region or lake.region,
+        # The embedded lake has no endpoint before its first start, and HDFS never has one.
         "endpoint": next(iter(lake.endpoints), ""),
         "hmac_access_key": _NOT_SHOWN,
         "hmac_secret_key": _NOT_SHOWN,

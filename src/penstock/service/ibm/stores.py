@@ -1,8 +1,8 @@
 """The lake and the credentials of a body: store settings, addresses, and keys that came with the request.
 
 Bodies name a store `<service>` in `cos://bucket.<service>/…` and configure it by `fs.cos.<service>.endpoint`,
-`.access.key` and `.secret.key`; others use S3A's own settings, for all buckets or for one. No key of a store stays
-among an application's settings. `cos://bucket.service/path` becomes `s3a://bucket/path`, and a path below a volume's
+`.access.key` and `.secret.key`; others use S3A's own settings, for all buckets or for one. A store's keys are removed
+from the application's settings. `cos://bucket.service/path` becomes `s3a://bucket/path`, and a path below a volume's
 mount becomes one below `volumes/<name>/` of the lake.
 """
 
@@ -24,11 +24,11 @@ from penstock.lake.registry import Lakes
 from penstock.service.ibm.bodies import Asked, Volume
 
 ANY = ""
-"""Names the store of S3A's settings that name no bucket."""
+"""The name of the store that S3A's settings without a bucket configure."""
 
 _HADOOP = "spark.hadoop."
 _PARTS = ("endpoint", "access.key", "secret.key", "session.token")
-# How to sign in where the keys are: the lake knows it better.
+# The lake's own configuration replaces these where the body has keys.
 _ACCESS = ("aws.credentials.provider", "path.style.access", "connection.ssl.enabled", "endpoint.region")
 _LAKE_FIX = (
     "penstock lake add NAME --endpoint URL --bucket BUCKET keeps a store's keys in a private file; "
@@ -43,26 +43,26 @@ class Store:
 
 
 def parted(settings: Mapping[str, str]) -> tuple[dict[str, Store], dict[str, str]]:
-    """The stores by their names, and the settings that are left, which configure none.
+    """Return the stores by their names, and the settings that do not configure a store.
 
-    Raises `InvalidInput` where a key has no other half, or is of a kind that opens no S3 store.
+    Raises `InvalidInput` for half a pair of keys, and for kinds of keys that do not open an S3 store.
     """
-    said: dict[str, dict[str, str]] = {}
-    left: dict[str, str] = {}
+    parts_of: dict[str, dict[str, str]] = {}
+    others: dict[str, str] = {}
     for key, value in settings.items():
-        name, part = _about(key)
+        name, part = _store_and_part(key)
         if part in _PARTS:
-            said.setdefault(name, {})[part] = value
+            parts_of.setdefault(name, {})[part] = value
         elif part is None:
-            left[key] = value
-    stores = {name: _store(name, parts) for name, parts in said.items()}
+            others[key] = value
+    stores = {name: _store(name, parts) for name, parts in parts_of.items()}
     if any(store.keys for store in stores.values()):
-        left = {key: value for key, value in left.items() if not key.endswith(_ACCESS) or ".fs.s3a." not in key}
-    return stores, left
+        others = {key: value for key, value in others.items() if not key.endswith(_ACCESS) or ".fs.s3a." not in key}
+    return stores, others
 
 
-def _about(key: str) -> tuple[str, str | None]:
-    """The store's name and what of it is said; None where it is no store's setting."""
+def _store_and_part(key: str) -> tuple[str, str | None]:
+    """Return the store's name, and the part of its configuration that the key sets; None for other settings."""
     bare = key.removeprefix(_HADOOP)
     if bare.startswith("fs.stocator."):
         return ANY, ""
@@ -79,9 +79,7 @@ def _named(key: str, rest: str, *, keep_others: bool) -> tuple[str, str | None]:
         if rest.endswith(f".{part}"):
             return rest.removesuffix(f".{part}"), part
     if rest.endswith(("iam.api.key", "api.key", "iam.token", "iam.service.id")):
-        raise InvalidInput(
-            f"{key} opens no store here", why="stores are opened by an access key and a secret key", fix=_LAKE_FIX
-        )
+        raise InvalidInput(f"{key} is not supported", why="stores need an access key and a secret key", fix=_LAKE_FIX)
     return ANY, None if keep_others else ""
 
 
@@ -98,24 +96,23 @@ def _store(name: str, parts: Mapping[str, str]) -> Store:
 
 
 def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None, *, queue: str) -> Lake:
-    """The lake itself where the keys are its own or none came; else one at the same place that refers to these keys,
-    and is that queue's alone.
+    """Return the lake itself for its own keys or none, else a lake at the same place with these keys.
 
-    They are tried before they are kept, in the private credentials file, so only keys that open the bucket stay there.
-    Raises `InvalidInput` where they do not, also for other keys of the embedded lake, which has one pair; `LakeError`
-    where the store does not answer.
+    The new lake is visible to that queue alone. Only keys that open the bucket are stored, in the credentials file.
+    Raises `InvalidInput` for keys that do not open the bucket and for other keys of the embedded lake, which has one
+    pair; `LakeError` where the store does not answer.
     """
     if keys is None:
         return lake
     lakes = Lakes(home)
     if lake.kind == "embedded":
-        # Before its first start it has none, which nobody's can be.
+        # Before its first start it has no keys to compare with.
         if lake in lakes.all() and _same(keys, lakes.credentials_of(lake)):
             return lake
         raise InvalidInput(
             f"The keys are not those of the lake “{lake.name}”",
-            why="it has one pair of its own, which applications are given without asking",
-            fix="leave the keys out",
+            why="it has one pair of its own, which every application gets",
+            fix="omit the keys",
         )
     own = lakes.credentials_of(lake)
     if _same(keys, own):
@@ -123,11 +120,11 @@ def lake_opened_by(home: Home, lake: Lake, keys: Credentials | None, *, queue: s
     try:
         require_reachable(lake, keys)
     except LakeError as refusal:
-        require_reachable(lake, own)  # where these fail too, it is not the keys
+        require_reachable(lake, own)  # if these fail, too, the store is the problem
         raise InvalidInput(
             f"The keys do not open the lake “{lake.name}”",
             why=refusal.why,
-            fix="give keys that may read and write its bucket, or none: it has its own",
+            fix="give keys that may read and write its bucket, or omit them: the lake has its own",
         ) from None
     return lakes.add(registry.scoped(lake, keys, queue), keys)
 
@@ -155,22 +152,28 @@ class CosAddress:
     service: str
 
 
-def cos_addresses(asked: Asked) -> Iterator[CosAddress]:
-    """In the order of importance: the application's own first."""
-    for text in (asked.application, *asked.jars, *asked.files, *asked.settings.values(), *asked.arguments):
+def cos_addresses(submission: Asked) -> Iterator[CosAddress]:
+    """Yield the addresses in a request, the application's own first."""
+    for text in (
+        submission.application,
+        *submission.jars,
+        *submission.files,
+        *submission.settings.values(),
+        *submission.arguments,
+    ):
         for found in _COS.finditer(text):
             yield CosAddress(found["bucket"], found["service"])
 
 
 def translated(text: str) -> str:
-    """The text with every `cos://` address in it rewritten."""
+    """Return the text with its `cos://` addresses rewritten."""
     return _COS.sub(lambda found: f"s3a://{found['bucket']}", text)
 
 
 def mounted(volumes: Sequence[Volume], root: str) -> Address:
-    """A function that finds a path below a mount again below `root`, the lake's address; others stay as they are.
+    """Return a function that maps paths below a mount to addresses below `root`, the lake's address.
 
-    Raises `InvalidInput` for a volume whose name or paths lead out of it.
+    It leaves other paths unchanged. Raises `InvalidInput` for a volume whose name or path leads out of it.
     """
     mounts = sorted((_mount(volume, root) for volume in volumes), key=lambda mount: len(mount[0]), reverse=True)
 
@@ -185,7 +188,7 @@ def mounted(volumes: Sequence[Volume], root: str) -> Address:
 
 
 def application_address(path: str) -> str:
-    """As Spark here can load it: S3 has one scheme."""
+    """Return the path with the scheme `s3a` for S3."""
     for prefix in ("s3://", "s3n://"):
         if path.startswith(prefix):
             return f"s3a://{path.removeprefix(prefix)}"
@@ -197,8 +200,8 @@ def _mount(volume: Volume, root: str) -> tuple[str, str]:
     name = volume.name.rpartition("::")[2]
     if not _VOLUME_NAME.fullmatch(name):
         raise InvalidInput(
-            "A volume's name cannot be used",
-            why="a name has letters, digits, '.', '_' and '-', and begins with a letter or digit",
+            "The name of a volume is invalid",
+            why="it must have letters, digits, '.', '_' and '-', and begin with a letter or digit",
             fix="name a directory below volumes/ of the lake",
         )
     mount_path = posixpath.normpath(volume.mount_path)
@@ -209,29 +212,30 @@ def _mount(volume: Volume, root: str) -> tuple[str, str]:
     parts = [part for part in volume.source.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise InvalidInput(
-            f"The volume “{name}” has a path that leads out of it", why="it holds '..'", fix="name what is inside it"
+            f"The path of the volume “{name}” leads out of it", why="it contains '..'", fix="name a directory inside it"
         )
     return mount_path, "/".join([root, "volumes", name, *parts])
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`keys` came with the body: to be compared with the lake's own, or kept where secrets are, before it is used."""
+    """The lake of a body, and the keys that came with it, which are neither compared nor stored yet."""
 
     lake: Lake
     keys: Credentials | None = None
 
 
 def choose(stores: Mapping[str, Store], addresses: Sequence[CosAddress], lakes: Sequence[Lake], home: Lake) -> Choice:
-    """`lakes` are those known here, `home` the instance's own or the default one.
+    """Return the lake that a body's stores and addresses mean.
 
-    Only stores an administrator has registered are opened: a body could otherwise have the engine call any address.
-    Raises `InvalidInput` for another store, or for more than one.
+    `lakes` are the known lakes, `home` the instance's own or the default one. Only registered stores are opened:
+    otherwise a body could have the engine call any address. Raises `InvalidInput` for another store, or for more than
+    one.
     """
     buckets: dict[str, str] = {}
     for address in addresses:
         buckets.setdefault(address.service, address.bucket)
-    # The services of addresses first, the application's own before all: its lake is the application's.
+    # Services of addresses come first, that of the application's own address before all: it decides the lake.
     found = [
         _lake_of(name, buckets.get(name), stores.get(name, Store()), lakes, home)
         for name in dict.fromkeys([*buckets, *stores])
@@ -241,7 +245,7 @@ def choose(stores: Mapping[str, Store], addresses: Sequence[CosAddress], lakes: 
         raise InvalidInput(
             "The body names more than one store",
             why="an application reads one store, with one pair of keys",
-            fix="copy what it needs into one lake, or run one application for each",
+            fix="copy its data into one lake, or run one application for each",
         )
     return Choice(found[0] if found else home, next(iter(keys), None))
 
@@ -255,9 +259,9 @@ def _lake_of(name: str, bucket: str | None, store: Store, lakes: Sequence[Lake],
     known = [lake for lake in lakes if host in map(_host, lake.endpoints)]
     if not known:
         raise InvalidInput(
-            f"The store “{name or 's3a'}” is not known here",
+            f"The store “{name or 's3a'}” is unknown",
             why=f"no lake has the endpoint {host}",
-            fix="have an administrator add it: "
+            fix="ask an administrator to add it: "
             f"penstock lake add {name or 'NAME'} --endpoint https://{host} --bucket {bucket or 'BUCKET'}",
         )
     return min(known, key=_order(name, bucket, home))
@@ -273,10 +277,13 @@ def _fit(lake: Lake, name: str, bucket: str | None) -> int:
 
 
 def _order(name: str, bucket: str | None, home: Lake) -> Callable[[Lake], tuple[int, bool, str]]:
-    """Of lakes that fit as well, the home; then the first by name: one with other keys is named after its original."""
+    """Return a sort key that puts the best fit first, then the home, then the first name.
+
+    A lake with other keys is named after its original, so it comes after it.
+    """
     return lambda lake: (_fit(lake, name, bucket), lake.name != home.name, lake.name)
 
 
 def _host(endpoint: str) -> str:
-    """Host and port, as bodies give them with a scheme or without; never the password an address may hold."""
+    """Return host and port of an endpoint with or without a scheme, without a password that it may contain."""
     return endpoint.strip().lower().rpartition("://")[2].rpartition("@")[2].rstrip("/")

@@ -1,4 +1,4 @@
-"""Translation of a body into an application of the engine: sizes, intervals and states included. Pure.
+"""Translation of a body into an application of the engine, including sizes, time intervals and states. Pure.
 
 IBM's time intervals are `<lower>,<upper>`, the lower end inclusive, the upper one exclusive.
 """
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import Literal
 
 from penstock import units
 from penstock.engine.policy.lifecycle import INFRASTRUCTURE
@@ -29,14 +30,14 @@ _MOST = 100_000
 
 
 def one_name(settings: Mapping[str, str]) -> dict[str, str]:
-    """IBM's own setting for the number of executors under Spark's name, so that one layer of settings hides another."""
+    """Return the settings with Spark's name for the number of executors, so that layers override each other."""
     if _COUNT not in settings:
         return dict(settings)
     return {**{key: value for key, value in settings.items() if key != _COUNT}, EXECUTORS: settings[_COUNT]}
 
 
 def parted(settings: Mapping[str, str], usual: ClusterSize) -> tuple[ClusterSize, dict[str, str]]:
-    """The size, part by part as asked or as usual, and the settings (after `one_name`) without it.
+    """Return the size in the settings (after `one_name`), with `usual` for missing parts, and the other settings.
 
     Raises `InvalidInput`.
     """
@@ -55,7 +56,7 @@ def parted(settings: Mapping[str, str], usual: ClusterSize) -> tuple[ClusterSize
 
 
 def as_settings(size: ClusterSize) -> dict[str, str]:
-    """As these dialects show it."""
+    """Return the size as settings under IBM's names."""
     return {
         _DRIVER_CORES: str(size.driver.cores),
         _DRIVER_MEMORY: shown(size.driver.memory_bytes),
@@ -66,7 +67,7 @@ def as_settings(size: ClusterSize) -> dict[str, str]:
 
 
 def shown(memory_bytes: int) -> str:
-    """`4G`, or `512M` where it is no whole number of GiB; rounded up to a MiB."""
+    """Format a size as `4G`, or as `512M` where it is no whole number of GiB; rounded up to a MiB."""
     if memory_bytes % GIB == 0:
         return f"{memory_bytes // GIB}G"
     return f"{-(-memory_bytes // MIB)}M"
@@ -77,7 +78,7 @@ def _count(settings: Mapping[str, str], key: str) -> int | None:
     if text is None:
         return None
     if not text.strip().isascii() or not text.strip().isdigit() or not 1 <= int(text[:12]) <= _MOST:
-        raise InvalidInput(f"{key} cannot be used", why=f"it is no whole number from 1 to {_MOST}", fix=f'"{key}": "2"')
+        raise InvalidInput(f"{key} is invalid", why=f"it is not a whole number from 1 to {_MOST}", fix=f'"{key}": "2"')
     return int(text)
 
 
@@ -88,15 +89,15 @@ def _memory(settings: Mapping[str, str], key: str) -> int | None:
     # Spark counts a bare number in MiB.
     found = units.parse_size(text[:32], unit="m")
     if found is None or not 0 < found < 1 << 50:
-        raise InvalidInput(f"{key} cannot be used", why="it is no size of a heap", fix=f'"{key}": "4G"')
+        raise InvalidInput(f"{key} is invalid", why="it is not the size of a heap", fix=f'"{key}": "4G"')
     return found
 
 
 SUBMITTER_CLASS = "org.apache.spark.deploy.SparkSubmit"
-"""What the older API wants as the main class of a Python file."""
+"""The main class of a Python file in the older API."""
 
 _PATHS = {"spark.jars": "jars", "spark.files": "files", "spark.submit.pyFiles": "python_files"}
-# Paths inside the images of the services these bodies were written for.
+# Paths inside the container images of IBM's services.
 _FOREIGN_IMAGE = ("/opt/ibm/", "/home/spark/")
 _LONGEST_NAME = 200
 _AUTOSCALE = "ae.spark.autoscale."
@@ -105,7 +106,7 @@ _HISTORY = "ae.spark.history-server."
 
 @dataclass(frozen=True)
 class Translation:
-    """`keys` are those of the spec's lake that came with the body; None where it brought none."""
+    """A translated body; `keys` are those for the lake that came with it, if any."""
 
     spec: ApplicationSpec
     lake: Lake
@@ -114,8 +115,10 @@ class Translation:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a body is read against: the instance and its default settings, the lakes known here, of which `home` is the
-    instance's own or the default one, and the size for who asks for none."""
+    """The context of a translation: the instance with its default settings, the known lakes, and the default size.
+
+    `home` is the instance's own lake or the default one.
+    """
 
     instance: str
     usual: ClusterSize
@@ -124,34 +127,39 @@ class Surroundings:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
 
-def translate(asked: Asked, around: Surroundings) -> Translation:
-    """Raises `InvalidInput` for what cannot run here as it was meant; nothing is dropped that would change a result."""
-    said, settings = stores.parted({**one_name(around.defaults), **one_name(asked.settings)})
-    choice = stores.choose(said, list(cos_addresses(asked)), around.lakes, around.home)
-    size, settings = parted(_without_autoscaling(settings), around.usual)
+def translate(submission: Asked, context: Surroundings) -> Translation:
+    """Translate a body. Raises `InvalidInput` for one that cannot run here as intended.
+
+    Nothing that would change a result is dropped.
+    """
+    named, settings = stores.parted({**one_name(context.defaults), **one_name(submission.settings)})
+    choice = stores.choose(named, list(cos_addresses(submission)), context.lakes, context.home)
+    size, settings = parted(_without_autoscaling(settings), context.usual)
     settings = {key: translated(value) for key, value in settings.items()}
     name = settings.pop("spark.app.name", None)
-    at = mounted(asked.volumes, choice.lake.root)
+    at = mounted(submission.volumes, choice.lake.root)
 
     def address(path: str) -> str:
         return application_address(at(translated(path)))
 
     paths = {field: _listed(settings.pop(key, "")) for key, field in _PATHS.items()}
-    application = address(asked.application)
+    application = address(submission.application)
     python = application.lower().endswith(".py")
     spec = ApplicationSpec(
         application=application,
-        arguments=tuple(at(translated(argument)) for argument in asked.arguments),
+        arguments=tuple(at(translated(argument)) for argument in submission.arguments),
         size=size,
-        name=(asked.name or name or application.rpartition("/")[2] or application)[:_LONGEST_NAME],
-        main_class=None if python and asked.main_class == SUBMITTER_CLASS else asked.main_class,
+        name=(submission.name or name or application.rpartition("/")[2] or application)[:_LONGEST_NAME],
+        main_class=None if python and submission.main_class == SUBMITTER_CLASS else submission.main_class,
         lake=choice.lake.name,
         settings=settings,
-        environment={key: value for key, value in asked.environment.items() if not value.startswith(_FOREIGN_IMAGE)},
-        jars=tuple(address(path) for path in (*asked.jars, *paths["jars"])),
-        files=tuple(address(path) for path in (*asked.files, *paths["files"])),
+        environment={
+            key: value for key, value in submission.environment.items() if not value.startswith(_FOREIGN_IMAGE)
+        },
+        jars=tuple(address(path) for path in (*submission.jars, *paths["jars"])),
+        files=tuple(address(path) for path in (*submission.files, *paths["files"])),
         python_files=tuple(address(path) for path in paths["python_files"]),
-        instance=around.instance,
+        instance=context.instance,
     )
     return Translation(spec, choice.lake, choice.keys)
 
@@ -159,9 +167,9 @@ def translate(asked: Asked, around: Surroundings) -> Translation:
 def _without_autoscaling(settings: Mapping[str, str]) -> dict[str, str]:
     if settings.get(f"{_AUTOSCALE}enable", "false").strip().lower() != "false":
         raise InvalidInput(
-            f"{_AUTOSCALE}enable cannot be used",
-            why="a cluster here has the size it was asked for, from start to end",
-            fix='ask for the size: "ae.spark.executor.count": "4"',
+            f"{_AUTOSCALE}enable is not supported",
+            why="a cluster has a fixed size here",
+            fix='set the size: "ae.spark.executor.count": "4"',
         )
     return {key: value for key, value in settings.items() if not key.startswith((_AUTOSCALE, _HISTORY))}
 
@@ -181,24 +189,24 @@ _TIME = re.compile(
 
 
 def parse(name: str, text: str | None, now: datetime) -> Interval:
-    """Raises `InvalidInput`. A time without a zone is UTC, as everywhere in these APIs."""
+    """Parse an interval. Times without a zone are UTC, as everywhere in these APIs. Raises `InvalidInput`."""
     if not text:
         return Interval()
     lower, comma, upper = text.partition(",")
     if not comma or "," in upper:
-        raise _wrong(name, "it needs two times and one comma between them")
+        raise _invalid(name, "it needs two times and one comma between them")
     begin = None if lower.strip() == _BEGINNING else _time(name, lower)
     end = now if upper.strip() == _CURRENT else _time(name, upper)
     if begin is not None and end < begin:
-        raise _wrong(name, "it ends before it begins")
+        raise _invalid(name, "it ends before it begins")
     return Interval(begin, end)
 
 
 def _time(name: str, text: str) -> datetime:
-    # A `+` that came into an address as it is arrives as a blank.
+    # An unescaped `+` in an address arrives as a blank.
     found = _TIME.fullmatch(text.strip().replace(" ", "+"))
     if found is None:
-        raise _wrong(name, "a time is written in ISO 8601, or BEGINNING, or CURRENT at the end")
+        raise _invalid(name, "a time is ISO 8601, or BEGINNING at the beginning, or CURRENT at the end")
     zone = f"{found['sign']}{found['hours']}:{found['minutes']}" if found["sign"] else "+00:00"
     fraction = (found["fraction"] or "")[:6].ljust(6, "0")
     time = found["time"] or "00:00"
@@ -206,22 +214,24 @@ def _time(name: str, text: str) -> datetime:
     try:
         return datetime.fromisoformat(f"{found['date']}T{clock}{zone}").astimezone(timezone.utc)
     except (ValueError, OverflowError):
-        raise _wrong(name, "there is no such time") from None
+        raise _invalid(name, "there is no such time") from None
 
 
-def _wrong(name: str, why: str) -> InvalidInput:
-    return InvalidInput(f"{name} is no interval", why=why, fix=f"?{name}={_EXAMPLE}")
+def _invalid(name: str, why: str) -> InvalidInput:
+    return InvalidInput(f"{name} is not an interval", why=why, fix=f"?{name}={_EXAMPLE}")
 
 
-OPS_TERMINATED = "ops_terminated"
-"""IBM's word for what its operators ended; here an operator's stop is a stop like any other."""
+ApplicationState = Literal["accepted", "running", "finished", "failed", "stopped", "auto_terminated", "ops_terminated"]
 
-_WORDS = {
+OPS_TERMINATED: ApplicationState = "ops_terminated"
+"""IBM's state of applications that its operators stopped; here they are `stopped` like any other."""
+
+_WORDS: Mapping[State, ApplicationState] = {
     State.ACCEPTED: "accepted",
     State.WAITING: "accepted",
     State.STARTING: "accepted",
     State.RUNNING: "running",
-    # It holds its cluster until it has ended.
+    # It has its cluster until it has ended.
     State.STOPPING: "running",
     State.FINISHED: "finished",
     State.FAILED: "failed",
@@ -231,24 +241,24 @@ _WORDS = {
 WORDS = (*dict.fromkeys(_WORDS.values()), OPS_TERMINATED)
 
 
-def word(state: State) -> str:
+def word(state: State) -> ApplicationState:
     return _WORDS[state]
 
 
 def asked(words: Iterable[str]) -> list[State]:
-    """The states meant by IBM's words, each of which may be several with commas between them; `InvalidInput`."""
-    wanted = {part.strip().lower() for text in words for part in text.split(",") if part.strip()}
-    if unknown := wanted - set(WORDS):
+    """Return the states of IBM's words, each text with one or several separated by commas. Raises `InvalidInput`."""
+    named = {part.strip().lower() for text in words for part in text.split(",") if part.strip()}
+    if unknown := named - set(WORDS):
         raise InvalidInput(
-            f"{len(unknown)} of the states asked for {'is' if len(unknown) == 1 else 'are'} none",
-            why=f"there are {', '.join(WORDS)}",
+            f"{len(unknown)} of the states {'is' if len(unknown) == 1 else 'are'} unknown",
+            why=f"the states are {', '.join(WORDS)}",
             fix="?state=running,finished",
         )
-    return [state for state, name in _WORDS.items() if name in wanted]
+    return [state for state, name in _WORDS.items() if name in named]
 
 
 def details(state: State, reason: Reason | None) -> list[dict[str, str]]:
-    """`state_details`: why it is in this state, and whose matter that is."""
+    """Return `state_details`: the reason of the state, as an error of the user or of the server."""
     if reason is None:
         return []
     blame = "server_error" if reason.code in INFRASTRUCTURE else "user_error"

@@ -1,4 +1,4 @@
-"""Bodies as clients sent them (IBM's documentation, the seed documents), and what they are read against."""
+"""Bodies of IBM's documentation and of the seed documents, and the context to translate them in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def around(**changes: Any) -> Surroundings:
 
 
 def application(body: dict[str, Any], **changes: Any) -> Translation:
-    return translate(ApplicationRequest.model_validate(body).asked(), around(**changes))
+    return translate(ApplicationRequest.model_validate(body).submission(), around(**changes))
 
 
 def details(**fields: Any) -> dict[str, Any]:
@@ -36,4 +36,4 @@ def details(**fields: Any) -> dict[str, Any]:
 
 
 def job(body: dict[str, Any], **changes: Any) -> Translation:
-    return translate(JobRequest.model_validate(body).asked(), around(**changes))
+    return translate(JobRequest.model_validate(body).submission(), around(**changes))

@@ -22,7 +22,7 @@ KEYS = Credentials("OWN-ACCESS", "own-secret")
 
 
 class DialectEngine(FakeEngine):
-    """Pages by number, finds an application by the beginning of its id as the real one does, and remembers."""
+    """An engine with pages by number and lookup by prefixes of ids, which records queries and stops."""
 
     def __init__(self) -> None:
         super().__init__(known={"team": Instance("team"), "other": Instance("other")})
@@ -71,7 +71,7 @@ class World(Stage):
         self.service.engine = self.records  # type: ignore[assignment]
 
     def named(self, name: str = "submitter") -> TestClient:
-        """`reader` and `submitter` know the instance “team”, `administrator` all, and nobody else has a token."""
+        """Return a client: `reader` and `submitter` see “team”, `administrator` all instances; others have no token."""
         if name == "administrator":
             return self.client(Scope.ADMINISTER)
         scope = {"reader": Scope.READ, "submitter": Scope.SUBMIT}.get(name)

@@ -1,4 +1,4 @@
-"""What an instance keeps, over HTTP: defaults, home, log forwarding; and what it uses and may use."""
+"""An instance's stored configuration over HTTP (defaults, home, log forwarding), and its use and limits."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_who_may_submit_may_not_change_what_the_instance_keeps(world: World) -> 
 
 
 class FakeHistory:
-    """Runs or does not, as it was last told."""
+    """A history server that runs after `start` until `stop`."""
 
     running: ClassVar[dict[str | None, bool]] = {}
 
@@ -154,7 +154,7 @@ class FakeHistory:
 def test_the_history_server_starts_and_stops_however_often_it_is_told(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(instances, "History", FakeHistory)
+    monkeypatch.setattr(instances, "HistoryServers", FakeHistory)
     client, path = world.named(), f"{V3}/spark_history_server"
     for _ in range(2):
         started = client.post(path)

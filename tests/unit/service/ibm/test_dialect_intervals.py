@@ -1,4 +1,4 @@
-"""IBM's intervals: the lower end inclusive, the upper exclusive, words for no limit and for now."""
+"""IBM's intervals: the lower end inclusive, the upper exclusive, keywords for no limit and for now."""
 
 from __future__ import annotations
 

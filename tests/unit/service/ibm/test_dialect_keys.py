@@ -1,4 +1,4 @@
-"""Keys that came with a request: the lake's own, others that open it, and those that do not."""
+"""Keys in a request: the lake's own, others that open it, and wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dialects over HTTP: status codes, paging, idempotent stops, and what is never shown."""
+"""The dialects over HTTP: status codes, paging, idempotent stops, and secrets that no response has."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_error_is_a_problem_and_ibms_error_at_once(world: World) -> None:
 @pytest.mark.parametrize(
     ("token", "method", "path", "status"),
     [
-        ("nobody", "GET", V3, 401),
+        ("anonymous", "GET", V3, 401),
         ("reader", "POST", f"{V3}/spark_applications", 403),
         ("submitter", "GET", "/v3/analytics_engines/other", 404),
         ("submitter", "PUT", f"{V3}/default_configs", 403),
@@ -184,7 +184,7 @@ def test_the_lakes_own_keys_in_a_body_are_dropped(world: World) -> None:
 
 @pytest.fixture
 def theirs(world: World) -> Lake:
-    """Made from keys in a body that somebody sent to the instance “other”."""
+    """A lake made from the keys in a body of the instance “other”."""
     return Lakes(world.home).add(registry.scoped(world.lake, THEIRS, "other"), THEIRS)
 
 

@@ -1,4 +1,4 @@
-"""A body's stores: keys leave the settings, and only stores an administrator registered are opened."""
+"""A body's stores: keys are removed from the settings, and only registered stores are opened."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_store_is_found_by_its_endpoint_then_its_bucket_then_its_name() -> Non
 
 
 def test_a_store_nobody_registered_is_not_called() -> None:
-    with pytest.raises(InvalidInput, match="not known here") as caught:
+    with pytest.raises(InvalidInput, match="is unknown") as caught:
         choose({"meta": Store("http://user:pw@169.254.169.254/")}, [], [HOME, SALES], HOME)
     assert "penstock lake add meta --endpoint https://169.254.169.254" in caught.value.fix
     assert "pw" not in str(caught.value)
@@ -124,6 +124,6 @@ def test_whatever_a_secret_is_called_it_is_taken_out_or_refused(conf: dict[str, 
         assert SECRET not in str(refusal)
         return
     left = {key: value for key, value in found.spec.settings.items() if SECRET in value}
-    # What the translation leaves, the engine refuses before it records anything.
+    # The engine refuses the secrets that the translation leaves, before it records anything.
     assert all(is_secret(key, value) for key, value in left.items())
     assert SECRET not in str({**found.spec.to_json(), "settings": {}})

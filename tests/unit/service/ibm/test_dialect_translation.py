@@ -1,4 +1,4 @@
-"""Bodies of the three dialects mean what they meant to the services they were written for."""
+"""Bodies of the three dialects have the meaning that they have for IBM's services."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_stores_keys_are_handed_over_apart_from_the_application() -> None:
     assert "c0ffee" not in str(found.spec.to_json())
     assert "deadbeef" not in str(found.spec.to_json())
     assert "deadbeef" not in repr(found)
-    assert "deadbeef" not in repr(ApplicationRequest.model_validate(recorded("v3-object-storage")).asked())
+    assert "deadbeef" not in repr(ApplicationRequest.model_validate(recorded("v3-object-storage")).submission())
 
 
 def test_the_older_jobs_size_is_the_clusters() -> None:
@@ -110,7 +110,7 @@ def test_lists_come_with_commas_or_as_lists_and_settings_that_hold_paths_join_th
 
 
 @pytest.mark.parametrize(
-    ("conf", "told"),
+    ("conf", "problem"),
     [
         ({"spark.executor.cores": "many"}, "spark.executor.cores"),
         ({"spark.executor.cores": "0"}, "spark.executor.cores"),
@@ -119,8 +119,8 @@ def test_lists_come_with_commas_or_as_lists_and_settings_that_hold_paths_join_th
         ({"ae.spark.autoscale.enable": "true"}, "autoscale"),
     ],
 )
-def test_a_size_that_cannot_be_is_refused_by_name(conf: dict[str, str], told: str) -> None:
-    with pytest.raises(InvalidInput, match=told):
+def test_a_size_that_cannot_be_is_refused_by_name(conf: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
         application(details(conf=conf))
 
 

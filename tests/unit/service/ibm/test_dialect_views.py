@@ -1,11 +1,13 @@
-"""Applications and instances as IBM's clients read them."""
+"""Responses about applications and instances in IBM's form."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from penstock.engine.policy.fairness import Instance, InstanceUsage, Quota
 from penstock.errors import InvalidInput
@@ -23,6 +25,11 @@ def known(state: State, **changes: object) -> Application:
     return replace(Application("app-1", spec, state, AT), **changes)  # type: ignore[arg-type]
 
 
+def shown(response: BaseModel) -> dict[str, Any]:
+    """Serialise the response as `DialectRoute` does."""
+    return response.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
 @pytest.mark.parametrize("state", State)
 def test_every_state_has_one_of_ibms_words_and_the_word_finds_it_again(state: State) -> None:
     word = translation.word(state)
@@ -38,7 +45,7 @@ def test_states_are_asked_for_with_commas_or_again_and_again() -> None:
         State.FAILED,
     ]
     assert translation.asked(["ops_terminated"]) == []
-    with pytest.raises(InvalidInput, match="none"):
+    with pytest.raises(InvalidInput, match="unknown"):
         translation.asked(["runing"])
 
 
@@ -51,12 +58,12 @@ def test_a_failure_says_whose_matter_it_is() -> None:
 
 
 def test_what_is_unknown_is_left_out() -> None:
-    assert responses.state(known(State.ACCEPTED)) == {"id": "app-1", "state": "accepted"}
+    assert shown(responses.state(known(State.ACCEPTED))) == {"id": "app-1", "state": "accepted"}
 
 
 def test_times_are_utc_to_the_millisecond() -> None:
     ended = known(State.FINISHED, started_at=AT + timedelta(seconds=1), ended_at=AT + timedelta(seconds=2))
-    assert responses.state(ended) == {
+    assert shown(responses.state(ended)) == {
         "id": "app-1",
         "state": "finished",
         "start_time": "2026-11-21T22:30:01.123Z",
@@ -68,31 +75,31 @@ def test_times_are_utc_to_the_millisecond() -> None:
 def test_a_time_limit_is_known_from_the_start_of_the_cluster() -> None:
     limited = replace(known(State.RUNNING).spec, time_limit_seconds=60.0)
     running = known(State.RUNNING, spec=limited, admitted_at=AT, started_at=AT)
-    assert responses.state(running)["auto_termination_time"] == "2026-11-21T22:31:00.123Z"
-    assert "auto_termination_time" not in responses.state(replace(running, state=State.FINISHED))
+    assert shown(responses.state(running))["auto_termination_time"] == "2026-11-21T22:31:00.123Z"
+    assert "auto_termination_time" not in shown(responses.state(replace(running, state=State.FINISHED)))
 
 
 def test_the_ui_is_named_while_it_is_to_be_had() -> None:
-    def shown(application: Application) -> str | None:
-        return responses.whole(application, spark_version="4.1", spark_ui="http://h/ui/").get("spark_ui")
+    def ui(application: Application) -> str | None:
+        whole = responses.whole(application, spark_version="4.1", spark_ui="http://h/ui/")
+        return shown(whole).get("spark_ui")
 
     states = (State.STARTING, State.RUNNING, State.FINISHED)
-    assert [shown(known(state)) for state in states] == [None, "http://h/ui/", None]
+    assert [ui(known(state)) for state in states] == [None, "http://h/ui/", None]
     without = replace(known(State.RUNNING).spec, settings={"spark.ui.enabled": "false"})
-    assert shown(known(State.RUNNING, spec=without)) is None
+    assert ui(known(State.RUNNING, spec=without)) is None
 
 
 def test_what_runs_reads_as_a_body_that_would_run_it_again() -> None:
     spec = application(recorded("v4-volumes")).spec
-    shown = responses.details(spec, "4.1")
-    again = application({"application_details": shown}).spec
+    again = application({"application_details": shown(responses.details(spec, "4.1"))}).spec
     assert again == spec
 
 
 def test_a_secret_among_old_records_is_not_shown() -> None:
     spec = application(details()).spec
     old = ApplicationSpec(**{**vars(spec), "settings": {"spark.hadoop.fs.s3a.secret.key": "hidden-value"}})
-    assert "hidden-value" not in str(responses.details(old, "4.1"))
+    assert "hidden-value" not in str(shown(responses.details(old, "4.1")))
 
 
 def test_an_instance_keeps_what_clients_gave_it_beside_what_others_keep() -> None:
@@ -115,9 +122,8 @@ def test_default_settings_hold_no_secret_and_null_takes_one_away() -> None:
 
 
 def test_an_instance_never_shows_its_homes_keys() -> None:
-    home = configuration.HomeStore("sales", "guid")
-    shown = responses.home(home, SALES)
-    assert (shown["endpoint"], shown["hmac_access_key"], shown["hmac_secret_key"]) == (
+    home = responses.home(configuration.HomeStore("sales", "guid"), SALES)
+    assert (home.endpoint, home.hmac_access_key, home.hmac_secret_key) == (
         SALES.endpoints[0],
         "****",
         "****",
@@ -125,14 +131,15 @@ def test_an_instance_never_shows_its_homes_keys() -> None:
 
 
 def test_a_home_in_a_lake_without_an_endpoint_is_shown() -> None:
-    """The embedded lake has none before its first start."""
+    """The embedded lake has no endpoint before its first start."""
     lake = Lake("embedded", (), "penstock", "file:embedded", kind="embedded")
-    assert responses.home(configuration.HomeStore("embedded", None), lake)["endpoint"] == ""
+    assert responses.home(configuration.HomeStore("embedded", None), lake).endpoint == ""
 
 
 def test_consumption_and_limits_are_texts_as_clients_expect() -> None:
-    assert responses.consumption(InstanceUsage(1, 0, 3, 4 << 30)) == {"cores": "3", "memory": "4G"}
-    assert responses.consumption(InstanceUsage(1, 0, 3, (4 << 30) + 1)) == {"cores": "3", "memory": "4097M"}
+    assert shown(responses.consumption(InstanceUsage(1, 0, 3, 4 << 30))) == {"cores": "3", "memory": "4G"}
+    assert shown(responses.consumption(InstanceUsage(1, 0, 3, (4 << 30) + 1))) == {"cores": "3", "memory": "4097M"}
     machine = Capacity(cores=4, memory_bytes=16 << 30)
-    assert responses.limits(Quota(), machine) == {"max_cores": "8", "max_memory": "16G"}
-    assert responses.limits(Quota(cores=2, memory_bytes=1 << 30), machine) == {"max_cores": "2", "max_memory": "1G"}
+    assert shown(responses.limits(Quota(), machine)) == {"max_cores": "8", "max_memory": "16G"}
+    quota = Quota(cores=2, memory_bytes=1 << 30)
+    assert shown(responses.limits(quota, machine)) == {"max_cores": "2", "max_memory": "1G"}
