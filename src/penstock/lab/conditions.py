@@ -290,7 +290,7 @@ def require_room(
 
 def crowded(session: Session, count: int) -> Session:
     """The session for `count` clusters of its size that are to run at once, however few the cores."""
-    needed = count * promised(session.size).cores / session.bench.engine.capacity().cores
+    needed = count * promised(session.size).cores / session.bench.engine.backend.capacity().cores
     return replace(session, cores_per_core=max(CORES_PER_CORE, needed))
 
 

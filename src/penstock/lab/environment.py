@@ -123,7 +123,7 @@ def require_finished(engine: Engine, application: Application, what: str) -> Non
         return
     reason = application.reason
     try:
-        told = engine.artefact(application.id, "driver.err").decode(errors="replace").strip().splitlines()[-5:]
+        told = engine.artifacts.load(application.id, "driver.err").decode(errors="replace").strip().splitlines()[-5:]
     except NotFound:
         told = []
     raise ClusterError(

@@ -7,7 +7,7 @@ instances (`authorization.credentials_file`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
 from typing import Any
@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from penstock import __version__
+from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Scope
 from penstock.errors import PenstockError, ServiceError
 from penstock.service import console, problems, responses
@@ -165,7 +166,7 @@ self_router = APIRouter(prefix="/v1/self", tags=["self"])
     responses={200: {"model": responses.Caller}},
 )
 def show(service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    capacity = service.engine.capacity()
+    capacity = service.engine.backend.capacity()
     return {
         "name": caller.name,
         "scopes": [scope.value for scope in Scope if caller.may_anywhere(scope)],
@@ -214,7 +215,12 @@ def create_app(
     beside: Callable[[Service], AbstractAsyncContextManager[Any]] | None = None,
 ) -> FastAPI:
     """`beside` is entered when the application starts: what works while it serves, and ends with it."""
-    auditor = Auditor(service.engine)
+
+    def record(entries: Sequence[Audit]) -> None:
+        # Not before the first entry: the audit is in a database that a service of this machine may have to start.
+        service.engine.audit.add(entries)
+
+    auditor = Auditor(record)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

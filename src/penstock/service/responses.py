@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from penstock.engine.artifacts import PLACE
 from penstock.engine.engine import Engine
+from penstock.engine.repository.applications import now
 from penstock.engine.tokens import Scope
 from penstock.model import CORES_PER_CORE, Application, State, promised
 from penstock.service.problems import OurPaths
@@ -424,7 +425,7 @@ class Shown(Protocol):
 
 def application(service: Shown, found: Application) -> dict[str, Any]:
     """`progress` and `ui` are null unless it runs; `cost` is that of its clusters until now."""
-    seen = service.engine.observe(found)
+    seen = service.engine.clusters.observe(found)
     known = found.to_json()
     hidden = service.paths.hidden_in
     return {
@@ -440,7 +441,7 @@ def application(service: Shown, found: Application) -> dict[str, Any]:
 
 
 def _outside(service: Shown, summary: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Where artefacts are that could not be brought to the lake, and why, names directories."""
+    """The summary without directories, which the place of artifacts outside the lake, and the reason for it, name."""
     if not summary:
         return summary
     named = {name: service.paths.hidden(str(summary[name])) for name in _PLACES if name in summary}
@@ -448,7 +449,7 @@ def _outside(service: Shown, summary: dict[str, Any] | None) -> dict[str, Any] |
 
 
 def cost(service: Shown, found: Application) -> dict[str, Any] | None:
-    so_far = service.engine.cost(found)
+    so_far = service.engine.pricing.so_far(found, now())
     return asdict(so_far) if so_far is not None else None
 
 
@@ -474,8 +475,8 @@ def queue(service: Shown, sees: Callable[[str], bool], instance: str | None = No
                 "memory_bytes": share.memory_bytes,
             }
         )
-    capacity = service.engine.capacity()
-    used = service.engine.uses().values()
+    capacity = service.engine.backend.capacity()
+    used = service.engine.queues.usage().values()
     return {
         "items": items,
         "capacity": {

@@ -258,7 +258,7 @@ class Happenings:
 
     def progress(self) -> Iterable[Event]:
         for found in self._service.engine.list(states=[State.RUNNING]):
-            seen = self._service.engine.observe(found)
+            seen = self._service.engine.clusters.observe(found)
             if seen is not None and seen.progress is not None:
                 more = {"id": found.id, "cost": responses.cost(self._service, found)}
                 shown = self._service.paths.hidden_in(dict(seen.progress))

@@ -102,18 +102,18 @@ def test_an_application_is_followed_to_its_end_with_its_progress(engine: tuple[R
 def test_interrupted_it_is_stopped_and_followed_on(engine: tuple[RemoteEngine, Stage]) -> None:
     target, _ = engine
     application = submitted(target)
-    attendant = target.supervisor(application.id)
-    attendant.stop(Reason("interrupted", "by Ctrl-C"))
-    assert attendant.run(application.id, lambda *_: None).state is State.STOPPED
+    follower = target.supervisor(application.id)
+    follower.stop(Reason("interrupted", "by Ctrl-C"))
+    assert follower.run(application.id, lambda *_: None).state is State.STOPPED
 
 
 def test_insisting_leaves_it_to_the_service(engine: tuple[RemoteEngine, Stage]) -> None:
     target, _ = engine
     application = submitted(target)
-    attendant = target.supervisor(application.id)
-    attendant.insist()
+    follower = target.supervisor(application.id)
+    follower.force_stop()
     with pytest.raises(KeyboardInterrupt):
-        attendant.run(application.id, lambda *_: None)
+        follower.run(application.id, lambda *_: None)
 
 
 def test_what_a_driver_wrote_is_read_from_where_one_was_and_nothing_is_no_error(
@@ -121,8 +121,8 @@ def test_what_a_driver_wrote_is_read_from_where_one_was_and_nothing_is_no_error(
 ) -> None:
     target, stage = engine
     application = submitted(target)
-    assert target.read(application, "driver.out", 0) == b""
+    assert target.artifacts.read(application, "driver.out", 0) == b""
     stage.engine.logs[application.id, "driver.out"] = b"0123"
-    assert target.read(application, "driver.out", 2) == b"23"
+    assert target.artifacts.read(application, "driver.out", 2) == b"23"
     stage.engine.end(application.id)
-    assert target.read(application, "driver.err", 0) == b""
+    assert target.artifacts.read(application, "driver.err", 0) == b""

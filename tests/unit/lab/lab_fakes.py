@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from penstock.errors import NotFound
@@ -61,9 +62,8 @@ class PretendingEngine:
         self.cores_per_core: dict[str, float] = {}
         self.strays: list[Application] = []
         self._turn = threading.Lock()
-
-    def capacity(self) -> Capacity:
-        return Capacity(2, 16 << 30)
+        self.artifacts = self
+        self.backend = SimpleNamespace(capacity=lambda: Capacity(2, 16 << 30))
 
     def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
         return spec
@@ -95,7 +95,7 @@ class PretendingEngine:
     def stop(self, application_id: str) -> None:
         self.stopped.append(application_id)
 
-    def artefact(self, application_id: str, name: str) -> bytes:
+    def load(self, application_id: str, name: str) -> bytes:
         raise NotFound(f"no {name}")
 
 

@@ -61,7 +61,7 @@ def page(
 ) -> dict[str, Any]:
     """Every request that may change something and had a valid token, with its outcome. Nothing in it can be changed."""
     caller.require(Scope.ADMINISTER)
-    found = service.engine.audit_page(limit=limit, before=page)
+    found = service.engine.audit.page(limit=limit, before=page)
     return {"items": [entry.to_json() for entry in found.items], "next": found.next}
 
 

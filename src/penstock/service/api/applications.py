@@ -183,7 +183,7 @@ def page(
     wanted = _seen_by(caller, instance)
     if wanted is not None and not wanted:
         return {"items": [], "next": None}
-    found = service.engine.page(
+    found = service.engine.applications.page(
         listing.Query(
             states=tuple(state or ()),
             tags=tuple(tag or ()),
@@ -222,7 +222,7 @@ def events(application_id: str, service: ServiceOf, caller: Reader) -> dict[str,
     return {
         "items": [
             {**event, "at": event["at"].isoformat(), "detail": hidden(event["detail"])}
-            for event in service.engine.events(found.id)
+            for event in service.engine.applications.events(found.id)
         ]
     }
 
@@ -234,7 +234,7 @@ def events(application_id: str, service: ServiceOf, caller: Reader) -> dict[str,
 )
 def deliveries(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     found = visible(service, caller, application_id)
-    return {"items": [_told(delivery) for delivery in service.engine.deliveries(found.id)]}
+    return {"items": [_told(delivery) for delivery in service.engine.applications.deliveries(found.id)]}
 
 
 @router.get(

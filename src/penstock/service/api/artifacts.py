@@ -44,14 +44,14 @@ _SCAN_BYTES = 1 << 20
 @router.get("", summary="Its logs, and how long they are", responses={200: {"model": responses.Logs}})
 def names(application_id: str, service: ServiceOf, caller: Reader) -> dict[str, Any]:
     found = visible(service, caller, application_id)
-    there = service.engine.artefacts(found.id)
+    there = service.engine.artifacts.sizes(found.id)
     names = sorted(there) if found.state.final else sorted(_usual(found) | there.keys())
     return {"items": [{"name": name, "bytes": there.get(name)} for name in names]}
 
 
 @router.get(
     "/{name:path}",
-    summary="A log, or another artefact",
+    summary="A log, or another artifact",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
@@ -71,7 +71,7 @@ async def read(
     application is not, the next one's log begins anew, with byte 0 of `attempt` plus one."""
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
     of = None if is_of_attempt(checked_name(name)) else _attempt(found, attempt)
-    look = partial(service.engine.piece, found.id, name, attempt=of)
+    look = partial(service.engine.artifacts.piece, found.id, name, attempt=of)
     begun = b""
     if tail is not None:
         # In a log that grows, what comes after the last whole look is read by the stream.
@@ -98,7 +98,7 @@ async def read(
 
 def _size(service: Service, application: Application, name: str, attempt: int | None) -> int:
     """How long it is now; 0 where that is not known."""
-    there = service.engine.artefacts(application.id)
+    there = service.engine.artifacts.sizes(application.id)
     place = of_attempt(attempt) if attempt is not None and attempt < application.attempt else ""
     return there.get(place + name, 0)
 
@@ -144,7 +144,7 @@ def find(
     found = next((one for one in store.list(key) if one.key == key), None)
     if found is None or not artifacts.outlives_submission(found, at=now(), kept=service.retention.unused):
         raise NotFound(f"{name} was not uploaded", fix="PUT it to this address")
-    service.engine.copies.keep(key, found.size, lambda: store.get(key))
+    service.engine.upload_copies.keep(key, found.size, lambda: store.get(key))
     return _told(service, lake, key)
 
 
@@ -196,7 +196,7 @@ async def upload(
 
 def _bring(service: Service, lake: str | None, key: str, file: Path) -> None:
     service.engine.store(lake).put(key, file)
-    service.engine.copies.keep(key, file.stat().st_size, file.read_bytes)
+    service.engine.upload_copies.keep(key, file.stat().st_size, file.read_bytes)
 
 
 async def _steadily(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -27,8 +27,8 @@ InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
     responses={200: {"model": responses.Instances}},
 )
 def listing(service: ServiceOf, caller: Reader) -> dict[str, Any]:
-    uses = service.engine.uses()
-    found = [instance for instance in service.engine.instances() if caller.sees(instance.name)]
+    uses = service.engine.queues.usage()
+    found = [instance for instance in service.engine.queues.instances() if caller.sees(instance.name)]
     return {"items": [_shown(instance, uses.get(instance.name, InstanceUsage())) for instance in found]}
 
 
@@ -46,14 +46,14 @@ def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Admi
     """What runs goes on, also under a smaller quota."""
     caller.require(Scope.ADMINISTER)
     asked = Instance(name, body.weight, Quota(**body.quota.model_dump()))
-    return _now(service, service.engine.put_instance(asked))
+    return _now(service, service.engine.queues.put(asked))
 
 
 @router.delete("/instances/{name}", status_code=204, summary="Remove an instance")
 def delete(name: InstanceName, service: ServiceOf, caller: Administrator) -> None:
     """Refused while it has applications that have not ended; those that have stay listed."""
     caller.require(Scope.ADMINISTER)
-    service.engine.delete_instance(name)
+    service.engine.queues.delete(name)
 
 
 @router.get(
@@ -86,11 +86,11 @@ def queue(service: ServiceOf, caller: Reader) -> dict[str, Any]:
 def _visible(service: Service, caller: Caller, name: str) -> Instance:
     if not caller.sees(name):
         raise NotFound(f"There is no instance “{name}”", fix="GET /v1/instances lists them")
-    return service.engine.instance(name)
+    return service.engine.queues.instance(name)
 
 
 def _now(service: Service, instance: Instance) -> dict[str, Any]:
-    return _shown(instance, service.engine.use(instance.name))
+    return _shown(instance, service.engine.queues.usage_of(instance.name))
 
 
 def _shown(instance: Instance, use: InstanceUsage) -> dict[str, Any]:

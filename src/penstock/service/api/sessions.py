@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from penstock.engine.interactive.sessions import Session, Sessions
+from penstock.engine.interactive.sessions import Session
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import NotFound
 from penstock.service import responses
@@ -30,7 +30,7 @@ def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: R
     wanted = body.wanted(service.engine.usual_size())
     accepted = submit(service, caller, wanted.specification())
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
-    return _shown(service, Sessions(service.engine).get(accepted.id))
+    return _shown(service, service.engine.sessions.get(accepted.id))
 
 
 @router.get("", summary="List sessions, the newest first", responses={200: {"model": responses.Sessions}})
@@ -40,7 +40,7 @@ def listing(
     ended: Annotated[bool, Query(description="Those that have ended, too.")] = False,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> dict[str, Any]:
-    found = Sessions(service.engine).list(ended=ended, limit=limit, instances=caller.instances)
+    found = service.engine.sessions.list(ended=ended, limit=limit, instances=caller.instances)
     return {"items": [_shown(service, session) for session in found]}
 
 
@@ -60,7 +60,7 @@ def address(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str,
     It is on the loopback of the service's machine: from elsewhere, through `ssh -L PORT:localhost:PORT`.
     """
     found = _visible(service, caller, session_id, Scope.SUBMIT)
-    return {"address": Sessions(service.engine).address(found.id)}
+    return {"address": service.engine.sessions.address(found.id)}
 
 
 @router.post("/{session_id}/stop", status_code=202, summary="End it", responses={202: {"model": responses.Session}})
@@ -68,7 +68,7 @@ def stop(session_id: str, service: ServiceOf, caller: Submitter) -> dict[str, An
     """Returns at once, and may be repeated."""
     found = _visible(service, caller, session_id, Scope.SUBMIT)
     service.engine.request_stop(found.id)
-    return _shown(service, Sessions(service.engine).get(found.id))
+    return _shown(service, service.engine.sessions.get(found.id))
 
 
 def _shown(service: Service, session: Session) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _shown(service: Service, session: Session) -> dict[str, Any]:
 def _visible(service: Service, caller: Caller, session_id: str, scope: Scope) -> Session:
     application = visible(service, caller, session_id, scope)
     try:
-        return Sessions(service.engine).get(application.id)
+        return service.engine.sessions.get(application.id)
     except NotFound as error:
         raise NotFound(error.problem, fix="GET /v1/sessions lists them") from None
 

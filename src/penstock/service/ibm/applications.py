@@ -70,7 +70,7 @@ def applications_router(prefix: str) -> APIRouter:
         link = _Links(request, limit)
         if state and not wanted:
             return link.collection([], None, None)
-        page = service.engine.page(
+        page = service.engine.applications.page(
             Wanted(
                 states=tuple(wanted),
                 instances=(instance_id,),
@@ -156,7 +156,7 @@ def jobs(prefix: str) -> APIRouter:
     def listed(instance_id: str, service: ServiceOf, caller: Reader) -> list[dict[str, Any]]:
         instance_of(service, caller, instance_id)
         # This API has no pages.
-        page = service.engine.page(Wanted(instances=(instance_id,), limit=MOST_PER_PAGE))
+        page = service.engine.applications.page(Wanted(instances=(instance_id,), limit=MOST_PER_PAGE))
         return [job(application) for application in page.items]
 
     @router.get("/{application_id}", summary="The state of a job", responses={200: {"model": responses.SparkJob}})

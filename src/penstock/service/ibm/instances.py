@@ -127,7 +127,7 @@ def _consumption(router: APIRouter) -> None:
     )
     def consumption(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
         instance = instance_of(service, caller, instance_id)
-        return responses.consumption(service.engine.use(instance.name))
+        return responses.consumption(service.engine.queues.usage_of(instance.name))
 
     @router.get(
         "/resource_consumption_limits",
@@ -136,7 +136,7 @@ def _consumption(router: APIRouter) -> None:
     )
     def limits(instance_id: str, service: ServiceOf, caller: Reader) -> dict[str, str]:
         instance = instance_of(service, caller, instance_id)
-        return responses.limits(instance.quota, service.engine.capacity())
+        return responses.limits(instance.quota, service.engine.backend.capacity())
 
 
 def _logging(router: APIRouter) -> None:
@@ -192,7 +192,7 @@ def _logging(router: APIRouter) -> None:
 
 def _change(service: Service, instance_id: str, change: Callable[[Kept], Kept]) -> Kept:
     return configuration.read(
-        service.engine.change_instance(instance_id, lambda found: configuration.changed(found, change))
+        service.engine.queues.change(instance_id, lambda found: configuration.changed(found, change))
     )
 
 
@@ -262,7 +262,7 @@ def _settle(service: Service, instance_id: str, home: HomeStore) -> None:
     def settled(has: Kept) -> Kept:
         return replace(has, home=home)
 
-    service.engine.change_instance(instance_id, lambda found: configuration.changed(found, settled))
+    service.engine.queues.change(instance_id, lambda found: configuration.changed(found, settled))
 
 
 def _store_of(service: Service, request: HomeRequest) -> Lake:
