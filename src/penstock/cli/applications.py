@@ -100,9 +100,7 @@ def run(
 
 def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as_json: bool) -> None:
     """Submit an application and follow it; exits with the application's exit code."""
-    submitted = engine.submit(spec)
-    for warning in engine.warnings(spec):
-        typer.echo(f"Warning: {warning}", err=True)
+    submitted = engine.submit(spec, lambda warning: typer.echo(f"Warning: {warning}", err=True))
     if detach:
         engine.detach(submitted.id)
         typer.echo(json.dumps(submitted.to_json()) if as_json else submitted.id)

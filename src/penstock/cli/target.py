@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.cli.options import server
-from penstock.engine.engine import Engine
+from penstock.engine.engine import Engine, OnWarning
 from penstock.engine.interactive.sessions import Exchange, SessionClient
 from penstock.home import Home
 from penstock.lake.model import Lake
@@ -57,9 +57,7 @@ class Target(Protocol):
     @property
     def sessions(self) -> SessionClient: ...
 
-    def submit(self, spec: ApplicationSpec) -> Application: ...
-
-    def warnings(self, spec: ApplicationSpec) -> Sequence[str]: ...
+    def submit(self, spec: ApplicationSpec, on_warning: OnWarning = ...) -> Application: ...
 
     def usual_size(self) -> ClusterSize:
         """The size of a cluster for which the user gives none."""

@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 
 from penstock.client.client import Client
 from penstock.clusters.backend import Observation, Phase
-from penstock.engine import validation
+from penstock.engine import submission
 from penstock.engine.interactive.sessions import Exchange, Session, SessionClient, SessionRequest
 from penstock.errors import NotFound
 from penstock.lake.model import Lake
 from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
 
 if TYPE_CHECKING:
+    from penstock.engine.engine import OnWarning
     from penstock.engine.supervisor import OnChange
 
 
@@ -32,22 +33,19 @@ class RemoteEngine:
 
     def __init__(self, url: str) -> None:
         self._client = Client(url)
-        self._warnings: list[str] = []
         self.applications = RemoteApplications(self._client)
         self.artifacts = RemoteArtifacts(self._client)
         self.sessions = RemoteSessions(self._client)
 
-    def submit(self, spec: ApplicationSpec) -> Application:
+    def submit(self, spec: ApplicationSpec, on_warning: OnWarning = lambda _: None) -> Application:
         if spec.application.lower().endswith(".jar") and not spec.main_class and Path(spec.application).is_file():
             # Only the local jar's manifest can be read; the service gets the jar as an address.
-            spec = validation.checked(spec)
+            spec = submission.checked(spec)
         body = {name: value for name, value in spec.asked_json().items() if name != "idempotency_key"}
-        accepted, self._warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
+        accepted, warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
+        for warning in warnings:
+            on_warning(warning)
         return accepted
-
-    def warnings(self, _: ApplicationSpec) -> Sequence[str]:
-        """Warnings of the last submission, which the service returns with its response."""
-        return self._warnings
 
     def usual_size(self) -> ClusterSize:
         return ClusterSize.from_json(self._client.get("/v1/self")["usual_size"])

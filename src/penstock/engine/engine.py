@@ -7,16 +7,16 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from penstock import recovery
-from penstock.catalog.database import SHARED_LOGIN, Database
+from penstock.catalog.database import Database
 from penstock.clusters.backend import ClusterBackend, Launch, Observation, Phase, WebInterface
 from penstock.clusters.choice import backend_of
-from penstock.engine import artifacts, validation
+from penstock.engine import artifacts, submission
 from penstock.engine.artifacts import WATCH_SECONDS, Artifacts, UploadCopies
 from penstock.engine.detached_supervisors import DetachedSupervisors
 from penstock.engine.interactive import sessions
@@ -38,16 +38,16 @@ from penstock.engine.repository.listing import ApplicationReader
 from penstock.engine.repository.queues import QueueRepository
 from penstock.engine.repository.repositories import Repositories
 from penstock.engine.repository.retention import Pruner
+from penstock.engine.submission import Submission
 from penstock.engine.supervisor import OnChange, Supervisor, is_released
-from penstock.errors import ClusterError, InternalError, PenstockError, StateError
+from penstock.errors import InternalError, PenstockError, StateError
 from penstock.home import Home
 from penstock.lake.model import Credentials, Lake, ObjectStore, of_attempt
 from penstock.lake.registry import Lakes
 from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, ClusterSize, Reason, State, new_id
 from penstock.prices import Pricing
-from penstock.profiles.check import check, refuse
-from penstock.profiles.rules import Problem, Severity
-from penstock.runtime import jvm
+
+OnWarning = Callable[[str], None]
 
 BY_USER = Reason(lifecycle.STOPPED_BY_USER, "it was stopped on request")
 
@@ -180,32 +180,36 @@ class Engine:
         """Applications, newest first, of all instances unless some are named."""
         return self.applications.list(states=states, tags=tags, instances=instances, limit=limit)
 
-    def submit(self, spec: ApplicationSpec) -> Application:
+    def submit(self, spec: ApplicationSpec, on_warning: OnWarning = lambda _: None) -> Application:
         """Record an application that `supervise` or `detach` then runs.
 
         An application that cannot run is refused before it is recorded. Raises `InvalidInput`, `NotFound`,
         `MissingRequirement`, `ClusterError` (a cluster larger than the declared maximum) and `QuotaExceeded` (a full
         queue). A repeated idempotency key of the instance returns the application that it belongs to; it raises
-        `Conflict` where the specifications differ.
+        `Conflict` where the specifications differ. `on_warning` receives the warnings of an accepted submission.
         """
-        return self._add(spec, dispatched=False)
+        return self._add(spec, on_warning, dispatched=False)
 
-    def enqueue(self, spec: ApplicationSpec) -> Application:
+    def enqueue(self, spec: ApplicationSpec, on_warning: OnWarning = lambda _: None) -> Application:
         """Record an application that a `Dispatcher` starts when its turn comes. Raises the errors of `submit`.
 
         It prepares nothing, so a submission costs no more than its record.
         """
-        return self._add(spec, dispatched=True)
+        return self._add(spec, on_warning, dispatched=True)
 
-    def _add(self, submitted: ApplicationSpec, *, dispatched: bool) -> Application:
+    def _add(self, submitted: ApplicationSpec, on_warning: OnWarning, *, dispatched: bool) -> Application:
         fingerprint = None
         if key := submitted.idempotency_key:
             fingerprint = submitted.fingerprint()
             # Before any check: a repeated submission stays the same even if its files are gone by now.
             if first := self.repositories.transitions.with_key(submitted.instance, key, fingerprint=fingerprint):
+                shares_login = self.database.shares_its_login
+                for warning in submission.warnings_again(first.spec, self.backend, shares_login=shares_login):
+                    on_warning(warning)
                 return first
         Lakes(self.home).require_usable(submitted.lake, lambda queue: queue == submitted.instance)
-        spec = self.checked(submitted)
+        resolved = self.resolve(submitted)
+        spec = resolved.spec
         preparation = None if dispatched else Preparation(self.home, self.database, spec.lake)
         # The default lake may have changed when the application is rerun or read.
         spec = replace(spec, lake=preparation.lake.name if preparation else lake_name(self.home, spec.lake))
@@ -214,27 +218,13 @@ class Engine:
         added = self.repositories.transitions.add(fresh, fingerprint=fingerprint)
         if preparation and added.id == fresh.id:
             self._preparations[added.id] = preparation
+        for warning in resolved.warnings:
+            on_warning(warning)
         return added
 
-    def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
-        """Return the specification with derived values filled in, and record nothing; raises the errors of `submit`."""
-        spec = validation.checked(spec)
-        refuse(self._problems(spec))
-        spec = admission.with_all_memory(spec, self.backend.overhead_factor(spec))
-        jvm.find_java()
-        if too_large := admission.too_large(spec.size, self.backend.capacity()):
-            raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
-        self.backend.check(spec)
-        return spec
-
-    def warnings(self, spec: ApplicationSpec) -> Sequence[str]:
-        """Warnings about settings that likely miss their purpose or are unsafe, although the application can run."""
-        found = [str(problem) for problem in self._problems(spec) if problem.severity is Severity.WARNING]
-        # A warning must not fail a submission that was accepted.
-        with contextlib.suppress(PenstockError):
-            if waits := admission.waits_for(spec.size, self.backend.capacity()):
-                found.append(f"the cluster exceeds today's capacity: {waits.message}")
-        return [*found, SHARED_LOGIN] if self.database.shares_its_login else found
+    def resolve(self, spec: ApplicationSpec) -> Submission:
+        """Check the specification and derive its values, and record nothing. Raises the errors of `submit`."""
+        return submission.resolve(spec, self.backend, shares_login=self.database.shares_its_login)
 
     def supervise(
         self,
@@ -368,17 +358,6 @@ class Engine:
             sessions.session_tunnels(self.home, self.backend)(application),
         ):
             yield
-
-    def _problems(self, spec: ApplicationSpec) -> Sequence[Problem]:
-        from penstock.profiles.workloads import layers_of
-
-        layers = layers_of(spec.profile)  # the profile must exist even if the user set nothing
-        if not spec.settings:
-            return []
-        from penstock.profiles.known import bundled
-        from penstock.profiles.layers import resolve
-
-        return check(spec.settings, bundled(), size=spec.size, beneath=resolve(layers, spec.size).values())
 
     def _await_supervisor(self, application_id: str) -> None:
         deadline = time.monotonic() + 5

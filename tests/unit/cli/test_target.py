@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,9 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RemoteEngin
     return found, stage
 
 
-def submitted(engine: RemoteEngine) -> Application:
+def submitted(engine: RemoteEngine, on_warning: Callable[[str], None] = lambda _: None) -> Application:
     spec = ApplicationSpec("s3a://lake/pi.py", engine.usual_size(), name="pi", settings={"spark.odd": "1"})
-    application = engine.submit(spec)
+    application = engine.submit(spec, on_warning)
     assert application.spec.size == spec.size
     return application
 
@@ -82,8 +83,9 @@ def test_of_some_commands_a_part_works_through_a_service(arguments: list[str], w
 
 
 def test_what_the_service_warns_of_is_warned_of_here(engine: tuple[RemoteEngine, Stage]) -> None:
-    application = submitted(engine[0])
-    assert engine[0].warnings(application.spec) == ["spark.odd is unusual"]
+    warnings: list[str] = []
+    submitted(engine[0], warnings.append)
+    assert warnings == ["spark.odd is unusual"]
 
 
 def test_an_application_is_followed_to_its_end_with_its_progress(engine: tuple[RemoteEngine, Stage]) -> None:

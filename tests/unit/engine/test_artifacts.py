@@ -88,7 +88,7 @@ def test_an_event_log_that_is_larger_than_memory_is_read_in_pieces(
         store = Kept({} if here else {artifact_key(ID, "events/a"): b"0123456789"})
         found = archive(store, tmp_path)
         if here:
-            place = tmp_path / "artifacts" / ID / "events" / "a"
+            place = tmp_path / "artefacts" / ID / "events" / "a"
             place.parent.mkdir(parents=True)
             place.write_bytes(b"0123456789")
             found = replace(found, summary={artifacts.PLACE: tmp_path.as_uri()})
@@ -96,7 +96,7 @@ def test_an_event_log_that_is_larger_than_memory_is_read_in_pieces(
         assert list(found.pieces("events/a", start=10)) == []
         with pytest.raises(NotFound):
             list(found.pieces("events/b"))
-        shutil.rmtree(tmp_path / "artifacts", ignore_errors=True)
+        shutil.rmtree(tmp_path / "artefacts", ignore_errors=True)
 
 
 def test_what_there_is_has_its_length_wherever_it_lies(tmp_path: Path) -> None:

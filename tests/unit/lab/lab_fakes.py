@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.engine.submission import Submission
 from penstock.errors import NotFound
 from penstock.lake.model import ObjectInfo, ObjectStore
 from penstock.model import Application, ApplicationSpec, Capacity, State
@@ -65,8 +66,8 @@ class PretendingEngine:
         self.artifacts = self
         self.backend = SimpleNamespace(capacity=lambda: Capacity(2, 16 << 30))
 
-    def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
-        return spec
+    def resolve(self, spec: ApplicationSpec) -> Submission:
+        return Submission(spec, {}, ())
 
     def submit(self, spec: ApplicationSpec) -> Application:
         with self._turn:

@@ -100,8 +100,10 @@ class FakeEngine:
         self.backend = SimpleNamespace(capacity=lambda: Capacity(4, 8 << 30))
         self.pricing = SimpleNamespace(so_far=lambda application, at: application.cost)
 
-    def enqueue(self, spec: ApplicationSpec) -> Application:
+    def enqueue(self, spec: ApplicationSpec, on_warning: Callable[[str], None] = lambda _: None) -> Application:
         self.queues.instance(spec.instance)
+        for key in spec.settings:
+            on_warning(f"{key} is unusual")
         for known in self.submitted.values():
             if spec.idempotency_key and known.spec.idempotency_key == spec.idempotency_key:
                 return known
@@ -111,9 +113,6 @@ class FakeEngine:
         )
         self.submitted[added.id] = added
         return added
-
-    def warnings(self, spec: ApplicationSpec) -> list[str]:
-        return [f"{key} is unusual" for key in spec.settings]
 
     def get(self, application_id: str) -> Application:
         if application_id == "app-":

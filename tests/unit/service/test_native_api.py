@@ -323,7 +323,7 @@ def test_where_things_are_on_the_services_machine_is_not_told(stage: Stage) -> N
 def test_errors_do_not_tell_it_either(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     home = stage.engine.home.root
 
-    def full(_: object) -> None:
+    def full(*_: object) -> None:
         raise MissingRequirement(
             "The disk is full",
             why=f"No space left: {home}/database",

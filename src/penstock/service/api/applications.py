@@ -19,6 +19,7 @@ from fastapi.responses import JSONResponse
 
 from penstock.clusters.settings import BUILT_IN
 from penstock.engine import artifacts
+from penstock.engine.engine import OnWarning
 from penstock.engine.interactive import connect_server, sessions
 from penstock.engine.repository import listing
 from penstock.engine.tokens import Caller, Scope
@@ -85,14 +86,16 @@ def _in_lake(address: str) -> bool:
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 
-def submit(service: Service, caller: Caller, spec: ApplicationSpec) -> Application:
+def submit(
+    service: Service, caller: Caller, spec: ApplicationSpec, on_warning: OnWarning = lambda _: None
+) -> Application:
     """Record the application for the dispatcher, or return the one its idempotency key belongs to.
 
     Raises `Forbidden`, and whatever `Engine.enqueue` does.
     """
     caller.require(Scope.SUBMIT, spec.instance)
     require_allowed(spec)
-    application = service.engine.enqueue(spec)
+    application = service.engine.enqueue(spec, on_warning)
     guards.note(application_id=application.id)
     return application
 
@@ -151,8 +154,9 @@ def create(
 ) -> JSONResponse:
     """It waits for room and starts by itself; `warnings` tell what in its settings likely is not what was meant."""
     spec = body.spec(service.engine.usual_size(), idempotency_key=checked_key(idempotency_key))
-    accepted = submit(service, caller, spec)
-    told = {**responses.application(service, accepted), "warnings": list(service.engine.warnings(spec))}
+    warnings: list[str] = []
+    accepted = submit(service, caller, spec, warnings.append)
+    told = {**responses.application(service, accepted), "warnings": warnings}
     # Made here: an answer that is left to FastAPI waits for a thread once more.
     return JSONResponse(told, 202, headers={"Location": f"{router.prefix}/{accepted.id}"})
 
