@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from penstock.catalog.database import Database
 from penstock.engine.repository.applications import ApplicationRepository
+from penstock.engine.repository.listing import ApplicationReader
 from penstock.home import Home
 from tests.support import quick_java
 from tests.support.database_template import DatabaseTemplate
@@ -122,6 +123,12 @@ def database(records_home: Home) -> Iterator[sa.Engine]:
     engine = Database(records_home).engine()
     yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def reader(database: sa.Engine, records: ApplicationRepository) -> ApplicationReader:
+    """Of the applications in `records`."""
+    return ApplicationReader(database, records.owner)
 
 
 @pytest.fixture

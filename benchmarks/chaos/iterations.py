@@ -187,7 +187,7 @@ class _Play:
         """Who looks after these applications now: processes of ours, or of the engine since."""
         ours = [(name, ProcessId.of(process.pid)) for name, process in self._supervisors.items()]
         alive = [(name, process) for name, process in ours if process is not None]
-        return [*alive, *machine_view.attendants(self._environment.home)]
+        return [*alive, *machine_view.supervisors(self._environment.home)]
 
     def _await(self, applications: Sequence[str]) -> None:
         """Until all have ended and nothing of their clusters is left. Who is left alone finds somebody else, as the

@@ -24,7 +24,7 @@ def left_of(home: Home, applications: Sequence[str]) -> list[str]:
     return found
 
 
-def attendants(home: Home) -> list[tuple[str, ProcessId]]:
+def supervisors(home: Home) -> list[tuple[str, ProcessId]]:
     """Processes of the engine that look after an application, with its id."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):

@@ -43,7 +43,7 @@ def started(engine: Engine, program: Path, *, server: str | None) -> dict[str, f
         raise SystemExit(ran.stderr)
     application = Application.from_json(json.loads(ran.stdout))
     launched = (application.summary or {})["first_task_launched_ms"] / 1000
-    events = {str(one["event"]): one["at"].timestamp() - began for one in engine.events(application.id)}
+    events = {str(one["event"]): one["at"].timestamp() - began for one in engine.applications.events(application.id)}
     return {"first task": launched - began, "command": took, **events}
 
 

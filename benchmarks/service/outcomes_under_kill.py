@@ -257,7 +257,7 @@ def run(home: Home, given: argparse.Namespace, victims: Victims) -> dict[str, An
     """Submit, kill and judge. `victims` are those beside the service itself."""
     kinds = {f"load-{number}": outcomes.kind_of(number) for number in range(given.submissions)}
     engine, token = Engine(home), token_of_its_own(home)
-    engine.put_instance(Instance(_QUEUE, quota=Quota(running=given.running)))
+    engine.queues.put(Instance(_QUEUE, quota=Quota(running=given.running)))
     program = home.root / "load.py"
     program.write_text(PROGRAM)
     with contextlib.ExitStack() as stack:
@@ -312,7 +312,7 @@ def submission(name: str, kind: str, program: str, observer: str) -> dict[str, A
 def completed(outcome: Outcome, engine: Engine, id_: str) -> Outcome:
     """The outcome with what the application's record says."""
     application = engine.get(id_)
-    changes = [event for event in engine.events(id_) if event["to_state"] != event["from_state"]]
+    changes = [event for event in engine.applications.events(id_) if event["to_state"] != event["from_state"]]
     return replace(
         outcome,
         exit_code=application.exit_code,

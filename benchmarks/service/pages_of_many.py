@@ -46,7 +46,7 @@ def fill(engine: Engine, home: Home, count: int) -> None:
 
 
 def queries(engine: Engine) -> Iterator[tuple[str, Query]]:
-    oldest = engine.page(Query(sort="submitted_at", limit=1)).items[0].submitted_at
+    oldest = engine.applications.page(Query(sort="submitted_at", limit=1)).items[0].submitted_at
     for sort in SORTS:
         yield sort, Query(sort=sort)
         yield f"-{sort}", Query(sort=f"-{sort}")
@@ -65,7 +65,7 @@ def walk(engine: Engine, query: Query, *, pages: int) -> tuple[list[float], int]
 
     def page(of: Query) -> Page:
         began = time.perf_counter()
-        found = engine.page(of)
+        found = engine.applications.page(of)
         took.append((time.perf_counter() - began) * 1000)
         return found
 

@@ -43,7 +43,7 @@ def wait_for_all(engine: Engine, instance: str, count: int) -> None:
     ended, since = 0, time.monotonic()
     while ended < count:
         time.sleep(0.2)
-        states = engine.counts().get(instance, {})
+        states = engine.applications.counts().get(instance, {})
         now_ended = sum(number for state, number in states.items() if state.final)
         if now_ended > ended:
             if now_ended // _STEP > ended // _STEP:
@@ -92,7 +92,7 @@ def rates(ended: Sequence[float], began: float) -> list[float]:
 def run(home: Home, *, submissions: int, kills: int, seconds: tuple[float, float]) -> Mapping[str, Any]:
     home.create()
     engine = PretendingEngine(home)
-    instance = engine.put_instance(Instance("one-slot", quota=Quota(running=1))).name
+    instance = engine.queues.put(Instance("one-slot", quota=Quota(running=1))).name
     bodies = [{"application": "s3a://lake/a.py", "name": f"load-{n}", "instance": instance} for n in range(submissions)]
     with Service(home, instead="benchmarks.service.engine_process") as service:
         submitters = Submitters(service.port, token_of_its_own(home), at_once=_AT_ONCE)

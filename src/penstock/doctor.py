@@ -262,9 +262,9 @@ class Examination:
         engine = Engine(self._home)
         before = engine.list(states=(State.ACCEPTED, State.WAITING))
         return attended(
-            len(list(engine.unsupervised())),
+            len(list(engine.applications.unsupervised())),
             sum(application.dispatched for application in before),
-            dispatched=engine.dispatched(),
+            dispatched=engine.applications.dispatched(),
         )
 
     def _tokens(self) -> Judgement:

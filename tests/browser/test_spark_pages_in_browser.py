@@ -127,7 +127,7 @@ def stage(tmp_path: Path) -> Stage:
 
 def running(stage: Stage, driver: int) -> str:
     application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", SIZE, "a"))
-    stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
+    stage.engine.submitted[application.id] = replace(application, state=State.RUNNING)
     stage.engine.interfaces[application.id] = WebInterface("127.0.0.1", driver)
     return application.id
 

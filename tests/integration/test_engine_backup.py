@@ -33,7 +33,7 @@ class Elsewhere(PretendingEngine):
         with everything.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(sa.text(f"CREATE DATABASE {name}"))
         everything.dispose()
-        self._database.engine = lambda _="": Database(server).engine(name)  # type: ignore[method-assign]
+        self.database.engine = lambda _="": Database(server).engine(name)  # type: ignore[method-assign]
 
 
 @pytest.fixture
@@ -41,27 +41,27 @@ def engines(records_home: Home, tmp_path: Path) -> Iterator[tuple[Elsewhere, Els
     made = Elsewhere(Home(tmp_path / "a"), records_home), Elsewhere(Home(tmp_path / "b"), records_home)
     yield made
     for engine in made:
-        engine._opened.database.dispose()
+        engine.repositories.database.dispose()
 
 
 def filled(engine: Elsewhere) -> None:
-    engine.put_instance(Instance("v", 2.0, Quota(running=1), {"k": ["\\", "\t", "\n", None]}))
+    engine.queues.put(Instance("v", 2.0, Quota(running=1), {"k": ["\\", "\t", "\n", None]}))
     for number in range(3):
         application = engine.enqueue(
             specification(engine.home, number, instance="v", arguments=("ß\t\\N",), webhooks=("https://a.example/",))
         )
     engine.request_stop(application.id)
-    engine.audit([Audit(now(), "token:a", "test", detail={"x": 1})])
+    engine.audit.add([Audit(now(), "token:a", "test", detail={"x": 1})])
 
 
 def known(engine: Elsewhere) -> object:
     applications = engine.list()
     return (
         applications,
-        [list(engine.events(one.id)) for one in applications],
-        [list(engine.deliveries(one.id)) for one in applications],
-        engine.instances(),
-        engine.audit_page(),
+        [list(engine.applications.events(one.id)) for one in applications],
+        [list(engine.applications.deliveries(one.id)) for one in applications],
+        engine.queues.instances(),
+        engine.audit.page(),
     )
 
 
@@ -69,7 +69,7 @@ def backed_up(engines: tuple[Elsewhere, Elsewhere], directory: Path) -> tuple[El
     """The two, of which the first has records and has left a backup of them."""
     first, second = engines
     filled(first)
-    first.backup(directory / "records.zip")
+    backup.write(first.repositories, directory / "records.zip")
     return first, second
 
 
@@ -79,14 +79,14 @@ def test_what_comes_back_elsewhere_is_what_was_there_and_goes_on(
     first, second = engines
     filled(first)
     file = tmp_path / "records.zip"
-    assert first.backup(file).applications == 3
+    assert backup.write(first.repositories, file).applications == 3
     assert file.stat().st_mode & 0o777 == 0o600
-    second.restore(file)
+    backup.read(second.repositories, file)
     assert known(second) == known(first)
     later = second.enqueue(specification(second.home, 9, instance="v"))
-    second.audit([Audit(now(), "token:a", "later")])
-    assert [event["event"] for event in second.events(later.id)] == ["Submitted"]
-    with pytest.raises(sa.exc.DBAPIError, match="final"), second._opened.database.begin() as connection:
+    second.audit.add([Audit(now(), "token:a", "later")])
+    assert [event["event"] for event in second.applications.events(later.id)] == ["Submitted"]
+    with pytest.raises(sa.exc.DBAPIError, match="final"), second.repositories.database.begin() as connection:
         connection.execute(sa.text("UPDATE applications SET state = 'running' WHERE state = 'stopped'"))
 
 
@@ -94,9 +94,9 @@ def test_records_are_only_replaced_when_that_is_meant(engines: tuple[Elsewhere, 
     first, second = backed_up(engines, tmp_path)
     kept = second.enqueue(specification(second.home, 1))
     with pytest.raises(Conflict):
-        second.restore(tmp_path / "records.zip")
+        backup.read(second.repositories, tmp_path / "records.zip")
     assert [one.id for one in second.list()] == [kept.id]
-    second.restore(tmp_path / "records.zip", replace=True)
+    backup.read(second.repositories, tmp_path / "records.zip", replace=True)
     assert known(second) == known(first)
 
 
@@ -105,11 +105,11 @@ def test_tables_and_functions_of_others_in_the_same_schema_survive_a_restore(
 ) -> None:
     first, second = backed_up(engines, tmp_path)
     assert second.list() == []
-    theirs = second._database.engine("")
+    theirs = second.database.engine("")
     with theirs.begin() as connection:
         connection.execute(sa.text("CREATE TABLE invoices AS SELECT 1 AS number"))
         connection.execute(sa.text("CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'"))
-    restored = second.restore(tmp_path / "records.zip")
+    restored = backup.read(second.repositories, tmp_path / "records.zip")
     with theirs.begin() as connection:
         assert connection.execute(sa.text("SELECT one() FROM invoices")).scalar_one() == 1
     assert known(second) == known(first)
@@ -121,10 +121,10 @@ def test_a_restore_that_would_take_a_view_of_others_along_changes_nothing_and_na
 ) -> None:
     _, second = backed_up(engines, tmp_path)
     kept = second.enqueue(specification(second.home, 1))
-    with second._database.engine("").begin() as connection:
+    with second.database.engine("").begin() as connection:
         connection.execute(sa.text("CREATE VIEW usage_report AS SELECT id FROM applications"))
     with pytest.raises(Conflict, match="usage_report"):
-        second.restore(tmp_path / "records.zip", replace=True)
+        backup.read(second.repositories, tmp_path / "records.zip", replace=True)
     assert [one.id for one in second.list()] == [kept.id]
 
 
@@ -132,7 +132,7 @@ def test_an_archive_of_the_first_release_comes_back_migrated(
     engines: tuple[Elsewhere, Elsewhere], tmp_path: Path
 ) -> None:
     first, second = engines
-    database = first._database.engine("")
+    database = first.database.engine("")
     with database.begin() as connection:
         schema.migrate(connection, "0001")
         connection.execute(
@@ -148,7 +148,7 @@ def test_an_archive_of_the_first_release_comes_back_migrated(
         table = sa.Table("applications", sa.MetaData(), *(sa.Column(name) for name in columns))
         patch.setattr(backup.schema, "metadata", table.metadata)
         backup._copy_out(database, "old", archive)
-    second.restore(tmp_path / "x.zip")
+    backup.read(second.repositories, tmp_path / "x.zip")
     (application,) = second.list()
     assert (application.id, application.state, application.attempt) == ("app-1", State.STOPPED, 1)
 
@@ -158,9 +158,9 @@ def test_what_is_no_backup_changes_nothing(engines: tuple[Elsewhere, Elsewhere],
     filled(engine)
     before = known(engine)
     file = tmp_path / "records.zip"
-    engine.backup(file)
+    backup.write(engine.repositories, file)
     with pytest.raises(InvalidInput, match="cannot be written"):
-        engine.backup(file)
+        backup.write(engine.repositories, file)
     (tmp_path / "text").write_text("no archive")
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("manifest.json", "{}")
@@ -170,5 +170,5 @@ def test_what_is_no_backup_changes_nothing(engines: tuple[Elsewhere, Elsewhere],
             archive.writestr(name, content.replace(b"\t", b" ") if name == "applications.copy" else content)
     for name in ("text", "other.zip", "damaged.zip", "absent"):
         with pytest.raises(InvalidInput, match="not a readable backup"):
-            engine.restore(tmp_path / name, replace=True)
+            backup.read(engine.repositories, tmp_path / name, replace=True)
     assert known(engine) == before

@@ -95,7 +95,7 @@ def test_the_overhead_that_a_user_asks_for_is_what_the_queue_promises(home: Home
 
 def test_what_waits_for_a_dispatcher_is_left_to_it_and_needs_no_process(home: Home, engine: PretendingEngine) -> None:
     application = engine.enqueue(specification(home, 1))
-    assert list(engine.unsupervised()) == []
+    assert list(engine.applications.unsupervised()) == []
     assert engine.request_stop(application.id).state is State.STOPPED
     assert launches(home) == []
 
@@ -115,7 +115,7 @@ def test_the_queue_tells_who_is_next_and_why_the_others_wait(home: Home) -> None
             (third.id, 1, "memory"),
             (second.id, 2, "queue"),
         ]
-        assert engine.use("default") == InstanceUsage(1, 2, promise.cores, promise.memory_bytes)
+        assert engine.queues.usage_of("default") == InstanceUsage(1, 2, promise.cores, promise.memory_bytes)
         for application in (second, third):
             engine.request_stop(application.id)
         engine.request_stop(first.id)
@@ -137,10 +137,12 @@ def test_a_cluster_larger_than_todays_nodes_waits_for_more_and_holds_up_nobody(h
             assert application.reason is not None
             assert application.reason.code == "capacity"
             assert "today's have" in application.reason.message
-        times = len(engine.events(waiting[0].id))
+        times = len(engine.applications.events(waiting[0].id))
         engine.enqueue(specification(home, 4))
         time.sleep(0.3)
-        assert len(engine.events(waiting[0].id)) == times, "told once, and not with every look at the queue"
+        assert len(engine.applications.events(waiting[0].id)) == times, (
+            "told once, and not with every look at the queue"
+        )
         backend.has = Capacity(100, 100 * promise.memory_bytes, elastic=True)
         engine.enqueue(specification(home, 5))
         assert [ended(engine, one).state for one in waiting] == [State.FINISHED, State.FINISHED]
@@ -177,7 +179,7 @@ def test_an_attempt_that_was_lost_is_followed_by_another(home: Home, monkeypatch
 
 
 def test_a_full_queue_refuses_and_many_at_once_do_not_slip_through(home: Home, engine: PretendingEngine) -> None:
-    engine.put_instance(Instance("small", quota=Quota(waiting=3)))
+    engine.queues.put(Instance("small", quota=Quota(waiting=3)))
 
     def submit(number: int) -> bool:
         try:
@@ -191,7 +193,7 @@ def test_a_full_queue_refuses_and_many_at_once_do_not_slip_through(home: Home, e
 
 
 def test_a_cluster_larger_than_its_instance_may_be_is_refused_at_once(home: Home, engine: PretendingEngine) -> None:
-    engine.put_instance(Instance("tiny", quota=Quota(cores=1)))
+    engine.queues.put(Instance("tiny", quota=Quota(cores=1)))
     with pytest.raises(QuotaExceeded, match="exceeds the quota of the instance"):
         engine.enqueue(specification(home, 1, instance="tiny"))
     with pytest.raises(NotFound):
@@ -199,7 +201,7 @@ def test_a_cluster_larger_than_its_instance_may_be_is_refused_at_once(home: Home
 
 
 def test_a_key_is_one_application_of_its_instance_and_no_other(home: Home, engine: PretendingEngine) -> None:
-    engine.put_instance(Instance("other"))
+    engine.queues.put(Instance("other"))
     asked = specification(home, 1, idempotency_key="k")
     first = engine.enqueue(asked)
     Path(asked.application).unlink()
@@ -210,20 +212,20 @@ def test_a_key_is_one_application_of_its_instance_and_no_other(home: Home, engin
 
 
 def test_an_instance_goes_when_nothing_of_it_runs_and_the_default_stays(home: Home, engine: PretendingEngine) -> None:
-    made = engine.put_instance(Instance("made", 2.0, Quota(running=1), {"defaults": {"a": 1}}))
-    assert engine.instance("made") == made
-    changed = engine.put_instance(Instance("made", 3.0))
-    assert engine.instance("made") == changed == Instance("made", 3.0, Quota(), {"defaults": {"a": 1}})
+    made = engine.queues.put(Instance("made", 2.0, Quota(running=1), {"defaults": {"a": 1}}))
+    assert engine.queues.instance("made") == made
+    changed = engine.queues.put(Instance("made", 3.0))
+    assert engine.queues.instance("made") == changed == Instance("made", 3.0, Quota(), {"defaults": {"a": 1}})
     application = engine.enqueue(specification(home, 1, instance="made"))
     with pytest.raises(Conflict):
-        engine.delete_instance("made")
+        engine.queues.delete("made")
     engine.request_stop(application.id)
-    engine.delete_instance("made")
+    engine.queues.delete("made")
     with pytest.raises(NotFound):
-        engine.instance("made")
+        engine.queues.instance("made")
     with pytest.raises(Conflict):
-        engine.delete_instance("default")
-    assert [instance.name for instance in engine.instances()] == ["default"]
+        engine.queues.delete("default")
+    assert [instance.name for instance in engine.queues.instances()] == ["default"]
 
 
 def test_of_changes_to_one_instance_at_once_none_is_lost(engine: PretendingEngine) -> None:
@@ -231,10 +233,10 @@ def test_of_changes_to_one_instance_at_once_none_is_lost(engine: PretendingEngin
         return replace(found, attributes={"count": found.attributes.get("count", 0) + 1})
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: engine.change_instance("default", one_more), range(20)))
-    assert engine.instance("default").attributes == {"count": 20}
+        list(pool.map(lambda _: engine.queues.change("default", one_more), range(20)))
+    assert engine.queues.instance("default").attributes == {"count": 20}
     with pytest.raises(NotFound):
-        engine.change_instance("none", one_more)
+        engine.queues.change("none", one_more)
 
 
 @pytest.mark.parametrize("sort", ["submitted_at", "-submitted_at", "name", "-name", "ended_at", "-started_at"])
@@ -243,55 +245,55 @@ def test_pages_there_and_back_hold_everything_once(home: Home, engine: Pretendin
         application = engine.enqueue(replace(specification(home, number), name=f"{number % 3}"))
         if number % 2:
             engine.request_stop(application.id)
-    page = engine.page(Query(sort=sort, limit=3))
+    page = engine.applications.page(Query(sort=sort, limit=3))
     assert page.previous is None
     pages = [page]
     while page.next:
-        page = engine.page(Query(sort=sort, limit=3, page=page.next))
+        page = engine.applications.page(Query(sort=sort, limit=3, page=page.next))
         pages.append(page)
     forwards = [[one.id for one in page.items] for page in pages]
     assert [len(ids) for ids in forwards] == [3, 3, 1]
     assert len({one for ids in forwards for one in ids}) == 7
     backwards = [forwards[-1]]
     while page.previous:
-        page = engine.page(Query(sort=sort, limit=3, page=page.previous))
+        page = engine.applications.page(Query(sort=sort, limit=3, page=page.previous))
         backwards.append([one.id for one in page.items])
     assert backwards[::-1] == forwards
 
 
 def test_what_is_submitted_meanwhile_moves_nobody_to_another_page(home: Home, engine: PretendingEngine) -> None:
     before = [engine.enqueue(specification(home, number)).id for number in range(4)]
-    first = engine.page(Query(limit=2))
+    first = engine.applications.page(Query(limit=2))
     engine.enqueue(specification(home, 9))
-    second = engine.page(Query(limit=2, page=first.next))
+    second = engine.applications.page(Query(limit=2, page=first.next))
     assert [one.id for one in (*first.items, *second.items)] == before[::-1]
 
 
 def test_filters_go_together(home: Home, engine: PretendingEngine) -> None:
-    engine.put_instance(Instance("b"))
+    engine.queues.put(Instance("b"))
     began = now()
     for number, (instance, tags) in enumerate([("default", ("x", "y")), ("b", ("x",)), ("b", ("x", "y"))]):
         engine.enqueue(specification(home, number, instance=instance, tags=tags))
 
     def names(**query: object) -> list[str]:
-        return [one.spec.name for one in engine.page(Query(sort="name", **query)).items]  # type: ignore[arg-type]
+        return [one.spec.name for one in engine.applications.page(Query(sort="name", **query)).items]  # type: ignore[arg-type]
 
     assert names(tags=("x", "y"), instances=("b",)) == ["load-2"]
     assert names(states=(State.ACCEPTED,), name="load-1") == ["load-1"]
     assert names(submitted=Interval(before=began)) == []
     assert names(submitted=Interval(after=began)) == ["load-0", "load-1", "load-2"]
     assert names(ended=Interval(after=began)) == []
-    assert engine.counts() == {"default": {State.ACCEPTED: 1}, "b": {State.ACCEPTED: 2}}
+    assert engine.applications.counts() == {"default": {State.ACCEPTED: 1}, "b": {State.ACCEPTED: 2}}
     with pytest.raises(InvalidInput):
-        engine.page(Query(page="nonsense"))
+        engine.applications.page(Query(page="nonsense"))
 
 
 def test_the_audit_can_only_be_added_to(records_home: Home, engine: PretendingEngine) -> None:
     submitted = Audit(now(), "token:a", "application.submit", subject="app-1", detail={"name": "x"})
-    engine.audit([submitted, replace(submitted, actor="token:b", action="application.stop", outcome="refused")])
-    page = engine.audit_page(limit=1)
+    engine.audit.add([submitted, replace(submitted, actor="token:b", action="application.stop", outcome="refused")])
+    page = engine.audit.page(limit=1)
     assert [(entry.actor, entry.outcome) for entry in page.items] == [("token:b", "refused")]
-    assert [entry.actor for entry in engine.audit_page(before=page.next).items] == ["token:a"]
+    assert [entry.actor for entry in engine.audit.page(before=page.next).items] == ["token:a"]
     for statement in ("UPDATE audit SET actor = 'nobody'", "DELETE FROM audit"):
         with pytest.raises(DBAPIError, match="only added to"), Database(records_home).engine().begin() as connection:
             connection.execute(sa.text(statement))
@@ -303,14 +305,14 @@ def test_every_change_of_state_is_to_be_told_once_for_each_webhook(home: Home) -
     application = engine.enqueue(specification(home, 1, webhooks=urls))
     with dispatched_by(engine):
         ended(engine, application)
-    told = engine.deliveries(application.id)
+    told = engine.applications.deliveries(application.id)
     states = ["accepted", "starting", "running", "stopping", "finished"]
     assert [(one["url"], one["state"]) for one in told] == [(url, state) for state in states for url in urls]
     assert all(one["tries"] == 0 and one["due_at"] for one in told)
 
 
 def test_a_change_is_heard_of(home: Home, engine: PretendingEngine) -> None:
-    with engine.changes() as changes:
+    with engine.applications.changes() as changes:
         assert changes.wait(0.01) == set()
         application = engine.enqueue(specification(home, 1))
         assert changes.wait(2) == {application.id}
@@ -327,7 +329,7 @@ def test_instances_and_the_queue_at_the_command_line(
         return ran.output
 
     said("instance", "set", "team-a", "--weight", "2", "--memory", "4g", "--running", "1")
-    assert engine.instance("team-a") == Instance("team-a", 2.0, Quota(memory_bytes=4 << 30, running=1))
+    assert engine.queues.instance("team-a") == Instance("team-a", 2.0, Quota(memory_bytes=4 << 30, running=1))
     first, second = (engine.enqueue(specification(home, number, instance="team-a")) for number in (1, 2))
     assert "0 of 1" in said("instance", "list")
     with dispatched_by(PretendingEngine(home, PretendedBackend(home, seconds=60))):

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from penstock.engine.policy import lifecycle
 from penstock.engine.repository.applications import ApplicationRepository, now
-from penstock.engine.repository.listing import Listing
+from penstock.engine.repository.listing import ApplicationReader
 from penstock.engine.repository.migrations import HEAD
 from penstock.errors import InvalidInput, NotFound, StateError
 from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize, Reason, State, new_id
@@ -42,31 +42,31 @@ def test_the_database_itself_refuses_to_change_a_final_state(
     assert records.get(application.id).state is State.STOPPED
 
 
-def test_of_many_who_admit_at_once_one_launches(records: ApplicationRepository) -> None:
+def test_of_many_who_admit_at_once_one_launches(records: ApplicationRepository, reader: ApplicationReader) -> None:
     application = submitted(records)
     with ThreadPoolExecutor(5) as pool:
         steps = pool.map(lambda _: records.apply(application.id, lifecycle.Admitted(now(), HANDLE)), range(5))
     assert [instructions for _, instructions in steps if instructions] == [(lifecycle.Launch(),)]
-    assert [event["event"] for event in records.events(application.id)] == ["Submitted", "Admitted"]
+    assert [event["event"] for event in reader.events(application.id)] == ["Submitted", "Admitted"]
 
 
 def test_one_idempotency_key_is_one_application_however_many_submit_it_at_once(
-    records: ApplicationRepository, database: sa.Engine
+    records: ApplicationRepository, reader: ApplicationReader
 ) -> None:
     with ThreadPoolExecutor(5) as pool:
         found = list(pool.map(lambda _: submitted(records, idempotency_key="k").id, range(5)))
     assert len(set(found)) == 1
-    assert len(Listing(database, records.owner).search()) == 1
+    assert len(reader.list()) == 1
 
 
-def test_an_application_has_one_supervisor_at_a_time(records: ApplicationRepository) -> None:
+def test_an_application_has_one_supervisor_at_a_time(records: ApplicationRepository, reader: ApplicationReader) -> None:
     application = submitted(records)
-    assert records.unsupervised() == [application.id]
+    assert reader.unsupervised() == [application.id]
     with records.claim(application.id):
-        assert records.unsupervised() == []
+        assert reader.unsupervised() == []
         with pytest.raises(StateError), records.claim(application.id):
             pass
-    assert records.unsupervised() == [application.id]
+    assert reader.unsupervised() == [application.id]
 
 
 def admit(records: ApplicationRepository, application: Application) -> Application:
@@ -125,14 +125,14 @@ def test_what_waits_has_ended_as_soon_as_that_is_asked_for(records: ApplicationR
     assert records.request_end(application.id, replace(STOP, message="again")).reason == STOP
 
 
-def test_an_id_is_found_by_its_beginning_and_by_last(records: ApplicationRepository) -> None:
+def test_an_id_is_found_by_its_beginning_and_by_last(records: ApplicationRepository, reader: ApplicationReader) -> None:
     first, second = submitted(records), submitted(records)
-    assert records.find(second.id[:-1]).id == second.id
-    assert records.find("last").id == max(first, second, key=lambda one: (one.submitted_at, one.id)).id
+    assert reader.get(second.id[:-1]).id == second.id
+    assert reader.get("last").id == max(first, second, key=lambda one: (one.submitted_at, one.id)).id
     with pytest.raises(InvalidInput):
-        records.find("app-")
+        reader.get("app-")
     with pytest.raises(NotFound):
-        records.find("app_")
+        reader.get("app_")
 
 
 def test_records_of_a_newer_release_are_left_alone(database: sa.Engine, records: ApplicationRepository) -> None:

@@ -13,7 +13,8 @@ from penstock.engine import artifacts
 from penstock.engine.policy import lifecycle
 from penstock.engine.repository.applications import ApplicationRepository, now
 from penstock.engine.repository.audit import Audit, AuditLog, Outbox
-from penstock.engine.retention import Pruned, Pruner, Retention
+from penstock.engine.repository.listing import ApplicationReader
+from penstock.engine.repository.retention import Pruned, Pruner, Retention
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, Reason, State, new_id
 
 SIZE = ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(1, 1 << 30), 1)
@@ -40,7 +41,7 @@ def told(outbox: Outbox) -> None:
 
 
 def test_events_and_deliveries_go_some_time_after_the_end_and_the_application_stays(
-    database: sa.Engine, records: ApplicationRepository, upkeep: Pruner
+    database: sa.Engine, records: ApplicationRepository, reader: ApplicationReader, upkeep: Pruner
 ) -> None:
     ended, waits = submitted(records), submitted(records)
     records.request_end(ended.id, STOP)
@@ -50,10 +51,10 @@ def test_events_and_deliveries_go_some_time_after_the_end_and_the_application_st
     assert upkeep.prune(Retention(), now()) == Pruned()
     assert upkeep.prune(Retention(), now() + LATER) == Pruned(deliveries=2)
     assert upkeep.prune(Retention(), now() + 2 * LATER) == Pruned(events=2)
-    assert (records.events(ended.id), outbox.of(ended.id)) == ([], [])
+    assert (reader.events(ended.id), reader.deliveries(ended.id)) == ([], [])
     assert records.get(ended.id).state is State.STOPPED
     # Whatever its age: it has not ended.
-    assert (len(records.events(waits.id)), len(outbox.of(waits.id))) == (1, 1)
+    assert (len(reader.events(waits.id)), len(reader.deliveries(waits.id))) == (1, 1)
 
 
 def audited(database: sa.Engine, owner: str, *at: datetime) -> None:
@@ -79,7 +80,7 @@ def test_it_is_known_which_uploads_and_lakes_applications_use(records: Applicati
     submitted(records, f"s3a://lake/{first}", lake=one, jars=(f"s3a://lake/{second}",))
     ended = submitted(records, lake=two, arguments=("--statements-file", f"s3a://lake/{third}"))
     records.request_end(ended.id, STOP)
-    assert upkeep.mentioned(artifacts.upload_pattern(place)) == {first, second, third}
+    assert upkeep.referenced_uploads(artifacts.upload_pattern(place)) == {first, second, third}
     assert {one, two} <= upkeep.lakes_in_use(now() - timedelta(minutes=1))
     assert upkeep.lakes_in_use(now()) & {one, two} == {one}
     assert {one, two} <= upkeep.lakes_in_use(datetime.min.replace(tzinfo=timezone.utc))

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from penstock.catalog.connection import LIVENESS, Liveness, pooled
 from penstock.catalog.database import Database
 from penstock.engine.repository.applications import CONNECTION_LOST, ApplicationRepository, now
+from penstock.engine.repository.listing import ApplicationReader
 from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State, new_id
 from tests.support.waiting import within
@@ -91,13 +92,13 @@ def submitted(records: ApplicationRepository) -> str:
 
 
 def test_the_claims_of_a_machine_that_is_lost_are_free_in_seconds(
-    records: ApplicationRepository, far: ApplicationRepository, relay: Relay
+    records: ApplicationRepository, reader: ApplicationReader, far: ApplicationRepository, relay: Relay
 ) -> None:
     name = submitted(records)
     with suppress(*CONNECTION_LOST), far.claim(name):
-        assert records.unsupervised() == []
+        assert reader.unsupervised() == []
         relay.lose()
-        within(lambda: records.unsupervised() == [name])
+        within(lambda: reader.unsupervised() == [name])
         with records.claim(name):
             pass
 

@@ -15,7 +15,8 @@ from penstock.catalog.secrets import KEY_VARIABLE
 from penstock.engine.dispatcher import Housekeeping
 from penstock.engine.engine import Engine
 from penstock.engine.preparation import Preparation, lake_name
-from penstock.engine.retention import Retention
+from penstock.engine.repository import backup
+from penstock.engine.repository.retention import Retention
 from penstock.engine.webhooks import KEY_FILE, shown_secret
 from penstock.errors import CatalogError, NotFound, StateError
 from penstock.home import Home
@@ -122,9 +123,9 @@ def test_a_backup_has_secrets_sealed_and_another_key_opens_none(
     made = Lakes(first).add(registry.scoped(SALES, KEYS, "team"), KEYS)
     known = shown_secret(first, "sales")
     engine = PretendingEngine(first)
-    assert engine.backup(tmp_path / "records.zip").sealed == 2
+    assert backup.write(engine.repositories, tmp_path / "records.zip").sealed == 2
     Lakes(first).remove(made.name)
-    restored = engine.restore(tmp_path / "records.zip", replace=True)
+    restored = backup.read(engine.repositories, tmp_path / "records.zip", replace=True)
     assert restored.contents.sealed == 2
     third = new_home(tmp_path / "c")
     assert Lakes(third).credentials_of(Lakes(third).get(made.name)) == KEYS

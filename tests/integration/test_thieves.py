@@ -151,7 +151,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_template: DatabaseT
     scoped = lakes.add(registry.scoped(sales, keys, VICTIM), keys)
     engine = PretendingEngine(home)
     for name in (VICTIM, THIEF):
-        engine.put_instance(Instance(name, attributes={"note": CANARY} if name == VICTIM else {}))
+        engine.queues.put(Instance(name, attributes={"note": CANARY} if name == VICTIM else {}))
     records = Database(home).engine()
     store = TokenStore(records)
     grants = {

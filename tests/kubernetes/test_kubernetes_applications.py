@@ -22,7 +22,7 @@ from penstock.clusters.kubernetes import layout, resources
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.kubernetes.target import Target, read_target
 from penstock.engine.engine import Engine
-from penstock.engine.interactive.sessions import SessionRequest, Sessions
+from penstock.engine.interactive.sessions import SessionRequest
 from penstock.home import Home
 from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSize, State
 from tests.support.programs import PROGRAMS
@@ -90,7 +90,7 @@ def run(engine: Engine, tmp_path: Path) -> Callable[..., Application]:
         ended: list[Application] = []
         thread = threading.Thread(target=lambda: ended.append(engine.supervise(application.id)))
         thread.start()
-        within(lambda: b"counted" in engine.piece(application.id, "driver.out", 0, 100), _LONGEST_SECONDS)
+        within(lambda: b"counted" in engine.artifacts.piece(application.id, "driver.out", 0, 100), _LONGEST_SECONDS)
         meanwhile(engine.get(application.id))
         thread.join(timeout=_LONGEST_SECONDS)
         return ended[0]
@@ -111,7 +111,7 @@ print("counted")
 
 
 def delete(engine: Engine, application: Application, role: str, *, grace_seconds: int) -> None:
-    backend = engine._backend
+    backend = engine.backend
     assert isinstance(backend, KubernetesBackend)
     selector = f"{layout.APPLICATION_LABEL}={application.id},{layout.ROLE_LABEL}={role}"
     path = f"/api/v1/namespaces/{backend.target.namespace}/pods"
@@ -120,7 +120,7 @@ def delete(engine: Engine, application: Application, role: str, *, grace_seconds
 
 def left_of(engine: Engine, application: Application) -> list[str]:
     """The objects of the namespace that are its."""
-    backend = engine._backend
+    backend = engine.backend
     assert isinstance(backend, KubernetesBackend)
     found = []
     for kind in ("pods", "secrets", "configmaps", "services"):
@@ -136,8 +136,8 @@ def test_tables_are_written_and_what_is_left_is_in_the_lake_and_nothing_on_the_c
 ) -> None:
     ended = run(WRITES)
     assert ended.state is State.FINISHED, ended.reason
-    assert engine.artefact(ended.id, "driver.out") == b"sum 499500\n"
-    kept = engine.artefacts(ended.id)
+    assert engine.artifacts.load(ended.id, "driver.out") == b"sum 499500\n"
+    kept = engine.artifacts.sizes(ended.id)
     assert {"driver.log", "driver.out", "driver.err", "executor-1.log", "summary.json"} <= set(kept)
     assert [name for name in kept if name.startswith("events/")]
     assert left_of(engine, ended) == []
@@ -146,15 +146,15 @@ def test_tables_are_written_and_what_is_left_is_in_the_lake_and_nothing_on_the_c
 def test_an_executor_that_is_killed_costs_no_more_than_itself(engine: Engine, run: Callable[..., Application]) -> None:
     def kill(application: Application) -> None:
         delete(engine, application, layout.EXECUTOR, grace_seconds=0)
-        handle = engine._backend.handle(application.id)
-        within(lambda: engine._backend.sizes(handle).get("executor-2.log", 0) > 0)
+        handle = engine.backend.handle(application.id)
+        within(lambda: engine.backend.sizes(handle).get("executor-2.log", 0) > 0)
         engine.store(LAKE).put(GO, b"")
 
     source = WAITS + 'print("again", spark.sparkContext.parallelize(range(20), 2).count(), flush=True)\n'
     ended = run(source, kill)
     assert ended.state is State.FINISHED, ended.reason
-    assert b"again 20" in engine.artefact(ended.id, "driver.out")
-    assert engine.artefact(ended.id, "executor-1.log")
+    assert b"again 20" in engine.artifacts.load(ended.id, "driver.out")
+    assert engine.artifacts.load(ended.id, "executor-1.log")
 
 
 def test_a_driver_whose_pod_is_deleted_is_said_to_be_and_its_words_are_in_the_lake(
@@ -164,8 +164,8 @@ def test_a_driver_whose_pod_is_deleted_is_said_to_be_and_its_words_are_in_the_la
     assert ended.state is State.FAILED
     assert ended.reason is not None
     assert ended.reason.code == "driver_lost"
-    assert engine.artefact(ended.id, "driver.out") == b"counted 10\n"
-    assert [name for name in engine.artefacts(ended.id) if name.startswith("events/")]
+    assert engine.artifacts.load(ended.id, "driver.out") == b"counted 10\n"
+    assert [name for name in engine.artifacts.sizes(ended.id) if name.startswith("events/")]
 
 
 def test_a_driver_that_is_lost_is_retried_where_that_was_asked_for_and_both_attempts_are_kept(
@@ -179,14 +179,14 @@ def test_a_driver_that_is_lost_is_retried_where_that_was_asked_for_and_both_atte
     ended = run(WAITS, lose, retries=1)
     assert ended.state is State.FINISHED, ended.reason
     assert [(it.number, it.reason.code) for it in ended.attempts] == [(1, "driver_lost")]
-    assert engine.artefact(ended.id, "driver.out") == b"counted 10\n"
+    assert engine.artifacts.load(ended.id, "driver.out") == b"counted 10\n"
     assert left_of(engine, ended) == []
 
 
 def test_tasks_run_on_the_nodes_that_keep_their_files_pages(
     engine: Engine, run: Callable[..., Application], target: Target
 ) -> None:
-    backend = engine._backend
+    backend = engine.backend
     assert isinstance(backend, KubernetesBackend)
     nodes = {node["metadata"]["name"] for node in resources.nodes(backend.api)}
     if len(nodes) < 2 or not target.page_cache:
@@ -215,8 +215,8 @@ def test_a_session_in_pods_is_used_from_here_by_an_ordinary_client(
     session = engine.submit(SessionRequest(size=SIZE, lake=LAKE).specification())
     thread = threading.Thread(target=engine.supervise, args=[session.id])
     thread.start()
-    Sessions(engine).wait(session.id, timeout_seconds=120)
-    address = Sessions(engine).address(session.id)
+    engine.sessions.wait(session.id, timeout_seconds=120)
+    address = engine.sessions.address(session.id)
     script = PROGRAMS / "connect_client.py"
     answered = subprocess.run(
         [notebook, script, address], check=False, capture_output=True, text=True, timeout=_LONGEST_SECONDS
@@ -234,6 +234,6 @@ def test_a_session_in_pods_is_used_from_here_by_an_ordinary_client(
 
 
 def tasks(engine: Engine, application: Application) -> list[dict[str, Any]]:
-    logs = [name for name in engine.artefacts(application.id) if name.startswith("events/")]
-    lines = [line for log in logs for line in engine.artefact(application.id, log).splitlines()]
+    logs = [name for name in engine.artifacts.sizes(application.id) if name.startswith("events/")]
+    lines = [line for log in logs for line in engine.artifacts.load(application.id, log).splitlines()]
     return [event for event in map(json.loads, lines) if event["Event"] == "SparkListenerTaskEnd"]

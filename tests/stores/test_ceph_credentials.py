@@ -109,10 +109,10 @@ def test_an_application_outlives_its_credentials_and_the_engine_that_renewed_the
         go.touch()
     ended = engine.wait(application.id, timeout_seconds=120)
     assert ended.state is State.FINISHED, ended.reason
-    assert "other bucket: refused" in engine.artefact(ended.id, "driver.out").decode()
+    assert "other bucket: refused" in engine.artifacts.load(ended.id, "driver.out").decode()
     assert not directory.exists()
-    for name in engine.artefacts(ended.id):
-        shown[f"artefact {name}"] = engine.artefact(ended.id, name)
+    for name in engine.artifacts.sizes(ended.id):
+        shown[f"artefact {name}"] = engine.artifacts.load(ended.id, name)
     shown.update(records(shared_home))
     shown.update(files_left(shared_home))
     secrets = {"the lake's": own.secret_key, **{f"lease {at}": keys.secret_key for at, keys in enumerate(held)}}
@@ -158,7 +158,7 @@ def contents(directory: Path) -> Iterator[tuple[str, bytes]]:
 def rounds(engine: Engine) -> int:
     newest = max(named(engine, NAME), key=lambda one: one.submitted_at)
     assert not newest.state.final, newest.reason
-    return engine.read(newest, "driver.out", 0).count(b"round ")
+    return engine.artifacts.read(newest, "driver.out", 0).count(b"round ")
 
 
 def supervisor_of(application: Application) -> int:

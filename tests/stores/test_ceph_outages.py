@@ -68,7 +68,7 @@ def test_a_gateway_and_an_osd_killed_under_load_fail_no_task(
     def done() -> int:
         running = engine.get(application.id)
         assert not running.state.final, running.reason
-        return engine.read(running, "driver.out", 0).count(b"round ")
+        return engine.artifacts.read(running, "driver.out", 0).count(b"round ")
 
     try:
         worked(1)
@@ -82,4 +82,4 @@ def test_a_gateway_and_an_osd_killed_under_load_fail_no_task(
         go.touch()
     ended = engine.wait(application.id, timeout_seconds=120)
     assert ended.state is State.FINISHED, ended.reason
-    assert engine.artefact(ended.id, "driver.out").decode().splitlines()[-1] == "failed tasks 0"
+    assert engine.artifacts.load(ended.id, "driver.out").decode().splitlines()[-1] == "failed tasks 0"

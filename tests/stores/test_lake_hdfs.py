@@ -92,12 +92,12 @@ def run(home: Home, directory: Path, source: str, *arguments: str) -> str:
     engine = Engine(home)
     spec = ApplicationSpec(str(script), SIZE, "on HDFS", arguments=arguments, lake=NAME)
     ended = engine.supervise(engine.submit(spec).id)
-    assert ended.state is State.FINISHED, (ended.reason, engine.artefact(ended.id, "driver.err").decode())
+    assert ended.state is State.FINISHED, (ended.reason, engine.artifacts.load(ended.id, "driver.err").decode())
     return ended.id
 
 
 def printed(home: Home, application_id: str) -> list[str]:
-    return Engine(home).artefact(application_id, "driver.out").decode().splitlines()
+    return Engine(home).artifacts.load(application_id, "driver.out").decode().splitlines()
 
 
 def short_of_copies(cluster: HdfsCluster) -> int | None:

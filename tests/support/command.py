@@ -92,7 +92,7 @@ def running(engine: Engine, name: str) -> Application:
     """The application of this name, once its first job is done."""
     within(lambda: bool(named(engine, name)))
     (application,) = named(engine, name)
-    within(lambda: b"counted 10" in engine.read(application, "driver.out", 0))
+    within(lambda: b"counted 10" in engine.artifacts.read(application, "driver.out", 0))
     return engine.get(application.id)
 
 

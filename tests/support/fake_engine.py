@@ -122,10 +122,12 @@ class Threads(DetachedSupervisors):
 class PretendingEngine(Engine):
     def __init__(self, home: Home, backend: ClusterBackend | None = None) -> None:
         super().__init__(home, backend or PretendedBackend(home))
-        self.attendants = Threads(self)
+        self.supervisors = Threads(self)
 
     def supervisor(self, application_id: str, *, cores_per_core: float = 2.0) -> Supervisor:
         def prepare(application: Application) -> Launch:
             return Launch(application.id, application.spec, {})
 
-        return Supervisor(self._records, self._backend, prepare=prepare, keep=lambda *_: {"pretended": True})
+        return Supervisor(
+            self.repositories.transitions, self.backend, prepare=prepare, store_artifacts=lambda *_: {"pretended": True}
+        )

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.cli import sql
-from penstock.cli.target import LocalEngine
 from penstock.engine.engine import Engine
 from penstock.model import State
 from tests.support.command import SMALL, WAITS, Command, named, nothing_is_left
@@ -23,7 +22,7 @@ def test_output_arguments_and_environment_pass_through_and_everything_is_kept(
     assert "a word to err" in err
     assert "finished in" in err
     ended = named(engine, "whole")[0]
-    kept = list(engine.artefacts(ended.id))
+    kept = list(engine.artifacts.sizes(ended.id))
     assert {"driver.log", "driver.out", "driver.err", "executor-1.log", "summary.json"} <= set(kept)
     assert any(name.startswith("events/") for name in kept)
     assert ended.summary is not None
@@ -72,7 +71,7 @@ def test_sql_answers_on_its_own_cluster_leaves_no_result_behind_and_keeps_its_st
     assert results() <= before
     assert not list((penstock.home.root / "cache").glob("statements-*"))
     # By the newest application: `penstock sql` gives its own no name.
-    assert sql.kept(LocalEngine(penstock.home), engine.list(limit=1)[0]) == text
+    assert sql.kept(Engine(penstock.home), engine.list(limit=1)[0]) == text
 
 
 def test_a_cluster_larger_than_the_machine_is_refused_with_one_that_fits(

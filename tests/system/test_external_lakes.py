@@ -154,5 +154,5 @@ def test_a_bucket_in_the_hosts_name_is_used_with_tls(
     )
     ended = engine.supervise(engine.submit(asked).id)
     assert ended.state is State.FINISHED, ended.reason
-    assert SUM in engine.artefact(ended.id, "driver.out").decode()
+    assert SUM in engine.artifacts.load(ended.id, "driver.out").decode()
     assert front.connections > 0

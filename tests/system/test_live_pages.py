@@ -54,7 +54,7 @@ def test_the_first_look_opens_the_pages_for_the_service_alone_and_the_history_fo
     with Client(served.url, token=served.token) as client, contextlib.ExitStack() as opened:
         application = waiting(client, tmp_path / "waits.py")
         root = f"/applications/{application.id}/ui"
-        assert engine.observe(engine.get(application.id)).ui_url is None  # type: ignore[union-attr]
+        assert engine.clusters.observe(engine.get(application.id)).ui_url is None  # type: ignore[union-attr]
         assert httpx.get(f"{served.spark_ui}{root}/jobs/").status_code == 401
         assert httpx.get(f"{served.url}{root}/jobs/").status_code == 404
 
@@ -68,7 +68,7 @@ def test_the_first_look_opens_the_pages_for_the_service_alone_and_the_history_fo
         assert not [link for link in links(shown.text) if "kill" in link]
         assert browser.get(f"{root}/jobs/job/kill/?id=0").status_code == 403
 
-        pages = engine.web_interface(engine.get(application.id))
+        pages = engine.clusters.web_interface(engine.get(application.id))
         assert pages is not None
         assert pages.key is not None
         assert httpx.get(f"http://{pages.host}:{pages.port}/jobs/").status_code == 403
@@ -77,7 +77,7 @@ def test_the_first_look_opens_the_pages_for_the_service_alone_and_the_history_fo
         client.stop(application.id)
         until(lambda: client.application(application.id).state.final)
         assert pages.key.encode() not in b"".join(
-            engine.artefact(application.id, name) for name in engine.artefacts(application.id)
+            engine.artifacts.load(application.id, name) for name in engine.artifacts.sizes(application.id)
         )
         past = browser.get(f"{root}/", follow_redirects=True)
         assert "before anybody looked" in past.text

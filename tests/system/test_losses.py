@@ -39,7 +39,7 @@ def test_a_killed_driver_fails_the_application_with_its_output_kept(
     ended = engine.wait(application.id, timeout_seconds=120)
     command.communicate(timeout=60)
     assert (ended.state, ended.reason.code if ended.reason else None) == (State.FAILED, "killed")
-    assert b"counted 10" in engine.artefact(ended.id, "driver.out")
+    assert b"counted 10" in engine.artifacts.load(ended.id, "driver.out")
     nothing_is_left(penstock.home, ended)
 
 
@@ -65,7 +65,7 @@ def test_an_application_goes_on_without_an_executor_the_database_and_its_supervi
     go.touch()
     ended = engine.wait(application.id, timeout_seconds=120)
     assert (ended.state, ended.reason) == (State.FINISHED, None)
-    printed = engine.artefact(ended.id, "driver.out")
+    printed = engine.artifacts.load(ended.id, "driver.out")
     assert (printed.count(b"counted 10"), printed.count(b"counted again 10")) == (1, 1)
     nothing_is_left(penstock.home, ended)
 
@@ -81,7 +81,7 @@ def test_a_lake_out_of_reach_is_said_at_once_and_costs_no_logs(
     assert "127.0.0.1:9" in err
     ended = named(engine, "away")[0]
     assert ended.state is State.FAILED
-    assert json.loads(engine.artefact(ended.id, "summary.json"))["processes"]
+    assert json.loads(engine.artifacts.load(ended.id, "summary.json"))["processes"]
     nothing_is_left(penstock.home, ended)
 
 
@@ -96,5 +96,5 @@ def test_killed_before_the_cluster_is_up_the_application_still_comes_to_its_end(
     command.communicate()
     ended = engine.wait(named(engine, "early")[0].id, timeout_seconds=120)
     assert ended.state is State.FINISHED
-    assert engine.artefact(ended.id, "driver.out").count(b"counted 10") == 1
+    assert engine.artifacts.load(ended.id, "driver.out").count(b"counted 10") == 1
     nothing_is_left(penstock.home, ended)

@@ -105,10 +105,12 @@ def test_the_public_client_drives_a_job_from_submission_to_logs(client_python: P
         == "finished"
     )
     assert served.client().get(f"/ae/spark/v2/default/v2/jobs/{told['id']}").json()["job_state"] == "FINISHED"
-    kept = [engine.artefact(told["id"], name) for name in engine.artefacts(told["id"])]
+    kept = [engine.artifacts.load(told["id"], name) for name in engine.artifacts.sizes(told["id"])]
     assert kept
     assert not [text for text in kept if keys.secret_key.encode() in text]
-    assert keys.secret_key not in json.dumps(told) + str(engine.get(told["id"])) + str(list(engine.events(told["id"])))
+    assert keys.secret_key not in json.dumps(told) + str(engine.get(told["id"])) + str(
+        list(engine.applications.events(told["id"]))
+    )
 
 
 def test_bodies_of_the_other_dialects_run_to_their_end(served: Served) -> None:

@@ -45,8 +45,8 @@ def test_no_secret_is_shown_recorded_or_left_behind(shared_home: Home, tmp_path:
     assert process.returncode == 0, err
     within(lambda: named(engine, "secretive")[0].state.final)
     shown["standard output"], shown["standard error"] = out.encode(), err.encode()
-    for name in engine.artefacts(application.id):
-        shown[f"artefact {name}"] = engine.artefact(application.id, name)
+    for name in engine.artifacts.sizes(application.id):
+        shown[f"artefact {name}"] = engine.artifacts.load(application.id, name)
     shown.update(records(shared_home))
     shown.update(files_left(shared_home))
     assert any(name.startswith("artefact events/") for name in shown)

@@ -96,10 +96,10 @@ def test_a_session_from_start_to_history(served: Served, notebook: Path) -> None
         assert ended.state is State.STOPPED
 
         token = there.partition("token=")[2]
-        kept = b"".join(engine.artefact(session_id, name) for name in engine.artefacts(session_id))
+        kept = b"".join(engine.artifacts.load(session_id, name) for name in engine.artifacts.sizes(session_id))
         assert kept
         assert token.encode() not in kept
-        assert token not in json.dumps(ended.to_json()) + str(list(engine.events(session_id)))
+        assert token not in json.dumps(ended.to_json()) + str(list(engine.applications.events(session_id)))
 
         # What Spark's pages were like remains, without the cluster.
         past = f"/lakes/{ended.spec.lake}"

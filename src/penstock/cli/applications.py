@@ -90,16 +90,14 @@ def run(
 
 def submit_and_follow(engine: Target, spec: ApplicationSpec, *, detach: bool, as_json: bool) -> None:
     """Submit an application and follow it; exits with the application's exit code."""
-    submitted = engine.submit(spec)
-    for warning in engine.warnings(spec):
-        typer.echo(f"Warning: {warning}", err=True)
+    submitted = engine.submit(spec, lambda warning: typer.echo(f"Warning: {warning}", err=True))
     if detach:
         engine.detach(submitted.id)
         typer.echo(json.dumps(submitted.to_json()) if as_json else submitted.id)
         return
     out = sys.stderr.buffer if as_json else sys.stdout.buffer
     ended = foreground.drive(
-        engine, submitted, display(quiet=as_json), Output(engine.read, out=out, err=sys.stderr.buffer)
+        engine, submitted, display(quiet=as_json), Output(engine.artifacts.read, out=out, err=sys.stderr.buffer)
     )
     if as_json:
         typer.echo(json.dumps(ended.to_json()))
@@ -148,7 +146,7 @@ def show(application_id: Id, as_json: options.Json = False) -> None:
     """Show the details of an application."""
     engine = _engine()
     application = engine.get(application_id)
-    events = list(engine.events(application.id))
+    events = list(engine.applications.events(application.id))
     if as_json:
         shown = [{**event, "at": event["at"].isoformat()} for event in events]
         typer.echo(json.dumps({**application.to_json(), "events": shown}, indent=2))
@@ -179,16 +177,16 @@ def logs(
     """Print the logs of an application's processes; an executor has a single log."""
     engine = _engine()
     application = engine.get(application_id)
-    name = _artefact(process, stream)
+    name = _artifact(process, stream)
     if tail is not None:
-        so_far = engine.artefact(application.id, name)
+        so_far = engine.artifacts.load(application.id, name)
         _write([b"".join(so_far.splitlines(keepends=True)[-tail or len(so_far) :])])
         if follow and not application.state.final:
-            _write(engine.follow(application.id, name, start=len(so_far)))
+            _write(engine.artifacts.follow(application.id, name, start=len(so_far)))
     elif follow:
-        _write(engine.follow(application.id, name))
+        _write(engine.artifacts.follow(application.id, name))
     else:
-        _write([engine.artefact(application.id, name)])
+        _write([engine.artifacts.load(application.id, name)])
 
 
 def stop(application_id: Id) -> None:
@@ -240,7 +238,7 @@ def _state(text: str) -> State:
         ) from None
 
 
-def _artefact(process: str, stream: str) -> str:
+def _artifact(process: str, stream: str) -> str:
     if process == "driver":
         if stream not in _STREAMS:
             raise InvalidInput(f"There is no stream “{stream}”", why="there are log, out and err", fix="--stream out")

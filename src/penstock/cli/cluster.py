@@ -163,14 +163,14 @@ def _print(found: list[Finding]) -> None:
 
 def _require_idle(home: Home) -> None:
     """Refuse the change while applications run: the engine would look for their clusters in the new place."""
-    from penstock.engine.ledger import Ledger
+    from penstock.engine.engine import Engine
     from penstock.errors import StateError
     from penstock.model import State
 
     if not home.database.exists():
         return
     alive = [state for state in State if not state.final]
-    if found := Ledger(home).list(states=alive, limit=1):
+    if found := Engine(home).list(states=alive, limit=1):
         raise StateError(
             f"{found[0].id} has not ended",
             why="its cluster is in the present place",

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import IO, Any, Protocol
 
 from penstock.cli.output import closing_line, count, duration, size
-from penstock.cli.target import Attendant, Target
+from penstock.cli.target import Follower, Target
 from penstock.clusters.backend import Observation
 from penstock.engine.policy.lifecycle import STOPPED_BY_USER
 from penstock.model import Application, Reason, State
@@ -187,13 +187,13 @@ def drive(engine: Target, application: Application, display: Display, output: Ou
 
 
 @contextlib.contextmanager
-def _interruptible(supervisor: Attendant, display: Display) -> Iterator[None]:
+def _interruptible(supervisor: Follower, display: Display) -> Iterator[None]:
     asked = False
 
     def on_signal(number: int, _: FrameType | None) -> None:
         nonlocal asked
         if asked:
-            supervisor.insist()
+            supervisor.force_stop()
             return
         asked = True
         display.clear()

@@ -20,7 +20,8 @@ from penstock.cli.options import server
 from penstock.cli.output import moment, size
 from penstock.engine.engine import Engine
 from penstock.engine.policy.fairness import Instance, Quota
-from penstock.engine.retention import Retention
+from penstock.engine.repository.applications import now
+from penstock.engine.repository.retention import Retention
 from penstock.engine.webhooks import shown_secret
 from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
@@ -297,9 +298,9 @@ def put(
     else:
         engine = _engine()
         try:
-            kept = engine.change_instance(name, changed)
+            kept = engine.queues.change(name, changed)
         except NotFound:
-            kept = engine.put_instance(changed(Instance(name)))
+            kept = engine.queues.put(changed(Instance(name)))
     typer.echo(f"{name} has weight {kept.weight:g}, {_bounds(kept.quota)}")
 
 
@@ -309,7 +310,7 @@ def remove(name: Name) -> None:
     if server():
         _call("DELETE", f"/v1/instances/{quote(name, safe='')}")
     else:
-        _engine().delete_instance(name)
+        _engine().queues.delete(name)
     typer.echo(f"{name} is removed")
 
 
@@ -320,7 +321,7 @@ def webhook_key(name: Name) -> None:
         typer.echo(_call("GET", f"/v1/instances/{quote(name, safe='')}/webhook-key")["key"])
     else:
         home = Home.default()
-        typer.echo(shown_secret(home, Engine(home).instance(name).name))
+        typer.echo(shown_secret(home, Engine(home).queues.instance(name).name))
 
 
 def queue(
@@ -367,7 +368,7 @@ def _bounds(quota: Quota) -> str:
 
 def _local_instances() -> list[dict[str, Any]]:
     engine = _engine()
-    return [{**one.to_json(), "used": engine.use(one.name).to_json()} for one in engine.instances()]
+    return [{**one.to_json(), "used": engine.queues.usage_of(one.name).to_json()} for one in engine.queues.instances()]
 
 
 def _remote_instances() -> list[dict[str, Any]]:
@@ -401,7 +402,9 @@ records_app = typer.Typer(
 @records_app.command()
 def backup(file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
     """Back up all records to a file, as a consistent snapshot; the engine keeps running meanwhile."""
-    contents = Engine(Home.default()).backup(file)
+    from penstock.engine.repository import backup as snapshots
+
+    contents = snapshots.write(Engine(Home.default()).repositories, file)
     typer.echo(f"Saved {contents.applications} applications in {file}")
     if contents.sealed:
         typer.echo(
@@ -420,7 +423,9 @@ def restore(
 
     Only Penstock's own tables and functions are replaced, in one transaction; others in the database are kept.
     """
-    restored = Engine(Home.default()).restore(file, replace=replace)
+    from penstock.engine.repository import backup as snapshots
+
+    restored = snapshots.read(Engine(Home.default()).repositories, file, replace=replace)
     contents = restored.contents
     typer.echo(f"Restored {contents.applications} applications of {contents.at}")
     typer.echo(f"replaced tables: {', '.join(restored.replaced)}")
@@ -440,7 +445,7 @@ def prune(
 
     Records of running applications are not pruned. Of ended ones, record, summary and logs are kept.
     """
-    pruned = Engine(Home.default()).prune(retention(keep_events, keep_deliveries, keep_audit))
+    pruned = Engine(Home.default()).pruner.prune(retention(keep_events, keep_deliveries, keep_audit), now())
     if as_json:
         typer.echo(json.dumps(asdict(pruned)))
         return

@@ -12,8 +12,8 @@ import typer
 from penstock.cli import options
 from penstock.cli.options import server
 from penstock.cli.output import STYLES, closing_line, duration, moment
-from penstock.cli.target import SessionTarget, sessions, target
-from penstock.engine.interactive.sessions import Session, SessionRequest
+from penstock.cli.target import target
+from penstock.engine.interactive.sessions import Session, SessionClient, SessionRequest
 from penstock.model import DEFAULT_INSTANCE
 
 app = typer.Typer(no_args_is_help=True, help="Clusters for interactive work: any Spark Connect client, any notebook.")
@@ -42,8 +42,9 @@ def start(
 
     PySpark's own client connects to it: SPARK_REMOTE=$(penstock session start) python, then use SparkSession.builder.
     """
-    there = sessions()
-    size = sized(target().usual_size())
+    engine = target()
+    there = engine.sessions
+    size = sized(engine.usual_size())
     session = there.start(
         SessionRequest(
             size=size,
@@ -139,6 +140,7 @@ def _show(found: list[Session]) -> None:
     plain_console().print(table)
 
 
-def _existing() -> SessionTarget:
-    target().reconcile()
-    return sessions()
+def _existing() -> SessionClient:
+    engine = target()
+    engine.reconcile()
+    return engine.sessions

@@ -71,7 +71,9 @@ def run(target: Target, spec: ApplicationSpec, text: str, *, errors: IO[bytes] |
         submitted = target.submit(replace(spec, arguments=arguments, idempotency_key=None))
         # Progress is for a terminal; a script needs the results, and standard error only after a failure.
         quiet = not sys.stderr.isatty()
-        ended = foreground.drive(target, submitted, display(quiet=quiet), Output(target.read, out=None, err=errors))
+        ended = foreground.drive(
+            target, submitted, display(quiet=quiet), Output(target.artifacts.read, out=None, err=errors)
+        )
     return Ran(ended, exchange.taken(ended, key, text))
 
 

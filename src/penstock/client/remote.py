@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 
 from penstock.client.client import Client
 from penstock.clusters.backend import Observation, Phase
-from penstock.engine import validation
+from penstock.engine import submission
 from penstock.engine.interactive.sessions import Exchange, Session, SessionClient, SessionRequest
 from penstock.errors import NotFound
 from penstock.lake.model import Lake
 from penstock.model import Application, ApplicationSpec, ClusterSize, Reason, State
 
 if TYPE_CHECKING:
+    from penstock.engine.engine import OnWarning
     from penstock.engine.supervisor import OnChange
 
 
@@ -32,19 +33,19 @@ class RemoteEngine:
 
     def __init__(self, url: str) -> None:
         self._client = Client(url)
-        self._warnings: list[str] = []
+        self.applications = RemoteApplications(self._client)
+        self.artifacts = RemoteArtifacts(self._client)
+        self.sessions = RemoteSessions(self._client)
 
-    def submit(self, spec: ApplicationSpec) -> Application:
+    def submit(self, spec: ApplicationSpec, on_warning: OnWarning = lambda _: None) -> Application:
         if spec.application.lower().endswith(".jar") and not spec.main_class and Path(spec.application).is_file():
             # Only the local jar's manifest can be read; the service gets the jar as an address.
-            spec = validation.checked(spec)
+            spec = submission.checked(spec)
         body = {name: value for name, value in spec.asked_json().items() if name != "idempotency_key"}
-        accepted, self._warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
+        accepted, warnings = self._client.submit_body(body, idempotency_key=spec.idempotency_key)
+        for warning in warnings:
+            on_warning(warning)
         return accepted
-
-    def warnings(self, _: ApplicationSpec) -> Sequence[str]:
-        """Warnings of the last submission, which the service returns with its response."""
-        return self._warnings
 
     def usual_size(self) -> ClusterSize:
         return ClusterSize.from_json(self._client.get("/v1/self")["usual_size"])
@@ -52,8 +53,8 @@ class RemoteEngine:
     def detach(self, application_id: str) -> None:
         """Do nothing: the service supervises the application."""
 
-    def supervisor(self, _: str) -> RemoteAttendant:
-        return RemoteAttendant(self._client)
+    def supervisor(self, _: str) -> RemoteFollower:
+        return RemoteFollower(self._client)
 
     def reconcile(self) -> Iterable[str]:
         return ()
@@ -66,22 +67,6 @@ class RemoteEngine:
     ) -> Sequence[Application]:
         at_once = min(limit or _LIST_AT_ONCE, _LIST_AT_ONCE)
         return tuple(itertools.islice(self._client.applications(states=states, tags=tags, at_once=at_once), limit))
-
-    def events(self, application_id: str) -> Iterable[Mapping[str, Any]]:
-        found = self._client.events(application_id)
-        return [{**event, "at": datetime.fromisoformat(event["at"])} for event in found]
-
-    def artefact(self, application_id: str, name: str) -> bytes:
-        return self._client.log(application_id, name)
-
-    def follow(self, application_id: str, name: str, *, start: int = 0) -> Iterator[bytes]:
-        return self._client.follow(application_id, name, start=start)
-
-    def read(self, application: Application, name: str, start: int) -> bytes:
-        # An application that ended before it started has no logs.
-        with contextlib.suppress(NotFound):
-            return self._client.log(application.id, name, start=start)
-        return b""
 
     def stop(self, application_id: str) -> Application:
         return self._client.wait(self._client.stop(application_id).id)
@@ -99,20 +84,46 @@ class RemoteEngine:
         return RemoteExchange(self._client, lake)
 
 
-class RemoteAttendant:
+class RemoteApplications:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def events(self, application_id: str) -> Iterable[Mapping[str, Any]]:
+        found = self._client.events(application_id)
+        return [{**event, "at": datetime.fromisoformat(event["at"])} for event in found]
+
+
+class RemoteArtifacts:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def load(self, application_id: str, name: str) -> bytes:
+        return self._client.log(application_id, name)
+
+    def follow(self, application_id: str, name: str, *, start: int = 0) -> Iterator[bytes]:
+        return self._client.follow(application_id, name, start=start)
+
+    def read(self, application: Application, name: str, start: int) -> bytes:
+        # An application that ended before it started has no logs.
+        with contextlib.suppress(NotFound):
+            return self._client.log(application.id, name, start=start)
+        return b""
+
+
+class RemoteFollower:
     """Follows an application that the service supervises."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._stop_requested = False
-        self._insisted = False
+        self._forced = False
 
     def stop(self, _: Reason) -> None:
         self._stop_requested = True
 
-    def insist(self) -> None:
+    def force_stop(self) -> None:
         """Stop following; the service still stops the application."""
-        self._insisted = True
+        self._forced = True
 
     def run(self, application_id: str, on_change: OnChange) -> Application:
         shown, stop_sent = self._client.shown(application_id), False
@@ -122,7 +133,7 @@ class RemoteAttendant:
             on_change(application, Observation(Phase.RUNNING, progress=progress) if progress else None)
             if application.state.final:
                 return application
-            if self._insisted:
+            if self._forced:
                 raise KeyboardInterrupt
             if self._stop_requested and not stop_sent:
                 self._client.stop(application_id)

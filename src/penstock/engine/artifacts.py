@@ -1,12 +1,7 @@
-"""Artifacts that outlive a cluster (logs, event log, summary) and uploaded files, in the lake and on the way to it.
+"""Artifacts of applications (logs, event log, summary) and uploaded files: in live clusters, in the lake, on the way.
 
 Each engine has its own prefix for uploads, so that no engine removes another's. Small uploads are also copied to files
 of this machine, named by the hash of their content, which is compared at each use.
-
-Artifacts that could not reach their lake yet wait in the database: the state directory of a pod may end with the pod, a
-volume would have to be writable by pods of several nodes, and the database exists anyway and is backed up. It is no
-place for gigabytes, so the pending bytes are bounded, for one application and in all; the rest waits in the state
-directory.
 """
 
 from __future__ import annotations
@@ -14,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import re
 import shutil
 import tempfile
@@ -25,10 +21,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
-
-from penstock.engine.repository import schema
+from penstock.catalog.secrets import secret_store
+from penstock.clusters.backend import ClusterBackend
+from penstock.engine.preparation import lake_of
+from penstock.engine.repository.pending_artifacts import PENDING_PLACE, PendingArtifacts
+from penstock.engine.repository.repositories import Repositories
 from penstock.errors import LakeError, NotFound, PenstockError
 from penstock.home import Home, is_relative_name, open_below, sizes_below, write_atomically
 from penstock.lake.model import (
@@ -40,8 +37,10 @@ from penstock.lake.model import (
     artifact_name,
     artifact_prefix,
     is_of_attempt,
+    of_attempt,
 )
-from penstock.model import ApplicationSpec
+from penstock.lake.registry import Lakes
+from penstock.model import Application, ApplicationSpec
 
 UPLOADS = "penstock/uploads/"
 _SUBMISSION_WINDOW = timedelta(days=1)
@@ -133,113 +132,19 @@ def _is_intact(file: Path) -> bool:
         return False
 
 
-PENDING_PLACE = "the engine's database"
-"""The place of pending artifacts in a summary, instead of an address in the lake."""
-
-MOST_OF_APPLICATION = 64 << 20
-MOST_IN_ALL = 1 << 30
-
-_PART_BYTES = 1 << 20
-_ORDER_LOCK = 7031_0002
-
-_table, _applications = schema.pending_artefacts, schema.applications
-_length = sa.func.octet_length(_table.c.content)
-
-
-class PendingArtifacts:
-    """The pending artifacts of one engine (see `Records` for `owner`). Any number of processes may use them at once."""
-
-    def __init__(self, engine: sa.Engine, owner: str) -> None:
-        self._engine = engine
-        self._owner = owner
-
-    def put(self, application_id: str, files: Mapping[str, Path]) -> set[str]:
-        """Store the files under their artifact names in one transaction, replacing earlier contents of these names.
-
-        Returns the names of the files that were stored: the smallest ones, as many as fit within the bounds.
-        """
-        with self._engine.begin() as connection:
-            # Without the lock, two writers that see the same free room would both take it.
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ORDER_LOCK)))
-            connection.execute(
-                sa.delete(_table).where(_table.c.application_id == application_id, _table.c.name.in_(files))
-            )
-            total = sa.select(sa.func.coalesce(sa.func.sum(_length), 0))
-            own = connection.execute(total.where(_table.c.application_id == application_id)).scalar_one()
-            in_all = connection.execute(total).scalar_one()
-            room = min(MOST_OF_APPLICATION - own, MOST_IN_ALL - in_all)
-            taken = set()
-            for name, path in sorted(files.items(), key=lambda item: item[1].stat().st_size):
-                size = path.stat().st_size
-                if size > room:
-                    break
-                room -= size
-                taken.add(name)
-                self._put(connection, application_id, name, path)
-            return taken
-
-    def _put(self, connection: sa.Connection, application_id: str, name: str, path: Path) -> None:
-        with path.open("rb") as file:
-            part, content = 0, file.read(_PART_BYTES)
-            while content or part == 0:  # an empty file has one empty part
-                row = {"application_id": application_id, "name": name, "part": part, "engine": self._owner}
-                connection.execute(_table.insert().values(**row, content=content))
-                part, content = part + 1, file.read(_PART_BYTES)
-
-    def load(self, application_id: str, name: str, *, start: int = 0, length: int | None = None) -> bytes | None:
-        """The bytes [start, start + length), fewer at the artifact's end; None where it is not stored here."""
-        first, skipped = divmod(start, _PART_BYTES)
-        its = sa.and_(_table.c.application_id == application_id, _table.c.name == name)
-        wanted = sa.select(_table.c.content).where(its, _table.c.part >= first).order_by(_table.c.part)
-        if length is not None:
-            wanted = wanted.where(_table.c.part <= (start + max(length, 1) - 1) // _PART_BYTES)
-        with self._engine.connect() as connection:
-            parts = connection.execute(wanted).scalars().all()
-            if not parts and not connection.execute(sa.select(sa.exists().where(its))).scalar_one():
-                return None
-        found = b"".join(parts)[skipped:]
-        return found if length is None else found[:length]
-
-    def sizes(self, application_id: str) -> dict[str, int]:
-        """Sizes in bytes of the application's pending artifacts, by name."""
-        query = sa.select(_table.c.name, sa.func.sum(_length)).where(_table.c.application_id == application_id)
-        with self._engine.connect() as connection:
-            return {name: int(size) for name, size in connection.execute(query.group_by(_table.c.name))}
-
-    def over(self) -> list[str]:
-        """The released applications with pending artifacts: no supervisor is about to add to them."""
-        ended = sa.and_(_applications.c.summary.is_not(None), _applications.c.cluster.is_(None))
-        query = (
-            sa.select(_table.c.application_id)
-            .join(_applications, _applications.c.id == _table.c.application_id)
-            .where(_table.c.engine == self._owner, _applications.c.ended_at.is_not(None), ended)
-        )
-        with self._engine.connect() as connection:
-            return list(connection.execute(query.distinct().order_by(_table.c.application_id)).scalars())
-
-    def brought(self, application_id: str, place: str) -> None:
-        """Forget the application's pending artifacts and record in its summary that they are at `place` now."""
-        known = sa.cast({"artefacts": place}, JSONB)
-        summary = _applications.c.summary.op("-")("artefacts_problem").op("||")(known)
-        with self._engine.begin() as connection:
-            connection.execute(sa.delete(_table).where(_table.c.application_id == application_id))
-            connection.execute(
-                sa.update(_applications)
-                .where(
-                    _applications.c.id == application_id, _applications.c.summary["artefacts"].astext == PENDING_PLACE
-                )
-                .values(summary=summary)
-            )
-
-
 PLACE = "artefacts"
 """The key in a summary for the place of the artifacts, `s3a://…` or `file://…`."""
 
+
+WATCH_SECONDS = 0.2
+"""The interval between two looks at a running application."""
 
 PIECE_BYTES = 8 << 20
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _PARALLEL_UPLOADS = 4
+
+_log = logging.getLogger(__name__)
 
 
 def checked_name(name: str) -> str:
@@ -370,7 +275,7 @@ def _place(home: Home, application_id: str) -> Path:
 def upload_pending(pending: PendingArtifacts, application_id: str, lake: Lake, store: ObjectStore) -> None:
     """Move the application's pending artifacts to its lake. Raises the lake's errors."""
     with tempfile.TemporaryDirectory(prefix="penstock-pending-") as directory:
-        file = Path(directory) / "artefact"
+        file = Path(directory) / "artifact"
         for name, size in pending.sizes(application_id).items():
             with file.open("wb") as copy:
                 for start in range(0, size, PIECE_BYTES):
@@ -400,7 +305,7 @@ def _upload(
 def _move_to_attempt(store: ObjectStore, application_id: str, within: str) -> None:
     """Move files that a cluster stored in the lake by itself, before another attempt was known to follow."""
     with tempfile.TemporaryDirectory(prefix="penstock-attempt-") as directory:
-        file = Path(directory) / "artefact"
+        file = Path(directory) / "artifact"
         for root in (artifact_prefix(application_id), _event_logs(application_id)):
             for kept in list(store.list(root)):
                 name = artifact_name(application_id, kept.key)
@@ -421,3 +326,149 @@ def _retried(work: Callable[[], str]) -> str:
             return work()
         time.sleep(_PAUSE_SECONDS * pause)
     return work()
+
+
+class Artifacts:
+    """The artifacts of one engine's applications, whether their clusters live or not. Thread-safe.
+
+    They are read from a live cluster or, after its end, from the lake or a pending place. `driver.log`, `driver.out`,
+    `driver.err`, `executor-<n>.log`, `summary.json` and `events/…` are their names, with `attempts/<number>/` before
+    those of earlier attempts.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        backend: ClusterBackend,
+        repositories: Callable[[], Repositories],
+        open_store: Callable[[str | None], ObjectStore],
+    ) -> None:
+        self._home = home
+        self._backend = backend
+        self._repositories = repositories
+        self._open_store = open_store
+
+    def store(self, application: Application, directory: Path, *, within: str = "") -> Mapping[str, Any]:
+        """See `store_artifacts`."""
+
+        def open_lake() -> tuple[Lake, ObjectStore]:
+            return lake_of(self._home, application.spec.lake), self._open_store(application.spec.lake)
+
+        return store_artifacts(open_lake, self._home, application.id, directory, within=within, pending=self._pending)
+
+    def upload_pending(self) -> Iterator[str]:
+        """Move pending artifacts to their lakes; yield the ids of their applications.
+
+        Artifacts whose lake still fails stay pending until the next call.
+        """
+        pending = self._pending
+        if pending is None:
+            return
+        for application_id in pending.over():
+            name = Lakes(self._home).kept_in(self._recorded(application_id).spec.lake)
+            try:
+                upload_pending(pending, application_id, lake_of(self._home, name), self._open_store(name))
+            except PenstockError as error:
+                _log.info("the logs of %s stay pending until the next try: %s", application_id, error)
+            else:
+                yield application_id
+
+    def load(self, application_id: str, name: str) -> bytes:
+        """The artifact as it is now. Raises `NotFound`."""
+        return b"".join(self.follow(application_id, name, until=lambda: True))
+
+    def sizes(self, application_id: str) -> Mapping[str, int]:
+        """Sizes in bytes, by name, of the application's artifacts as they are now, earlier attempts included."""
+        application = self._repositories().applications.get(application_id)
+        if application.state.final:
+            return self._archive(application).sizes() if application.summary is not None else {}
+        # No artifact is stored before the first attempt has ended.
+        before = self._archive(application).sizes() if application.attempts else {}
+        kept = {name: size for name, size in before.items() if is_of_attempt(name)}
+        return {**kept, **self._backend.sizes(application.cluster or self._backend.handle(application.id))}
+
+    def follow(
+        self, application_id: str, name: str, *, start: int = 0, until: Callable[[], bool] = lambda: False
+    ) -> Iterator[bytes]:
+        """Yield the artifact from byte `start`, piece by piece, until the application ends.
+
+        Once `until` returns true, the stream ends at the artifact's present end. After an attempt that is retried, the
+        stream continues with the next attempt's artifact, from its first byte. Raises `NotFound`.
+        """
+        application = self._repositories().applications.get(application_id)
+        checked_name(name)
+        while not application.state.final and not is_of_attempt(name):
+            if piece := self.read(application, name, start):
+                start += len(piece)
+                yield piece
+            elif until():
+                return
+            else:
+                time.sleep(WATCH_SECONDS)
+                attempt = application.attempt
+                application = self._recorded(application.id)
+                while attempt < application.attempt:
+                    yield from self._pieces_of_attempt(application, attempt, name, start=start)
+                    attempt, start = attempt + 1, 0
+        if application.summary is None and application.attempts:
+            return  # it ended before the next attempt had a cluster
+        self._require_kept(application, name)
+        yield from self._archive(application).pieces(name, start=start)
+
+    def read(self, application: Application, name: str, start: int) -> bytes:
+        """The artifact from byte `start`, only while the cluster lives. See `ClusterBackend.read`."""
+        return self._backend.read(application.cluster or self._backend.handle(application.id), name, start)
+
+    def piece(self, application_id: str, name: str, start: int, at_most: int, *, attempt: int | None = None) -> bytes:
+        """At most `at_most` bytes of the artifact from byte `start`; empty at its present end.
+
+        The bytes come from the live cluster or, after its end, from the stored copy, for `attempt` or the last attempt.
+        Raises `NotFound`.
+        """
+        live = not is_of_attempt(checked_name(name))
+        piece = self._backend.read(self._backend.handle(application_id), name, start, at_most=at_most) if live else b""
+        if piece and attempt is None:
+            return piece
+        # The state is read after the bytes: an application that runs now was running then.
+        application = self._recorded(application_id)
+        if live and attempt is not None and attempt < application.attempt:
+            return self._of_attempt(application, attempt, name, start=start, length=at_most)
+        if piece or (live and not application.state.final):
+            return piece
+        return self._kept(application, name, start=start, length=at_most)
+
+    def _kept(self, application: Application, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self._require_kept(application, name)
+        return self._archive(application).load(name, start=start, length=length)
+
+    def _require_kept(self, application: Application, name: str) -> None:
+        if application.summary is None and not is_of_attempt(name):
+            raise NotFound(f"{application.id} has no {name}", why="it ended before its cluster was started")
+
+    def _pieces_of_attempt(self, application: Application, attempt: int, name: str, *, start: int) -> Iterator[bytes]:
+        """Yield the artifact of an attempt that has ended; nothing where it left none."""
+        with contextlib.suppress(NotFound):
+            yield from self._archive(application).pieces(of_attempt(attempt) + name, start=start)
+
+    def _of_attempt(
+        self, application: Application, attempt: int, name: str, *, start: int, length: int | None = None
+    ) -> bytes:
+        """The artifact of an attempt that has ended; empty where it left none."""
+        try:
+            return self._archive(application).load(of_attempt(attempt) + name, start=start, length=length)
+        except NotFound:
+            return b""
+
+    def _recorded(self, application_id: str) -> Application:
+        return self._repositories().transitions.get(application_id)
+
+    @property
+    def _pending(self) -> PendingArtifacts | None:
+        """None where the state directory lasts and belongs to this process's home alone."""
+        return self._repositories().pending if secret_store(self._home) is not None else None
+
+    def _archive(self, application: Application) -> Archive:
+        def open_store() -> ObjectStore:
+            return self._open_store(Lakes(self._home).kept_in(application.spec.lake))
+
+        return Archive(self._home, application.id, application.summary or {}, open_store, self._pending)

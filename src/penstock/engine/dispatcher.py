@@ -22,7 +22,7 @@ from datetime import datetime, timezone
 from penstock.engine import artifacts
 from penstock.engine.engine import NO_SUPERVISOR_LIVES, Engine
 from penstock.engine.repository.applications import CONNECTION_LOST, now
-from penstock.engine.retention import Pruned, Retention
+from penstock.engine.repository.retention import Pruned, Retention
 from penstock.errors import PenstockError
 from penstock.lake import stores
 from penstock.lake.registry import Lakes
@@ -60,16 +60,16 @@ class Dispatcher:
                 failed=self._revive_database,
             )
         finally:
-            self._engine.attendants.close()
+            self._engine.supervisors.close()
 
     def _revive_database(self, error: BaseException) -> None:
         """Restart a crashed embedded database, which no other process may do; one that was stopped stays stopped."""
-        if isinstance(error, CONNECTION_LOST) and self._engine.revive_database():
+        if isinstance(error, CONNECTION_LOST) and self._engine.database.revive():
             _log.warning("the embedded database had died and was restarted")
 
     def _run(self, stop: threading.Event) -> None:
-        with self._engine.dispatching() as changes:
-            self._engine.attendants.keep_ready()
+        with self._engine.applications.changes(dispatching=True) as changes:
+            self._engine.supervisors.keep_ready()
             patrolled = float("-inf")
             while not stop.is_set():
                 pause = _PATROL_AFTER_START_SECONDS if self._restarts.unseen(time.monotonic()) else _PATROL_SECONDS
@@ -88,7 +88,7 @@ class Dispatcher:
                 self._have_looked_after(application.id)
 
     def _adopt(self) -> None:
-        orphans = list(self._engine.unsupervised())
+        orphans = list(self._engine.applications.unsupervised())
         for application_id in self._restarts.due(orphans, time.monotonic()):
             if self._restarts.hopeless(application_id):
                 _log.error("ending %s: none of its supervisors stayed alive", application_id)
@@ -133,13 +133,13 @@ class Housekeeping:
 
     def bring_pending(self) -> list[str]:
         """Move pending logs to their lakes; return the ids of the applications whose logs were moved."""
-        brought = list(self._engine.bring_pending())
+        brought = list(self._engine.artifacts.upload_pending())
         if brought:
             _log.info("pending logs were moved to their lake: %s", ", ".join(brought))
         return brought
 
     def prune(self) -> Pruned:
-        pruned = self._engine.prune(self._retention)
+        pruned = self._engine.pruner.prune(self._retention, now())
         if pruned != Pruned():
             _log.info("removed old records: %s", pruned)
         return pruned
@@ -149,8 +149,8 @@ class Housekeeping:
 
         A lake that does not answer is skipped until the next housekeeping.
         """
-        named = self._engine.mentioned(artifacts.upload_pattern(self._engine.uploads))
-        self._engine.copies.sweep(named, at=now(), kept=self._retention.unused)
+        named = self._engine.pruner.referenced_uploads(artifacts.upload_pattern(self._engine.uploads))
+        self._engine.upload_copies.sweep(named, at=now(), kept=self._retention.unused)
         swept = []
         # A credential-scoped lake has the same objects as its original.
         for lake in Lakes(self._engine.home).shared():
@@ -178,19 +178,19 @@ class Housekeeping:
         A lake is unused when its applications have ended and it is no queue's home. It is forgotten at the second look
         that finds it unused, since a client may be about to submit with its keys.
         """
-        used = self._engine.lakes_in_use(now())
-        homes = json.dumps([dict(attributes) for attributes in self._engine.attributes()])
+        used = self._engine.pruner.lakes_in_use(now())
+        homes = json.dumps([dict(attributes) for attributes in self._engine.pruner.attributes()])
         lakes = Lakes(self._engine.home)
         unused = {name for name in lakes.scoped() if name not in used and f'"{name}"' not in homes}
         swept = []
         for name in sorted(unused & self._seen_unused):
-            if name in self._engine.lakes_in_use(now()):
+            if name in self._engine.pruner.lakes_in_use(now()):
                 continue  # used since the first look above
             lakes.remove(name)
             swept.append(name)
             _log.info("forgot the unused lake %s and its keys", name)
         self._seen_unused = unused
-        lakes.forget_originals(but=self._engine.lakes_in_use(_EVER))
+        lakes.forget_originals(but=self._engine.pruner.lakes_in_use(_EVER))
         return swept
 
 

@@ -170,7 +170,7 @@ def renewing_credentials(
     """A context manager that renews the credentials of a supervised cluster for as long as it lives."""
 
     @contextlib.contextmanager
-    def beside(application: Application, give_up: GiveUp) -> Iterator[None]:
+    def companions(application: Application, give_up: GiveUp) -> Iterator[None]:
         handle = application.cluster or backend.handle(application.id)
 
         def issue() -> Credentials | Lease:
@@ -187,7 +187,7 @@ def renewing_credentials(
                 stack.callback(CredentialRenewal(application.id, held, issue=issue, write=write, give_up=give_up).close)
             yield
 
-    return beside
+    return companions
 
 
 def _lost(application_id: str, error: PenstockError) -> LakeError:

@@ -30,7 +30,7 @@ from penstock.model import CORES_PER_CORE, Application, Cost, Reason, State
 from penstock.recovery import Failures, Kind, as_problem, kind_of
 
 OnChange = Callable[[Application, "Observation | None"], None]
-Beside = Callable[[Application, Callable[[PenstockError], None]], contextlib.AbstractContextManager[object]]
+Companions = Callable[[Application, Callable[[PenstockError], None]], contextlib.AbstractContextManager[object]]
 
 GRACE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
@@ -97,11 +97,11 @@ class _ListenerFailed(Exception):
 class Supervisor:
     """Supervises one application at a time, from its claim to the release of its cluster.
 
-    `prepare` returns the launch plan for the backend; `keep` brings artifacts to the lake and returns the summary;
-    `price` returns the cost of this attempt's cluster so far.
+    `prepare` returns the launch plan for the backend; `store_artifacts` brings artifacts to the lake and returns the
+    summary; `price` returns the cost of this attempt's cluster so far.
 
     `check` runs while the cluster starts, so that it adds no latency; an exception from it ends the application.
-    `beside` is a context manager that is entered once the cluster was launched or found running, and left when its
+    `companions` is a context manager that is entered once the cluster was launched or found running, and left when its
     processes are gone; an error that it passes to its callback ends the application with that reason.
     `restore` is called when the database connection was lost and returns once the database is back. While it raises
     `CatalogError`, it is called again for a minute.
@@ -110,7 +110,7 @@ class Supervisor:
     up does not keep the application from ending: an application that cannot be launched or observed fails with that
     reason; one whose processes cannot be stopped, or whose logs cannot be stored, ends without that step.
 
-    `stop` and `insist` may be called from a signal handler or another thread.
+    `stop` and `force_stop` may be called from a signal handler or another thread.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class Supervisor:
         backend: ClusterBackend,
         *,
         prepare: Callable[[Application], backend.Launch],
-        keep: Callable[[Application, Path], Mapping[str, Any]],
+        store_artifacts: Callable[[Application, Path], Mapping[str, Any]],
         price: Callable[[Application, datetime], Cost | None] = lambda *_: None,
         check: Callable[[Application], None] = lambda _: None,
-        beside: Beside = lambda *_: contextlib.nullcontext(),
+        companions: Companions = lambda *_: contextlib.nullcontext(),
         restore: Callable[[], object] = lambda: None,
         grace_seconds: float = GRACE_SECONDS,
         cores_per_core: float = CORES_PER_CORE,
@@ -130,10 +130,10 @@ class Supervisor:
         self._records = records
         self._backend = backend
         self._prepare = prepare
-        self._keep = keep
+        self._store_artifacts = store_artifacts
         self._price = price
         self._check = check
-        self._beside = beside
+        self._companions = companions
         self._entered: contextlib.ExitStack | None = None
         self._restore = restore
         self._grace = grace_seconds
@@ -149,7 +149,7 @@ class Supervisor:
         """End the application at the next opportunity, at most one poll interval from now."""
         self._end_request = self._end_request or reason
 
-    def insist(self) -> None:
+    def force_stop(self) -> None:
         """Force the stop: the driver gets no more grace period."""
         self._forced.set()
 
@@ -327,7 +327,7 @@ class Supervisor:
             exit_code = None if _Operation.WATCH in self._given_up else self._backend.observe(handle).exit_code
             return lifecycle.Stopped(now(), exit_code)
         if isinstance(instruction, lifecycle.Keep):
-            summary = self._keep(application, self._backend.collect(handle))
+            summary = self._store_artifacts(application, self._backend.collect(handle))
             at = now()
             return lifecycle.Kept(at, summary, self._cost(application, at))
         self._backend.release(handle)
@@ -360,7 +360,7 @@ class Supervisor:
     def _enter_companions(self, application: Application) -> None:
         if self._entered is None:
             entered = contextlib.ExitStack()
-            entered.enter_context(self._beside(application, lambda error: self.stop(_as_reason(error))))
+            entered.enter_context(self._companions(application, lambda error: self.stop(_as_reason(error))))
             self._entered = entered
 
     def _leave_companions(self) -> None:

@@ -19,6 +19,7 @@ import http.client
 import ipaddress
 import json
 import logging
+import os
 import secrets
 import socket
 import ssl
@@ -66,6 +67,11 @@ class AllowedNetworks:
             raise InvalidInput(
                 "The networks that webhooks may reach are invalid", why=str(error), fix="10.1.0.0/16,127.0.0.1"
             ) from error
+
+    @staticmethod
+    def from_environment() -> AllowedNetworks:
+        """The networks in `$PENSTOCK_WEBHOOK_NETWORKS`. Raises `InvalidInput` where it is invalid."""
+        return AllowedNetworks.parse(os.environ.get(NETWORKS_VARIABLE, ""))
 
     def permits(self, address: Address) -> bool:
         return self.inside(address) or _is_public(address)

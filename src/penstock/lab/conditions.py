@@ -292,7 +292,7 @@ def require_room(
 
 def crowded(session: Session, count: int) -> Session:
     """Return a session whose `count` clusters of its size may run at once, however few the cores."""
-    needed = count * promised(session.size).cores / session.bench.engine.capacity().cores
+    needed = count * promised(session.size).cores / session.bench.engine.backend.capacity().cores
     return replace(session, cores_per_core=max(CORES_PER_CORE, needed))
 
 

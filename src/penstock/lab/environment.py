@@ -125,7 +125,7 @@ def require_finished(engine: Engine, application: Application, what: str) -> Non
         return
     reason = application.reason
     try:
-        tail = engine.artefact(application.id, "driver.err").decode(errors="replace").strip().splitlines()[-5:]
+        tail = engine.artifacts.load(application.id, "driver.err").decode(errors="replace").strip().splitlines()[-5:]
     except NotFound:
         tail = []
     raise ClusterError(

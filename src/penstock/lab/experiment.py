@@ -149,9 +149,9 @@ def require_room(bench: Bench, arm: Arm) -> None:
     """
     settings = {**arm.suite.meaning, **arm.settings}
     profile = arm.profile or arm.suite.profile
-    arm.suite.check_size(arm.size, bench.engine.capacity())
+    arm.suite.check_size(arm.size, bench.engine.backend.capacity())
     arm.suite.check_lake(bench.lake)
-    bench.engine.checked(ApplicationSpec(BUILT_IN, arm.size, arm.name, profile=profile, settings=settings))
+    bench.engine.resolve(ApplicationSpec(BUILT_IN, arm.size, arm.name, profile=profile, settings=settings))
     conditions.require(bench, settings)
     root = bench.home.root
     needed = 0.0

@@ -7,7 +7,7 @@ Building it starts nothing; its lifespan does. The description is FastAPI's, com
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from penstock import __version__
+from penstock.engine.repository.audit import Audit
 from penstock.engine.tokens import Scope
 from penstock.errors import PenstockError, ServiceError
 from penstock.service import console, problems, responses
@@ -165,7 +166,7 @@ self_router = APIRouter(prefix="/v1/self", tags=["self"])
     summary="The caller's name, scopes and instances, and the service's version and capacity",
 )
 def show(service: ServiceOf, caller: Reader) -> responses.Caller:
-    capacity = service.engine.capacity()
+    capacity = service.engine.backend.capacity()
     return responses.Caller(
         name=caller.name,
         scopes=[scope for scope in Scope if caller.may_anywhere(scope)],
@@ -214,7 +215,12 @@ def create_app(
     beside: Callable[[Service], AbstractAsyncContextManager[Any]] | None = None,
 ) -> FastAPI:
     """Create the application. `beside` is entered when it starts, and left when it ends: its background tasks."""
-    auditor = Auditor(service.engine)
+
+    def record(entries: Sequence[Audit]) -> None:
+        # The audit is opened by its first entry, since a service of this machine may have to start the database.
+        service.engine.audit.add(entries)
+
+    auditor = Auditor(record)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

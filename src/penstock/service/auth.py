@@ -191,13 +191,11 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _RETRY_SECONDS = 1.0
 
 
-class Ledger(Protocol):
-    def audit(self, entries: Sequence[Audit]) -> None: ...
-
-
 class Auditor:
-    def __init__(self, ledger: Ledger, retry_seconds: float = _RETRY_SECONDS) -> None:
-        self._ledger = ledger
+    """Writes audit entries with `record`, in order and apart from the requests; what fails is retried."""
+
+    def __init__(self, record: Callable[[Sequence[Audit]], None], retry_seconds: float = _RETRY_SECONDS) -> None:
+        self._record = record
         self._retry_seconds = retry_seconds
         self._waiting: deque[Audit] = deque()
         self._writer: ThreadPoolExecutor | None = None
@@ -247,7 +245,7 @@ class Auditor:
 
     def _stored(self, entries: Sequence[Audit]) -> bool:
         try:
-            self._ledger.audit(entries)
+            self._record(entries)
         except Exception:
             if not self._behind:
                 _log.exception("the audit cannot be written; changes are refused until it can")

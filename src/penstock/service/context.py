@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from penstock.engine.engine import Engine
 from penstock.engine.repository.applications import now
-from penstock.engine.retention import Retention
+from penstock.engine.repository.retention import Retention
 from penstock.errors import NotFound
 from penstock.home import Home
 from penstock.service.access_log import Seen
@@ -140,7 +140,7 @@ class Service:
         self.feed.notify_all()
 
     def _counts(self) -> Counts:
-        found = self.engine.counts()
+        found = self.engine.applications.counts()
         return {(name, state.value): number for name, states in found.items() for state, number in states.items()}
 
 
@@ -148,7 +148,7 @@ class _Logs:
     """The engine's logs, as `Tails` reads them."""
 
     def __init__(self, engine: Engine) -> None:
-        self.piece = engine.piece
+        self.piece = engine.artifacts.piece
         self._engine = engine
 
     def complete(self, application_id: str, attempt: int | None) -> bool:

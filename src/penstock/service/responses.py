@@ -14,6 +14,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.interactive import sessions
 from penstock.engine.interactive.history import HistoryStatus
 from penstock.engine.policy import fairness
+from penstock.engine.repository.applications import now
 from penstock.engine.tokens import Scope
 from penstock.model import CORES_PER_CORE, State, promised
 from penstock.model import Application as EngineApplication
@@ -454,7 +455,7 @@ class Context(Protocol):
 
 
 def application(context: Context, found: EngineApplication) -> ApplicationResponse:
-    observed = context.engine.observe(found)
+    observed = context.engine.clusters.observe(found)
     progress = observed.progress if observed is not None else None
     return ApplicationResponse(
         id=found.id,
@@ -498,7 +499,7 @@ def _redacted(context: Context, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cost(context: Context, found: EngineApplication) -> Cost | None:
-    so_far = context.engine.cost(found)
+    so_far = context.engine.pricing.so_far(found, now())
     return None if so_far is None else Cost.model_validate(so_far)
 
 
@@ -546,8 +547,8 @@ def queue(context: Context, sees: Callable[[str], bool], instance: str | None = 
                 memory_bytes=share.memory_bytes,
             )
         )
-    capacity = context.engine.capacity()
-    used = context.engine.uses().values()
+    capacity = context.engine.backend.capacity()
+    used = context.engine.queues.usage().values()
     return Queue(
         items=items,
         capacity=Capacity(

@@ -23,9 +23,9 @@ from penstock.catalog.database import Database
 from penstock.engine.dispatcher import Dispatcher, Housekeeping
 from penstock.engine.engine import Engine
 from penstock.engine.repository.applications import CONNECTION_LOST
-from penstock.engine.retention import Retention, checked
+from penstock.engine.repository.retention import Retention, checked
 from penstock.engine.tokens import EVERY_INSTANCE, Scope, TokenStore, first_token_file
-from penstock.engine.webhooks import Webhooks, signing_secret
+from penstock.engine.webhooks import AllowedNetworks, Webhooks, signing_secret
 from penstock.home import Home, write_atomically
 from penstock.lake import registry
 from penstock.lake.registry import Lakes
@@ -119,9 +119,11 @@ def serve(
     service = Service(home, Engine(home), tokens, checked_retention, origin, reports=reports or NoReports())
     # Before anything listens: only an administrator can mend a key that does not decrypt the database's secrets.
     signing_secret(home, DEFAULT_INSTANCE)
-    registry.adopt(Lakes(home), homes_of(service.engine.instances()))
+    registry.adopt(Lakes(home), homes_of(service.engine.queues.instances()))
     spark_app = create_spark_app(service, journal=access_log.request)
-    beside = partial(_beside, webhooks=service.engine.webhooks(), spark_app=spark_app)
+    beside = partial(
+        _beside, webhooks=Webhooks(service.engine.outbox, home, AllowedNetworks.from_environment()), spark_app=spark_app
+    )
     config = uvicorn.Config(
         ByPort(create_app(service, journal=access_log.request, beside=beside), {pages.port: spark_app}),
         http=PatientProtocol,
@@ -188,7 +190,7 @@ def _hear(service: Service, loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _pass_on(service: Service, loop: asyncio.AbstractEventLoop) -> None:
-    with service.engine.changes() as changes:
+    with service.engine.applications.changes() as changes:
         # For the changes before this connection listened.
         loop.call_soon_threadsafe(service.notify_all)
         while not service.closing.is_set():

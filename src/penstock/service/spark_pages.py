@@ -198,7 +198,7 @@ def _live(service: Service, found: Application) -> Upstream | None:
             why="its setting spark.ui.enabled is false" if running else f"it is {found.state.value}",
             fix="submit it without that setting" if running else "look again when it runs",
         )
-    pages = service.engine.web_interface(found)
+    pages = service.engine.clusters.web_interface(found)
     prefix = f"{application_root(found.id)}ui"
     return None if pages is None else Upstream(pages.host, pages.port, prefix, pages.key)
 

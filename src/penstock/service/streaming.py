@@ -260,7 +260,7 @@ class Happenings:
 
     def progress(self) -> Iterable[Event]:
         for found in self._service.engine.list(states=[State.RUNNING]):
-            observed = self._service.engine.observe(found)
+            observed = self._service.engine.clusters.observe(found)
             if observed is not None and observed.progress is not None:
                 cost = responses.cost(self._service, found)
                 more = {"id": found.id, "cost": cost and cost.model_dump(mode="json")}

@@ -52,16 +52,23 @@ def test_no_service_starts_whose_programs_could_add_tokens_for_themselves(databa
     assert "hunter2" not in str(refused.value)
 
 
+def warnings(root: Path) -> tuple[str, ...]:
+    """Of an application that can run."""
+    program = root / "a.py"
+    program.touch()
+    return Engine(Home(root)).resolve(spec(application=str(program))).warnings
+
+
 @SHARED
 def test_a_single_user_is_warned(database: Database, tmp_path: Path) -> None:
     assert database.shares_its_login
-    assert Engine(Home(tmp_path)).warnings(spec()) == [SHARED_LOGIN]
+    assert warnings(tmp_path) == (SHARED_LOGIN,)
 
 
 @APART
 def test_a_login_of_its_own_is_nothing_to_speak_of(database: Database, tmp_path: Path) -> None:
     assert not database.shares_its_login
-    assert Engine(Home(tmp_path)).warnings(spec()) == []
+    assert warnings(tmp_path) == ()
 
 
 @SHARED

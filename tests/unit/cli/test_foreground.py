@@ -16,7 +16,7 @@ from penstock.model import Application, ApplicationSpec, ClusterSize, ProcessSiz
 
 
 class Signalled:
-    """A target, its attendant and a display in one: while it supervises, these signals come."""
+    """A target, its follower and a display in one: while it supervises, these signals come."""
 
     def __init__(self, *numbers: signal.Signals) -> None:
         self.numbers = numbers
@@ -32,7 +32,7 @@ class Signalled:
     def stop(self, reason: Reason) -> None:
         self.asked.append(reason.message)
 
-    def insist(self) -> None:
+    def force_stop(self) -> None:
         self.asked.append("at once")
 
     def clear(self) -> None:

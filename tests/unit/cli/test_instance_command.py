@@ -20,26 +20,27 @@ class Here:
     """The engine of this home, as far as the commands use it."""
 
     def __init__(self) -> None:
-        self.instances = {"team-a": BEFORE}
+        self.known = {"team-a": BEFORE}
+        self.queues = self
 
-    def change_instance(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
-        if name not in self.instances:
+    def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
+        if name not in self.known:
             raise NotFound(f"There is no instance {name}")
-        self.instances[name] = checked(change(self.instances[name]))
-        return self.instances[name]
+        self.known[name] = checked(change(self.known[name]))
+        return self.known[name]
 
-    def put_instance(self, instance: Instance) -> Instance:
-        self.instances[instance.name] = checked(instance)
+    def put(self, instance: Instance) -> Instance:
+        self.known[instance.name] = checked(instance)
         return instance
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """The same engine, reached through a service."""
         if method == "GET":
-            return {"items": [one.to_json() for one in self.instances.values()]}
+            return {"items": [one.to_json() for one in self.known.values()]}
         name = path.rpartition("/")[2]
         assert body is not None
-        attributes = self.instances[name].attributes if name in self.instances else {}
-        return self.put_instance(Instance(name, body["weight"], Quota(**body["quota"]), attributes)).to_json()
+        attributes = self.known[name].attributes if name in self.known else {}
+        return self.put(Instance(name, body["weight"], Quota(**body["quota"]), attributes)).to_json()
 
 
 @pytest.fixture(params=["here", "through a service"])
@@ -59,26 +60,26 @@ def run(*arguments: str) -> str:
 
 def test_a_quota_that_is_not_named_survives_a_change_of_another(engine: Here) -> None:
     run("team-a", "--running", "6")
-    assert engine.instances["team-a"] == Instance(
+    assert engine.known["team-a"] == Instance(
         "team-a", 2.0, Quota(cores=8, memory_bytes=64 * GIB, running=6, waiting=0), {"kept": 1}
     )
     run("team-a", "--weight", "3", "--memory", "1g")
-    assert engine.instances["team-a"].weight == 3.0
-    assert engine.instances["team-a"].quota == Quota(cores=8, memory_bytes=GIB, running=6, waiting=0)
+    assert engine.known["team-a"].weight == 3.0
+    assert engine.known["team-a"].quota == Quota(cores=8, memory_bytes=GIB, running=6, waiting=0)
 
 
 def test_a_quota_is_taken_away_by_name(engine: Here) -> None:
     run("team-a", "--running", "none", "--memory", "none")
-    assert engine.instances["team-a"].quota == Quota(cores=8, waiting=0)
+    assert engine.known["team-a"].quota == Quota(cores=8, waiting=0)
 
 
 def test_a_new_instance_has_weight_one_and_the_quotas_that_are_named(engine: Here) -> None:
     run("team-b", "--cores", "2")
-    assert engine.instances["team-b"] == Instance("team-b", 1.0, Quota(cores=2))
+    assert engine.known["team-b"] == Instance("team-b", 1.0, Quota(cores=2))
 
 
 def test_what_is_no_number_is_refused_and_changes_nothing(engine: Here) -> None:
     for bound in ("many", "-1", "1.5", "²"):
         with pytest.raises(InvalidInput):
             run("team-a", f"--running={bound}")
-    assert engine.instances["team-a"] == BEFORE
+    assert engine.known["team-a"] == BEFORE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,9 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RemoteEngin
     return found, stage
 
 
-def submitted(engine: RemoteEngine) -> Application:
+def submitted(engine: RemoteEngine, on_warning: Callable[[str], None] = lambda _: None) -> Application:
     spec = ApplicationSpec("s3a://lake/pi.py", engine.usual_size(), name="pi", settings={"spark.odd": "1"})
-    application = engine.submit(spec)
+    application = engine.submit(spec, on_warning)
     assert application.spec.size == spec.size
     return application
 
@@ -82,8 +83,9 @@ def test_of_some_commands_a_part_works_through_a_service(arguments: list[str], w
 
 
 def test_what_the_service_warns_of_is_warned_of_here(engine: tuple[RemoteEngine, Stage]) -> None:
-    application = submitted(engine[0])
-    assert engine[0].warnings(application.spec) == ["spark.odd is unusual"]
+    warnings: list[str] = []
+    submitted(engine[0], warnings.append)
+    assert warnings == ["spark.odd is unusual"]
 
 
 def test_an_application_is_followed_to_its_end_with_its_progress(engine: tuple[RemoteEngine, Stage]) -> None:
@@ -102,18 +104,18 @@ def test_an_application_is_followed_to_its_end_with_its_progress(engine: tuple[R
 def test_interrupted_it_is_stopped_and_followed_on(engine: tuple[RemoteEngine, Stage]) -> None:
     target, _ = engine
     application = submitted(target)
-    attendant = target.supervisor(application.id)
-    attendant.stop(Reason("interrupted", "by Ctrl-C"))
-    assert attendant.run(application.id, lambda *_: None).state is State.STOPPED
+    follower = target.supervisor(application.id)
+    follower.stop(Reason("interrupted", "by Ctrl-C"))
+    assert follower.run(application.id, lambda *_: None).state is State.STOPPED
 
 
 def test_insisting_leaves_it_to_the_service(engine: tuple[RemoteEngine, Stage]) -> None:
     target, _ = engine
     application = submitted(target)
-    attendant = target.supervisor(application.id)
-    attendant.insist()
+    follower = target.supervisor(application.id)
+    follower.force_stop()
     with pytest.raises(KeyboardInterrupt):
-        attendant.run(application.id, lambda *_: None)
+        follower.run(application.id, lambda *_: None)
 
 
 def test_what_a_driver_wrote_is_read_from_where_one_was_and_nothing_is_no_error(
@@ -121,8 +123,8 @@ def test_what_a_driver_wrote_is_read_from_where_one_was_and_nothing_is_no_error(
 ) -> None:
     target, stage = engine
     application = submitted(target)
-    assert target.read(application, "driver.out", 0) == b""
+    assert target.artifacts.read(application, "driver.out", 0) == b""
     stage.engine.logs[application.id, "driver.out"] = b"0123"
-    assert target.read(application, "driver.out", 2) == b"23"
+    assert target.artifacts.read(application, "driver.out", 2) == b"23"
     stage.engine.end(application.id)
-    assert target.read(application, "driver.err", 0) == b""
+    assert target.artifacts.read(application, "driver.err", 0) == b""

@@ -36,10 +36,13 @@ class Deadly:
         self.lives, self.looks = lives, looks
         self.started: list[float] = []
         self.asked_to_end: list[Reason] = []
-        self.attendants = SimpleNamespace(keep_ready=lambda: None, close=lambda: None)
+        self.applications = self
+        self.supervisors = SimpleNamespace(keep_ready=lambda: None, close=lambda: None)
 
     @contextlib.contextmanager
-    def dispatching(self) -> Iterator[Any]:
+    def changes(self, *, dispatching: bool) -> Iterator[Any]:
+        assert dispatching
+
         def wait(_: float) -> set[str]:
             self.clock.now += self.looks
             if self.clock.now >= self.ends_at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_a_submission_cannot_name_a_lake_of_another_queues_keys(tmp_path: Path) 
 
 def test_another_attempt_looks_again_for_what_was_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Preparation", Preparing)
-    monkeypatch.setattr(Engine, "_records", None)
+    monkeypatch.setattr(Engine, "repositories", SimpleNamespace(transitions=None))
     engine, asked = Engine(Home(tmp_path)), application(spec=spec(retries=1))
     engine._preparations[asked.id] = Preparing()  # type: ignore[assignment]
     prepare = engine.supervisor(asked.id)._prepare

@@ -13,7 +13,7 @@ from penstock.engine import artifacts
 from penstock.engine.artifacts import UploadCopies
 from penstock.engine.dispatcher import Housekeeping
 from penstock.engine.engine import Engine
-from penstock.engine.retention import Retention
+from penstock.engine.repository.retention import Retention
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
 from penstock.lake import registry
@@ -45,14 +45,15 @@ class FakeEngine:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self.copies = UploadCopies(home, self.uploads)
+        self.pruner = self
+        self.upload_copies = UploadCopies(home, self.uploads)
         self.named: set[str] = set()
         self.used: set[str] = set()
         self.ever: set[str] = set()
         self.kept: dict[str, Any] = {}
         self.stores: dict[str, Store] = {}
 
-    def mentioned(self, pattern: str) -> set[str]:
+    def referenced_uploads(self, pattern: str) -> set[str]:
         assert pattern == artifacts.upload_pattern(self.uploads)
         return self.named
 

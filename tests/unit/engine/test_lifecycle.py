@@ -111,7 +111,7 @@ def test_every_event_but_a_release_is_among_the_late_ones() -> None:
 
 
 def failed(application: Application, reason: Reason, *, exit_code: int | None = None) -> Application:
-    """After its attempt has ended for that reason, and its artefacts are kept at a cost of 1."""
+    """After its attempt has ended for that reason, and its artifacts are kept at a cost of 1."""
     for event in (
         DriverEnded(START, exit_code, reason),
         Stopped(START, exit_code),

@@ -42,7 +42,7 @@ class Applications:
             if set(tags) <= set(application.spec.tags) and (not states or application.state in states)
         ]
 
-    def reached(self, application: Application, port: int) -> int | None:
+    def forwarded_port(self, application: Application, port: int) -> int | None:
         return port
 
     def private_file(self, application: Application, name: str) -> str | None:
@@ -67,7 +67,7 @@ def applications() -> Applications:
 
 @pytest.fixture
 def sessions(applications: Applications) -> Sessions:
-    return Sessions(applications)
+    return Sessions(applications, applications)
 
 
 def test_a_session_that_listens_has_an_address_with_its_token(sessions: Sessions, applications: Applications) -> None:

@@ -17,7 +17,7 @@ from penstock.engine.supervisor import Supervisor
 from penstock.errors import CatalogError, MissingRequirement
 from penstock.model import Application, State
 from tests.unit.engine.engine_making import Memory, application
-from tests.unit.engine.test_supervisor_beside import Cluster
+from tests.unit.engine.test_supervisor_companions import Cluster
 
 
 class Away(Memory):
@@ -57,7 +57,7 @@ def supervised(tmp_path: Path, restore: Any) -> Application:
         cast(ApplicationRepository, Away(application(State.ACCEPTED))),
         cast(ClusterBackend, Cluster(tmp_path, [], good_attempt=1)),
         prepare=lambda _: cast(Launch, None),
-        keep=lambda *_: {},
+        store_artifacts=lambda *_: {},
         restore=restore,
     )
     return supervisor.run("app-1", lambda *_: None)

@@ -39,7 +39,7 @@ CODES = {
 
 BEFORE_LAUNCH = ("admit", "capacity", "handle")
 AT_LAUNCH = ("prepare", "launch")
-ON_CLUSTER = ("beside", "observe")
+ON_CLUSTER = ("companions", "observe")
 AT_THE_END = ("stop", "collect", "keep")
 RECORDS = ("claim", "get", "requested_end", "apply")
 CALLS = (*RECORDS, *BEFORE_LAUNCH, *AT_LAUNCH, "check", *ON_CLUSTER, *AT_THE_END, "price", "release")
@@ -167,10 +167,10 @@ class World:
             cast(ApplicationRepository, self.records),
             cast(ClusterBackend, self.cluster),
             prepare=self._prepare,
-            keep=self._keep,
+            store_artifacts=self._keep,
             price=self._price,
             check=lambda _: faults.at("check"),
-            beside=self._beside,
+            companions=self._companions,
             grace_seconds=0,
         )
 
@@ -189,8 +189,8 @@ class World:
         self.faults.at("price")
 
     @contextlib.contextmanager
-    def _beside(self, *_: Any) -> Iterator[None]:
-        self.faults.at("beside")
+    def _companions(self, *_: Any) -> Iterator[None]:
+        self.faults.at("companions")
         yield
 
 

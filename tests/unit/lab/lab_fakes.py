@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from penstock.engine.submission import Submission
 from penstock.errors import NotFound
 from penstock.lake.model import ObjectInfo, ObjectStore
 from penstock.model import Application, ApplicationSpec, Capacity, State
@@ -62,12 +64,11 @@ class PretendingEngine:
         self.cores_per_core: dict[str, float] = {}
         self.strays: list[Application] = []
         self._turn = threading.Lock()
+        self.artifacts = self
+        self.backend = SimpleNamespace(capacity=lambda: Capacity(2, 16 << 30))
 
-    def capacity(self) -> Capacity:
-        return Capacity(2, 16 << 30)
-
-    def checked(self, spec: ApplicationSpec) -> ApplicationSpec:
-        return spec
+    def resolve(self, spec: ApplicationSpec) -> Submission:
+        return Submission(spec, {}, ())
 
     def submit(self, spec: ApplicationSpec) -> Application:
         with self._turn:
@@ -96,7 +97,7 @@ class PretendingEngine:
     def stop(self, application_id: str) -> None:
         self.stopped.append(application_id)
 
-    def artefact(self, application_id: str, name: str) -> bytes:
+    def load(self, application_id: str, name: str) -> bytes:
         raise NotFound(f"no {name}")
 
 

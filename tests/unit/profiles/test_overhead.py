@@ -10,7 +10,7 @@ import pytest
 from penstock.clusters.kubernetes import manifest, plan
 from penstock.clusters.kubernetes.backend import KubernetesBackend
 from penstock.clusters.local import LocalBackend
-from penstock.engine.policy import admission
+from penstock.engine import submission
 from penstock.home import Home
 from penstock.model import ApplicationSpec, ClusterSize, Overhead, ProcessSize, promised
 from penstock.profiles import layers
@@ -46,7 +46,7 @@ def checked(settings: dict[str, str], *, python: bool, factor: float | None = No
     """Return the size after the engine's check of a submission to a backend with pods."""
     spec = ApplicationSpec("s3a://lake/a." + ("py" if python else "jar"), SIZE, "a", settings=settings)
     backend = KubernetesBackend(Home(Path("/nowhere")), replace(TARGET, overhead=factor))
-    return admission.with_all_memory(spec, backend.overhead_factor(spec)).size
+    return submission.with_all_memory(spec, submission.effective_settings(spec), backend.overhead_factor(spec)).size
 
 
 @pytest.mark.parametrize(("settings", "python", "driver", "executor"), TABLE)

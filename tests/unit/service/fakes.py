@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from starlette.testclient import TestClient
@@ -14,6 +15,7 @@ from penstock.clusters.backend import Observation, WebInterface
 from penstock.engine import tokens
 from penstock.engine.artifacts import UploadCopies
 from penstock.engine.engine import Engine
+from penstock.engine.interactive.sessions import Sessions
 from penstock.engine.policy import fairness
 from penstock.engine.policy.fairness import Instance, InstanceUsage, QueuePosition
 from penstock.engine.repository.audit import Audit, AuditPage
@@ -21,7 +23,7 @@ from penstock.engine.repository.listing import Page, Query
 from penstock.engine.tokens import Caller, PageGrant, Scope, Token, TokenStore
 from penstock.errors import InvalidInput, NotFound
 from penstock.home import Home
-from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, Cost, ProcessSize, Reason, State
+from penstock.model import Application, ApplicationSpec, Capacity, ClusterSize, ProcessSize, Reason, State
 from penstock.service.app import create_app
 from penstock.service.context import Service
 from penstock.service.guards import Bounds, Limits
@@ -30,12 +32,55 @@ from penstock.service.spark_pages import create_spark_app
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
 
+class FakeQueues:
+    def __init__(self, known: dict[str, Instance]) -> None:
+        self._known = known
+
+    def instances(self) -> list[Instance]:
+        return list(self._known.values())
+
+    def instance(self, name: str) -> Instance:
+        if name not in self._known:
+            raise NotFound(f"There is no instance “{name}”")
+        return self._known[name]
+
+    def put(self, instance: Instance) -> Instance:
+        self._known[instance.name] = fairness.checked(instance)
+        return instance
+
+    def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
+        return self.put(change(self.instance(name)))
+
+    def delete(self, name: str) -> None:
+        del self._known[self.instance(name).name]
+
+    def usage(self) -> Mapping[str, InstanceUsage]:
+        return {name: self.usage_of(name) for name in self._known}
+
+    def usage_of(self, name: str) -> InstanceUsage:
+        return InstanceUsage(running=1, cores=2)
+
+
+class FakeAudit:
+    def __init__(self, audited: list[tuple[str, str, str, str]]) -> None:
+        self._audited = audited
+
+    def add(self, entries: Iterable[Audit]) -> None:
+        self._audited += [(entry.actor, entry.action, entry.subject, entry.outcome) for entry in entries]
+
+    def page(self, **_: Any) -> AuditPage:
+        return AuditPage([])
+
+
 @dataclass
 class FakeEngine:
-    """An engine in memory. `logs` maps (application id, name) to bytes."""
+    """An engine in memory, and its own reader of applications, artifacts and live clusters.
+
+    `logs` maps (application id, name) to bytes.
+    """
 
     home: Home = field(default_factory=Home.default)
-    applications: dict[str, Application] = field(default_factory=dict)
+    submitted: dict[str, Application] = field(default_factory=dict)
     logs: dict[tuple[str, str], bytes] = field(default_factory=dict)
     known: dict[str, Instance] = field(default_factory=lambda: {"default": Instance()})
     audited: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -47,32 +92,37 @@ class FakeEngine:
     uploads = "penstock/uploads/ours/"
 
     def __post_init__(self) -> None:
-        self.copies = UploadCopies(self.home, self.uploads)
+        self.upload_copies = UploadCopies(self.home, self.uploads)
+        self.applications = self.artifacts = self.clusters = self
+        self.queues = FakeQueues(self.known)
+        self.audit = FakeAudit(self.audited)
+        self.sessions = Sessions(cast(Engine, self), self)
+        self.backend = SimpleNamespace(capacity=lambda: Capacity(4, 8 << 30))
+        self.pricing = SimpleNamespace(so_far=lambda application, at: application.cost)
 
-    def enqueue(self, spec: ApplicationSpec) -> Application:
-        self.instance(spec.instance)
-        for known in self.applications.values():
+    def enqueue(self, spec: ApplicationSpec, on_warning: Callable[[str], None] = lambda _: None) -> Application:
+        self.queues.instance(spec.instance)
+        for key in spec.settings:
+            on_warning(f"{key} is unusual")
+        for known in self.submitted.values():
             if spec.idempotency_key and known.spec.idempotency_key == spec.idempotency_key:
                 return known
-        number = len(self.applications) + 1
+        number = len(self.submitted) + 1
         added = Application(
             f"app-{number}", spec, State.ACCEPTED, submitted_at=BEGAN + timedelta(seconds=number), dispatched=True
         )
-        self.applications[added.id] = added
+        self.submitted[added.id] = added
         return added
-
-    def warnings(self, spec: ApplicationSpec) -> list[str]:
-        return [f"{key} is unusual" for key in spec.settings]
 
     def get(self, application_id: str) -> Application:
         if application_id == "app-":
-            raise InvalidInput("That is the beginning of several applications", why=", ".join(self.applications))
-        if application_id not in self.applications:
+            raise InvalidInput("That is the beginning of several applications", why=", ".join(self.submitted))
+        if application_id not in self.submitted:
             raise NotFound(f"There is no application “{application_id}”", fix="penstock apps lists them")
-        return self.applications[application_id]
+        return self.submitted[application_id]
 
     def list(self, *, instances: Iterable[str] | None = None, limit: int | None = None, **_: Any) -> list[Application]:
-        found = sorted(self.applications.values(), key=lambda known: known.submitted_at, reverse=True)
+        found = sorted(self.submitted.values(), key=lambda known: known.submitted_at, reverse=True)
         return [known for known in found if instances is None or known.spec.instance in instances][:limit]
 
     def page(self, query: Query) -> Page:
@@ -109,14 +159,14 @@ class FakeEngine:
         return self.get(application_id)
 
     def end(self, application_id: str, state: State = State.FINISHED) -> None:
-        self.applications[application_id] = replace(
+        self.submitted[application_id] = replace(
             self.get(application_id), state=state, ended_at=BEGAN + timedelta(minutes=1), summary={"task_ms": 5}
         )
 
     def observe(self, application: Application) -> Observation | None:
         return None if application.state.final else self.seen
 
-    def reached(self, application: Application, port: int) -> int | None:
+    def forwarded_port(self, application: Application, port: int) -> int | None:
         return port
 
     def private_file(self, application: Application, name: str) -> str | None:
@@ -134,41 +184,14 @@ class FakeEngine:
             return b""
         return self.logs[application_id, name][start : start + at_most]
 
-    def artefacts(self, application_id: str) -> Mapping[str, int]:
+    def sizes(self, application_id: str) -> Mapping[str, int]:
         return {name: len(content) for (owner, name), content in self.logs.items() if owner == application_id}
 
     def usual_size(self) -> ClusterSize:
         return ClusterSize(ProcessSize(1, 1 << 30), ProcessSize(4, 2 << 30), 1)
 
-    def cost(self, application: Application) -> Cost | None:
-        return application.cost
-
-    def capacity(self) -> Capacity:
-        return Capacity(4, 8 << 30)
-
     def counts(self) -> Mapping[str, Mapping[State, int]]:
         return {"default": {State.RUNNING: 2}}
-
-    def instances(self) -> list[Instance]:
-        return list(self.known.values())
-
-    def instance(self, name: str) -> Instance:
-        if name not in self.known:
-            raise NotFound(f"There is no instance “{name}”")
-        return self.known[name]
-
-    def put_instance(self, instance: Instance) -> Instance:
-        self.known[instance.name] = fairness.checked(instance)
-        return instance
-
-    def delete_instance(self, name: str) -> None:
-        del self.known[self.instance(name).name]
-
-    def uses(self) -> Mapping[str, InstanceUsage]:
-        return {name: self.use(name) for name in self.known}
-
-    def use(self, instance: str) -> InstanceUsage:
-        return InstanceUsage(running=1, cores=2)
 
     def queue(self, instance: str | None = None) -> list[QueuePosition]:
         waiting = [known for known in reversed(self.list()) if not known.state.final]
@@ -177,12 +200,6 @@ class FakeEngine:
             for number, known in enumerate(waiting, 1)
         ]
         return [place for place in places if instance in (None, place.instance)]
-
-    def audit(self, entries: Iterable[Audit]) -> None:
-        self.audited += [(entry.actor, entry.action, entry.subject, entry.outcome) for entry in entries]
-
-    def audit_page(self, **_: Any) -> AuditPage:
-        return AuditPage([])
 
 
 class FakeTokens:

@@ -39,7 +39,7 @@ class Database:
 
 def test_every_change_is_written_down_in_order_and_no_look() -> None:
     database = Database()
-    auditor = Auditor(database)
+    auditor = Auditor(database.audit)
     for number in range(50):
         auditor.add(seen(number))
     auditor.add(seen(50, "GET"))
@@ -50,7 +50,7 @@ def test_every_change_is_written_down_in_order_and_no_look() -> None:
 
 def test_entries_that_could_not_be_written_are_written_later_and_nothing_changes_before() -> None:
     database = Database(away=True)
-    auditor = Auditor(database, retry_seconds=0.001)
+    auditor = Auditor(database.audit, retry_seconds=0.001)
     auditor.admit("POST")
     auditor.add(seen(1))
     assert database.tried.acquire(timeout=10) and database.tried.acquire(timeout=10)
@@ -68,7 +68,7 @@ def test_entries_that_could_not_be_written_are_written_later_and_nothing_changes
 def test_a_service_that_ends_while_the_database_is_away_leaves_the_entries_in_its_journal(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    auditor = Auditor(Database(away=True))
+    auditor = Auditor(Database(away=True).audit)
     auditor.add(seen(7))
     auditor.close()
     assert "'/v1/7'" in caplog.text
@@ -79,7 +79,7 @@ def test_a_client_is_told_that_nothing_can_be_changed_and_may_go_on_looking(
 ) -> None:
     stage = Stage(tmp_path)
     database = Database(away=True)
-    monkeypatch.setattr(stage.engine, "audit", database.audit)
+    monkeypatch.setattr(stage.engine.audit, "add", database.audit)
     with stage.client(Scope.ADMINISTER) as client:
         client.delete("/v1/history")
         assert database.tried.acquire(timeout=10)

@@ -62,7 +62,7 @@ def test_errors_are_the_engines_own_classes(stage: Stage) -> None:
 def test_a_log_is_followed_from_one_attempt_to_the_next(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     client = client_of(stage)
     accepted = client.submit("s3a://lake/a.py")
-    stage.engine.applications[accepted.id] = replace(accepted, attempt=2)
+    stage.engine.submitted[accepted.id] = replace(accepted, attempt=2)
     asked = []
 
     def follow(_: str, *, start: int = 0, tail: int | None = None, attempt: int | None = None) -> Any:

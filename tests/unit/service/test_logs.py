@@ -19,9 +19,9 @@ def test_the_last_lines_of_a_long_log_cost_no_look_at_the_whole(
     stage = Stage(tmp_path)
     application = stage.engine.enqueue(ApplicationSpec("s3a://lake/a.py", SIZE, "a", lake="embedded"))
     stage.engine.logs[application.id, "driver.log"] = b"a line of the log\n" * (2 << 20) + b"the last\n"
-    stage.engine.applications[application.id] = replace(application, state=State.FINISHED)
+    stage.engine.submitted[application.id] = replace(application, state=State.FINISHED)
     read = []
-    piece = stage.engine.piece
+    piece = stage.engine.artifacts.piece
 
     def counted(*given: object, **more: object) -> bytes:
         read.append(piece(*given, **more))  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def test_no_file_but_one_in_a_lake_is_taken(stage: Stage, address: str) -> None:
         answer = stage.client().post("/v1/applications", json=body)
         assert answer.status_code == 422, body
         assert "not in a lake" in answer.json()["problem"]
-    assert stage.engine.applications == {}
+    assert stage.engine.submitted == {}
 
 
 def test_an_idempotency_key_submits_once(stage: Stage) -> None:
@@ -176,7 +176,7 @@ def test_what_webhooks_were_told_is_shown_to_who_sees_the_application(stage: Sta
 def test_progress_and_the_live_interface_are_shown_while_it_runs(stage: Stage) -> None:
     submit(stage)
     stage.engine.seen = Observation(Phase.RUNNING, ui_url="http://127.0.0.1:4040", progress={"tasks_done": 3})
-    stage.engine.applications["app-1"] = replace(stage.engine.get("app-1"), state=State.RUNNING)
+    stage.engine.submitted["app-1"] = replace(stage.engine.get("app-1"), state=State.RUNNING)
     shown = stage.client().get("/v1/applications/app-1").json()
     assert (shown["progress"], shown["ui"]) == ({"tasks_done": 3}, "/v1/applications/app-1/ui")
     assert "4040" not in str(shown)
@@ -284,8 +284,8 @@ def test_metrics_count_routes_and_never_addresses_nor_methods_that_a_client_made
 
 def test_each_attempts_log_begins_anew_and_says_whose_it_is(stage: Stage) -> None:
     submit(stage)
-    accepted = stage.engine.applications["app-1"]
-    stage.engine.applications["app-1"] = replace(accepted, attempt=2, state=State.RUNNING)
+    accepted = stage.engine.submitted["app-1"]
+    stage.engine.submitted["app-1"] = replace(accepted, attempt=2, state=State.RUNNING)
     stage.engine.logs["app-1", "attempts/1/driver.log"] = b"first one\n"
     stage.engine.logs["app-1", "driver.log"] = b"second\n"
     log, client = "/v1/applications/app-1/logs/driver.log", stage.client()
@@ -312,8 +312,8 @@ def test_where_things_are_on_the_services_machine_is_not_told(stage: Stage) -> N
     submit(stage)
     place = f"{stage.engine.home.root}/applications/app-1"
     reason = Reason("missing_requirement", f"{place} cannot be used", f"ls -l '{place}'")
-    failed = replace(stage.engine.applications["app-1"], state=State.FAILED, reason=reason)
-    stage.engine.applications["app-1"] = replace(failed, summary={"artefacts": f"file://{place}", "task_ms": 1})
+    failed = replace(stage.engine.submitted["app-1"], state=State.FAILED, reason=reason)
+    stage.engine.submitted["app-1"] = replace(failed, summary={"artefacts": f"file://{place}", "task_ms": 1})
     shown = stage.client().get("/v1/applications/app-1").json()
     assert shown["reason"]["fix"] == "ls -l '$PENSTOCK_HOME/applications/app-1'"
     assert shown["summary"] == {"artefacts": "file://$PENSTOCK_HOME/applications/app-1", "task_ms": 1}
@@ -323,7 +323,7 @@ def test_where_things_are_on_the_services_machine_is_not_told(stage: Stage) -> N
 def test_errors_do_not_tell_it_either(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     home = stage.engine.home.root
 
-    def full(_: object) -> None:
+    def full(*_: object) -> None:
         raise MissingRequirement(
             "The disk is full",
             why=f"No space left: {home}/database",

@@ -27,7 +27,7 @@ WANTED = SessionRequest(
 
 
 def listening(stage: Stage, session_id: str) -> None:
-    stage.engine.applications[session_id] = replace(stage.engine.get(session_id), state=State.RUNNING)
+    stage.engine.submitted[session_id] = replace(stage.engine.get(session_id), state=State.RUNNING)
     stage.engine.private[session_id] = json.dumps({"port": 4711, "token": "t0ken"})
 
 

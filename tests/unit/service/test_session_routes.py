@@ -28,7 +28,7 @@ def started(stage: Stage, **body: Any) -> str:
 
 
 def listens(stage: Stage, session_id: str) -> None:
-    stage.engine.applications[session_id] = replace(stage.engine.get(session_id), state=State.RUNNING)
+    stage.engine.submitted[session_id] = replace(stage.engine.get(session_id), state=State.RUNNING)
     stage.engine.private[session_id] = json.dumps({"port": 4711, "token": TOKEN})
 
 
@@ -110,7 +110,7 @@ def test_an_ordinary_application_is_no_session(stage: Stage) -> None:
 )
 def test_what_is_no_session_is_refused(stage: Stage, body: dict[str, Any]) -> None:
     assert stage.client(Scope.SUBMIT).post("/v1/sessions", json=body).status_code == 422
-    assert stage.engine.applications == {}
+    assert stage.engine.submitted == {}
 
 
 def test_a_session_can_be_run_again(stage: Stage) -> None:
@@ -125,7 +125,7 @@ def test_a_neighbour_s_many_sessions_hide_none_of_one_s_own(stage: Stage) -> Non
     for _ in range(5):
         theirs = started(stage)
         found = stage.engine.get(theirs)
-        stage.engine.applications[theirs] = replace(found, spec=replace(found.spec, instance="another"))
+        stage.engine.submitted[theirs] = replace(found, spec=replace(found.spec, instance="another"))
     listed = stage.client(Scope.READ, "default").get("/v1/sessions", params={"limit": 2}).json()["items"]
     assert [session["id"] for session in listed] == [own]
 
@@ -134,7 +134,7 @@ def test_a_session_s_reason_names_no_directory_of_the_service(stage: Stage) -> N
     session_id = started(stage)
     where = str(stage.service.home.root)
     reason = Reason("driver_failed", f"{where}/clusters/1/driver.log says why")
-    stage.engine.applications[session_id] = replace(stage.engine.get(session_id), state=State.FAILED, reason=reason)
+    stage.engine.submitted[session_id] = replace(stage.engine.get(session_id), state=State.FAILED, reason=reason)
     client = stage.client(Scope.READ)
     for answer in (client.get(f"/v1/sessions/{session_id}"), client.get("/v1/sessions", params={"ended": True})):
         assert where not in answer.text and "$PENSTOCK_HOME" in answer.text

@@ -57,10 +57,10 @@ def stage(tmp_path: Path, spark: Spark) -> Stage:
 
 
 def running(stage: Stage, *, interface: bool = True, instance: str = "default") -> str:
-    stage.engine.put_instance(Instance(instance))
+    stage.engine.queues.put(Instance(instance))
     spec = ApplicationSpec("s3a://lake/a.py", SIZE, "a", lake="lake", instance=instance)
     application = stage.engine.enqueue(spec)
-    stage.engine.applications[application.id] = replace(application, state=State.RUNNING)
+    stage.engine.submitted[application.id] = replace(application, state=State.RUNNING)
     if interface:
         stage.engine.interfaces[application.id] = WebInterface("127.0.0.1", 40404, key="k3y")
     return application.id
@@ -70,7 +70,7 @@ def ended(stage: Stage, spark_application_id: str | None = "penstock-1-2") -> st
     application_id = running(stage, interface=False)
     known = stage.engine.get(application_id)
     ended = replace(known, state=State.FINISHED, spark_application_id=spark_application_id)
-    stage.engine.applications[application_id] = ended
+    stage.engine.submitted[application_id] = ended
     return application_id
 
 
@@ -244,7 +244,7 @@ def test_an_application_that_wants_no_pages_has_none(stage: Stage) -> None:
     application_id = running(stage)
     known = stage.engine.get(application_id)
     spec = replace(known.spec, settings={"spark.ui.enabled": "false"})
-    stage.engine.applications[application_id] = replace(known, spec=spec)
+    stage.engine.submitted[application_id] = replace(known, spec=spec)
     answer = stage.looking(way(application_id)).get(f"/applications/{application_id}/")
     assert answer.status_code == 404
     assert "spark.ui.enabled" in answer.json()["why"]
@@ -266,7 +266,7 @@ def test_of_an_application_that_has_ended_the_history_is_shown(stage: Stage, spa
     browser = stage.looking(way(application_id), Scope.READ, "default")
     known = stage.engine.get(application_id)
     over = replace(known, state=State.FINISHED, spark_application_id="penstock-1-2")
-    stage.engine.applications[application_id] = over
+    stage.engine.submitted[application_id] = over
     answer = browser.get(f"/applications/{application_id}/ui/jobs/")
     assert answer.text == "<p>a page of Spark's</p>"
     assert str(spark.asked[0].url) == "http://127.0.0.1:18080/history/penstock-1-2/"

@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -18,16 +19,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.clusters.backend import ClusterBackend
 from penstock.clusters.settings import BUILT_IN
 from penstock.engine.interactive import connect_server
 from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError, StateError
-from penstock.home import Home, read_json, write_json
+from penstock.home import Home, read_json, write_atomically, write_json
+from penstock.lake.model import Lake, ObjectStore, artifact_prefix
 from penstock.model import DEFAULT_INSTANCE, Application, ApplicationSpec, ClusterSize, State
 from penstock.processes import ProcessId
 from penstock.recovery import keep_going
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
 
 TAG = "session"
 IDLE_SECONDS = 1800.0
@@ -140,6 +145,8 @@ def published_port(read: Callable[[str], str | None]) -> int | None:
 class Applications(Protocol):
     """The part of the engine that sessions use."""
 
+    def submit(self, spec: ApplicationSpec) -> Application: ...
+    def detach(self, application_id: str) -> None: ...
     def get(self, application_id: str) -> Application: ...
     def list(
         self,
@@ -149,12 +156,21 @@ class Applications(Protocol):
         instances: Iterable[str] | None = None,
         limit: int | None = None,
     ) -> list[Application]: ...
+
+
+class Clusters(Protocol):
+    """The part of the live clusters that sessions use."""
+
     def private_file(self, application: Application, name: str) -> str | None: ...
-    def reached(self, application: Application, port: int) -> int | None: ...
+    def forwarded_port(self, application: Application, port: int) -> int | None: ...
 
 
 class SessionClient(ABC):
     """The sessions of a local or remote engine."""
+
+    @abstractmethod
+    def start(self, wanted: SessionRequest) -> Session:
+        """Start a session, which the engine then supervises. Raises the errors of `Engine.submit`."""
 
     @abstractmethod
     def get(self, session_id: str) -> Session:
@@ -189,10 +205,16 @@ class SessionClient(ABC):
 
 
 class Sessions(SessionClient):
-    """The sessions of a local engine, which runs them as ordinary applications: see `Wanted.specification`."""
+    """The sessions of a local engine, which runs them as ordinary applications: see `SessionRequest.specification`."""
 
-    def __init__(self, applications: Applications) -> None:
+    def __init__(self, applications: Applications, clusters: Clusters) -> None:
         self._applications = applications
+        self._clusters = clusters
+
+    def start(self, wanted: SessionRequest) -> Session:
+        submitted = self._applications.submit(wanted.specification())
+        self._applications.detach(submitted.id)
+        return self.get(submitted.id)
 
     def get(self, session_id: str) -> Session:
         application = self._applications.get(session_id)
@@ -218,12 +240,12 @@ class Sessions(SessionClient):
         published = self._published(application)
         if published is None:
             return Session(application, None)
-        return Session(application, self._applications.reached(application, int(published["port"])))
+        return Session(application, self._clusters.forwarded_port(application, int(published["port"])))
 
     def _published(self, application: Application) -> Mapping[str, Any] | None:
         if application.state not in (State.STARTING, State.RUNNING):
             return None
-        content = self._applications.private_file(application, _FILE)
+        content = self._clusters.private_file(application, _FILE)
         return None if content is None else json.loads(content)
 
 
@@ -259,7 +281,7 @@ def session_tunnels(
     """A context manager that keeps a tunnel to a supervised session's driver; other applications get none."""
 
     @contextlib.contextmanager
-    def beside(application: Application) -> Iterator[None]:
+    def companions(application: Application) -> Iterator[None]:
         if backend.shares_files or not is_session(application.spec):
             yield
             return
@@ -275,7 +297,7 @@ def session_tunnels(
         finally:
             ended.set()
 
-    return beside
+    return companions
 
 
 def _keep(home: Home, backend: ClusterBackend, application: Application, ended: threading.Event) -> None:
@@ -354,3 +376,53 @@ class Exchange(Protocol):
 
     def kept(self, application: Application) -> str:
         """The statements of an earlier run. Raises `NotFound` where they were not stored."""
+
+
+_STATEMENTS = "statements.sql"
+"""Name of the statements among an application's artifacts."""
+
+
+class LocalExchange:
+    """The transport of an engine of this machine."""
+
+    def __init__(self, engine: Engine, lake: Lake) -> None:
+        self._engine = engine
+        self._lake = lake
+
+    @contextlib.contextmanager
+    def given(self, text: str) -> Iterator[str]:
+        """Pass statements in a private file or an object: they may hold secrets, which process lists would show."""
+        if not self._engine.backend.shares_files:
+            store, key = self._engine.store(self._lake.name), f"{RESULTS}{secrets.token_hex(8)}.sql"
+            store.put(key, text.encode())
+            try:
+                yield f"{self._lake.root}/{key}"
+            finally:
+                store.delete(key)
+            return
+        home = self._engine.home
+        home.create()
+        path = home.cache / f"statements-{secrets.token_hex(8)}.sql"
+        write_atomically(path, text)
+        try:
+            yield str(path)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def taken(self, application: Application, key: str, text: str) -> list[dict[str, Any]]:
+        store = self._engine.store(self._lake.name)
+        # The private file is gone, and arguments of the application would expose the statements.
+        store.put(artifact_prefix(application.id) + _STATEMENTS, text.encode())
+        return _take(store, key)
+
+    def kept(self, application: Application) -> str:
+        return self._engine.artifacts.load(application.id, _STATEMENTS).decode()
+
+
+def _take(store: ObjectStore, key: str) -> list[dict[str, Any]]:
+    try:
+        lines = store.get(key).decode().splitlines()
+    except NotFound:
+        return []
+    store.delete(key)
+    return [json.loads(line) for line in lines]

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from penstock.model import (
     CAPACITY,
     CORES_PER_CORE,
     MORE_NODES,
-    ApplicationSpec,
     Capacity,
     ClusterSize,
     Node,
@@ -26,7 +24,6 @@ from penstock.model import (
 )
 from penstock.profiles import layers
 from penstock.profiles.base import MEMORY as SCRATCH_MEMORY
-from penstock.profiles.base import budget_bytes
 from penstock.units import gibibytes
 
 _FREE_SHARE = 0.9
@@ -218,23 +215,3 @@ def _options(size: ClusterSize, smaller: ClusterSize) -> str:
         f"--executor-cores {executor.cores} --executor-memory {executor.memory_bytes >> 20}m"
     )
     return " ".join([cluster, *scratch])
-
-
-def with_all_memory(spec: ApplicationSpec, overhead_factor: float) -> ApplicationSpec:
-    """Return the specification with the memory for scratch and overheads that profile and settings give; it is promised
-    like the heaps. `overhead_factor`: see `ClusterBackend.overhead_factor`."""
-    settings = tuple(spec.settings.items())
-    return replace(spec, size=_all_memory(spec.profile, spec.size, settings, overhead_factor, spec.is_python))
-
-
-@lru_cache(maxsize=64)
-def _all_memory(
-    profile: str, size: ClusterSize, settings: tuple[tuple[str, str], ...], overhead_factor: float, python: bool
-) -> ClusterSize:
-    # Cached, since a client that submits a thousand applications submits the same size each time.
-    from penstock.profiles.layers import resolve
-    from penstock.profiles.workloads import layers_of
-
-    final = resolve(layers_of(profile), size, dict(settings)).values()
-    with_overheads = layers.with_overheads(size, final, factor=overhead_factor, python=python)
-    return replace(with_overheads, scratch_memory_bytes=budget_bytes(final))

@@ -22,9 +22,9 @@ from penstock.catalog.connection import reading
 from penstock.engine.policy import fairness, lifecycle
 from penstock.engine.policy.lifecycle import Event, Instruction
 from penstock.engine.repository import audit, schema
-from penstock.engine.repository.claims import CHANNEL, SUPERVISED, Changes, Claim, claimed, has_dispatcher, listening
-from penstock.engine.repository.queues import BEFORE_LAUNCH, ON_CLUSTER, QueueRepository
-from penstock.errors import Conflict, InvalidInput, NotFound, StateError
+from penstock.engine.repository.claims import CHANNEL, Claim, claimed
+from penstock.engine.repository.queues import QueueRepository
+from penstock.errors import Conflict, NotFound, StateError
 from penstock.model import CORES_PER_CORE, Application, ApplicationSpec, Attempt, Capacity, Cost, Reason, State
 
 _table, _events = schema.applications, schema.events
@@ -140,9 +140,6 @@ CONNECTION_LOST = (sa.exc.OperationalError, sa.exc.InterfaceError, psycopg.Opera
 """The errors that every method raises while the database is unavailable; the next call reconnects."""
 
 
-_ALIVE = sa.or_(_table.c.ended_at.is_(None), ON_CLUSTER)
-_LEFT_TO_A_DISPATCHER = sa.and_(_table.c.dispatched, BEFORE_LAUNCH, _table.c.cluster.is_(None))
-
 _WITH_KEY = _table.select().where(
     _table.c.engine == sa.bindparam("engine"),
     _table.c.instance == sa.bindparam("instance"),
@@ -163,9 +160,9 @@ class ApplicationRepository:
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
         self._reading = reading(engine)
+        self._queues = QueueRepository(engine, owner)
         self.owner = owner
         schema.ensure(engine)
-        self.sharing = QueueRepository(engine, owner)
 
     def add(self, application: Application, *, fingerprint: str | None = None) -> Application:
         """Record a submission; return the first one if the instance has seen its idempotency key before.
@@ -175,13 +172,13 @@ class ApplicationRepository:
         """
         spec = application.spec
         with self._engine.begin() as connection:
-            instance = self.sharing.held(connection, spec.instance)
+            instance = self._queues.held(connection, spec.instance)
             row = {"engine": self.owner, "fingerprint": fingerprint, **given(application), **changing(application)}
             change = submission_statement(tuple(row)), row_parameters(row)
             if not self._changed(connection, change, application, "Submitted", at=application.submitted_at):
                 first = self._with_key(connection, spec.instance, str(spec.idempotency_key), fingerprint)
                 return first or application
-            self.sharing.require_place(connection, instance, spec)
+            self._queues.require_place(connection, instance, spec)
         return application
 
     def with_key(self, instance: str, key: str, *, fingerprint: str | None = None) -> Application | None:
@@ -193,40 +190,8 @@ class ApplicationRepository:
         with self._reading.connect() as connection:
             row = connection.execute(_table.select().where(_table.c.id == application_id)).one_or_none()
         if row is None:
-            raise _unknown(application_id)
+            raise unknown(application_id)
         return application_of(row)
-
-    def find(self, prefix: str) -> Application:
-        """Find an application by its id, by a unique prefix of it, or by `last`: the newest submission.
-
-        Raises `NotFound`, and `InvalidInput` where the prefix is ambiguous.
-        """
-        query = _table.select().where(_table.c.engine == self.owner).limit(3)
-        if prefix == "last":
-            query = query.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(1)
-        else:
-            query = query.where(_table.c.id.startswith(prefix, autoescape=True)).order_by(_table.c.id)
-        with self._reading.connect() as connection:
-            rows = connection.execute(query).all()
-        exact = [row for row in rows if row.id == prefix]
-        if len(exact or rows) > 1:
-            raise InvalidInput(
-                f"“{prefix}” is the beginning of several ids",
-                why=", ".join(row.id for row in rows) + (" …" if len(rows) > 2 else ""),
-                fix="give more letters of the id",
-            )
-        if not rows:
-            raise _unknown(prefix)
-        return application_of((exact or rows)[0])
-
-    def events(self, application_id: str) -> list[dict[str, Any]]:
-        """The application's events, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
-        query = _events.select().where(_events.c.application_id == application_id).order_by(_events.c.id)
-        with self._reading.connect() as connection:
-            return [
-                {name: row._mapping[name] for name in ("at", "event", "from_state", "to_state", "detail")}
-                for row in connection.execute(query)
-            ]
 
     def apply(self, application_id: str, event: Event) -> Step:
         """Apply `event` to the application as it is now; return the new application and the instructions."""
@@ -238,8 +203,8 @@ class ApplicationRepository:
     ) -> Step:
         """Apply `admitted` if it is the application's turn and there is room; else record why it waits."""
         with self._engine.begin() as connection:
-            self.sharing.take_turn(connection)
-            scene = self.sharing.scene(
+            self._queues.take_turn(connection)
+            scene = self._queues.scene(
                 connection,
                 at=admitted.at,
                 capacity=capacity,
@@ -261,12 +226,12 @@ class ApplicationRepository:
         A refused application is returned, too; None means that no state changed.
         """
         with self._engine.begin() as connection:
-            self.sharing.take_turn(connection)
-            scene = self.sharing.scene(connection, at=at, capacity=capacity, all_waiting=False)
+            self._queues.take_turn(connection)
+            scene = self._queues.scene(connection, at=at, capacity=capacity, all_waiting=False)
             plan = fairness.plan(scene)
             if plan.beyond:
                 # The first application of an instance exceeds today's capacity, but one behind it may fit.
-                scene = self.sharing.scene(connection, at=at, capacity=capacity, all_waiting=True)
+                scene = self._queues.scene(connection, at=at, capacity=capacity, all_waiting=True)
                 plan = fairness.plan(scene)
             dispatched = {one.id for one in scene.waiting if one.dispatched}
             for application_id, reason in plan.refused.items():
@@ -296,7 +261,7 @@ class ApplicationRepository:
                 _table.select().where(_table.c.id == application_id).with_for_update()
             ).one_or_none()
             if row is None:
-                raise _unknown(application_id)
+                raise unknown(application_id)
             if row.state in (State.ACCEPTED.value, State.WAITING.value):
                 return self._apply(connection, application_id, lifecycle.EndRequested(now(), reason))[0]
             if row.end_request is None and row.ended_at is None:
@@ -313,28 +278,9 @@ class ApplicationRepository:
             ).scalar_one_or_none()
         return Reason(**request) if request else None
 
-    def unsupervised(self) -> list[str]:
-        """Ids of unfinished applications without a supervisor that no dispatcher has yet to start, oldest first."""
-        query = (
-            sa.select(_table.c.id)
-            .where(_table.c.engine == self.owner, _ALIVE, sa.not_(_LEFT_TO_A_DISPATCHER), sa.not_(SUPERVISED))
-            .order_by(_table.c.submitted_at)
-        )
-        with self._reading.connect() as connection:
-            return list(connection.execute(query).scalars())
-
-    def dispatched(self) -> bool:
-        """Return whether a dispatcher of this engine runs."""
-        with self._reading.connect() as connection:
-            return bool(connection.execute(sa.select(has_dispatcher(self.owner))).scalar())
-
     def claim(self, application_id: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Claim]:
         """Hold the application's claim within the block. Raises `Superseded` where another process holds on to it."""
         return claimed(self._engine, application_id, wait_seconds=wait_seconds)
-
-    def changes(self, *, dispatching: bool = False) -> AbstractContextManager[Changes]:
-        """Receive changes within the block; `dispatching` also announces this process as a dispatcher."""
-        return listening(self._engine, dispatching_for=self.owner if dispatching else None)
 
     def _with_key(
         self, connection: sa.Connection, instance: str, key: str, fingerprint: str | None
@@ -353,7 +299,7 @@ class ApplicationRepository:
     def _apply(self, connection: sa.Connection, application_id: str, event: Event) -> Step:
         row = connection.execute(_table.select().where(_table.c.id == application_id).with_for_update()).one_or_none()
         if row is None:
-            raise _unknown(application_id)
+            raise unknown(application_id)
         before = application_of(row)
         if row.end_request and isinstance(event, lifecycle.Admitted):
             # The end was requested while the previous attempt was ending, so there is no further attempt.
@@ -370,7 +316,7 @@ class ApplicationRepository:
             if not self._changed(connection, transition, after, name, at=event.at, before=before.state, detail=detail):
                 raise StateError(f"{application_id} is not {before.state.value} any more")
             if before.cluster is not None and after.cluster is None:
-                self.sharing.charge(connection, before, event.at)
+                self._queues.charge(connection, before, event.at)
         return after, instructions
 
     def _changed(
@@ -407,5 +353,5 @@ def _notify(connection: sa.Connection, application_id: str) -> None:
     connection.execute(sa.select(sa.func.pg_notify(CHANNEL, application_id)))
 
 
-def _unknown(application_id: str) -> NotFound:
+def unknown(application_id: str) -> NotFound:
     return NotFound(f"There is no application “{application_id}”", fix="penstock apps lists them")

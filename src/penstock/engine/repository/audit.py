@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from penstock.engine.repository import schema
+from penstock.errors import InvalidInput
 from penstock.model import Application, State
 
 
@@ -44,6 +45,7 @@ class AuditPage:
 
 _table = schema.audit
 
+_MOST_PER_PAGE = 1000
 _MOST_CHARACTERS = 500
 
 
@@ -58,7 +60,10 @@ class AuditLog:
         with self._engine.begin() as connection:
             connection.execute(_table.insert(), rows)
 
-    def page(self, *, limit: int, before: int | None) -> AuditPage:
+    def page(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
+        """A page of the log, newest first; `before` is the `next` of the preceding page. Raises `InvalidInput`."""
+        if not 1 <= limit <= _MOST_PER_PAGE:
+            raise InvalidInput(f"limit must be from 1 to {_MOST_PER_PAGE}", fix="limit=100")
         query = _table.select().where(_table.c.engine == self._owner).order_by(_table.c.id.desc()).limit(limit + 1)
         if before is not None:
             query = query.where(_table.c.id < before)
@@ -162,23 +167,6 @@ class Outbox:
     def failed(self, delivery: Delivery, problem: str, *, again_at: datetime | None) -> None:
         """Record a failed try. `again_at` is None where no further try follows."""
         self._set(delivery, due_at=again_at, problem=problem)
-
-    def of(self, application_id: str) -> list[dict[str, Any]]:
-        """The deliveries of an application, oldest first, including those still due."""
-        query = _deliveries.select().where(_deliveries.c.application_id == application_id).order_by(_deliveries.c.id)
-        with self._engine.connect() as connection:
-            return [
-                {
-                    "id": row.id,
-                    "url": row.url,
-                    "state": row.body["data"]["state"],
-                    "tries": row.tries,
-                    "due_at": row.due_at,
-                    "delivered_at": row.delivered_at,
-                    "problem": row.problem,
-                }
-                for row in connection.execute(query)
-            ]
 
     def _set(self, delivery: Delivery, **values: Any) -> None:
         with self._engine.begin() as connection:

@@ -23,6 +23,7 @@ from psycopg import sql
 from penstock.engine.repository import schema
 from penstock.engine.repository.applications import now
 from penstock.engine.repository.migrations import HEAD
+from penstock.engine.repository.repositories import Repositories
 from penstock.errors import Conflict, InvalidInput
 
 _FORMAT = 1
@@ -53,7 +54,7 @@ class Restored:
     replaced: tuple[str, ...]
 
 
-def write(engine: sa.Engine, owner: str, path: Path) -> Contents:
+def write(records: Repositories, path: Path) -> Contents:
     """Write a consistent snapshot of all records of the database, during normal operation.
 
     The file is readable by its owner only and appears complete or not at all. Raises `InvalidInput` where it exists
@@ -64,7 +65,7 @@ def write(engine: sa.Engine, owner: str, path: Path) -> Contents:
         descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "w+b") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                contents = _copy_out(engine, owner, archive)
+                contents = _copy_out(records.database, records.owner, archive)
             os.link(unfinished, path)
         finally:
             unfinished.unlink()
@@ -75,26 +76,26 @@ def write(engine: sa.Engine, owner: str, path: Path) -> Contents:
     return contents
 
 
-def read(engine: sa.Engine, owner: str, path: Path, *, replace: bool = False) -> Restored:
+def read(records: Repositories, path: Path, *, replace: bool = False) -> Restored:
     """Restore the records as they were when the archive was written, in one transaction.
 
     Only the engine's own tables and functions are replaced; others of the same schema stay.
 
-    The rows of the engine that wrote the archive then belong to `owner`. Waiting applications wait again, and running
-    ones are found to be lost unless their cluster still exists. Raises `Conflict` where there are applications already
-    and `replace` is not set, or where foreign objects depend on the tables, `InvalidInput` where the file is not a
-    backup, and `StateError` for an archive of a newer release.
+    The rows of the engine that wrote the archive then belong to the engine of `records`. Waiting applications wait
+    again, and running ones are found to be lost unless their cluster still exists. Raises `Conflict` where there are
+    applications already and `replace` is not set, or where foreign objects depend on the tables, `InvalidInput` where
+    the file is not a backup, and `StateError` for an archive of a newer release.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             contents = _contents(archive)
-            with engine.begin() as connection:
+            with records.database.begin() as connection:
                 schema.hold_migrations(connection)
                 _require_empty(connection, replace=replace)
                 replaced = schema.drop(connection)
                 schema.migrate(connection, contents.version)
                 _copy_in(connection, archive, contents)
-                _hand_over(connection, contents, owner)
+                _hand_over(connection, contents, records.owner)
                 if contents.version != HEAD:
                     schema.migrate(connection)
     except (OSError, zipfile.BadZipFile, psycopg.DataError) as error:

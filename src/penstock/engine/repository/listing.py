@@ -1,4 +1,4 @@
-"""The listing of applications with keyset pagination: filters, order and cursors.
+"""The reading of applications: one by its id, lists, and pages with filters, order and cursors (keyset pagination).
 
 A page begins after the last application of the preceding page, not at an offset: concurrent submissions neither repeat
 nor hide applications, and the thousandth page costs as much as the first.
@@ -7,8 +7,10 @@ nor hide applications, and the thousandth page costs as much as the first.
 from __future__ import annotations
 
 import base64
+import builtins
 import json
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +19,9 @@ import sqlalchemy as sa
 
 from penstock.catalog.connection import reading
 from penstock.engine.repository import schema
-from penstock.engine.repository.applications import application_of
+from penstock.engine.repository.applications import application_of, unknown
+from penstock.engine.repository.claims import SUPERVISED, Changes, has_dispatcher, listening
+from penstock.engine.repository.queues import BEFORE_LAUNCH, ON_CLUSTER
 from penstock.errors import InvalidInput
 from penstock.model import Application, State
 
@@ -120,13 +124,43 @@ def checked(query: Query) -> Query:
     return query
 
 
-_table = schema.applications
+_table, _events, _deliveries = schema.applications, schema.events, schema.deliveries
+
+_ALIVE = sa.or_(_table.c.ended_at.is_(None), ON_CLUSTER)
+_LEFT_TO_A_DISPATCHER = sa.and_(_table.c.dispatched, BEFORE_LAUNCH, _table.c.cluster.is_(None))
 
 
-class Listing:
+class ApplicationReader:
+    """The applications of one engine as they are recorded, for readers. An id may be a unique prefix, or `last`."""
+
     def __init__(self, engine: sa.Engine, owner: str) -> None:
+        self._engine = engine
         self._reading = reading(engine)
+        self._owner = owner
         self._mine = _table.c.engine == owner
+
+    def get(self, prefix: str) -> Application:
+        """Find an application by its id, by a unique prefix of it, or by `last`: the newest submission.
+
+        Raises `NotFound`, and `InvalidInput` where the prefix is ambiguous.
+        """
+        query = _table.select().where(self._mine).limit(3)
+        if prefix == "last":
+            query = query.order_by(_table.c.submitted_at.desc(), _table.c.id.desc()).limit(1)
+        else:
+            query = query.where(_table.c.id.startswith(prefix, autoescape=True)).order_by(_table.c.id)
+        with self._reading.connect() as connection:
+            rows = connection.execute(query).all()
+        exact = [row for row in rows if row.id == prefix]
+        if len(exact or rows) > 1:
+            raise InvalidInput(
+                f"“{prefix}” is the beginning of several ids",
+                why=", ".join(row.id for row in rows) + (" …" if len(rows) > 2 else ""),
+                fix="give more letters of the id",
+            )
+        if not rows:
+            raise unknown(prefix)
+        return application_of((exact or rows)[0])
 
     def page(self, query: Query) -> Page:
         """Raises `InvalidInput` where the query is invalid."""
@@ -145,7 +179,7 @@ class Listing:
         with self._reading.connect() as connection:
             rows = connection.execute(statement.order_by(*order).limit(query.limit + 1)).all()
         more = len(rows) > query.limit
-        shown = list(rows[: query.limit])
+        shown = [*rows[: query.limit]]
         if backwards:
             shown.reverse()
         # A client that came from another page can return to it.
@@ -156,14 +190,14 @@ class Listing:
             previous=_cursor(query.sort, shown[0], backwards=True) if has_previous and shown else None,
         )
 
-    def search(
+    def list(
         self,
         *,
         states: Iterable[State] = (),
         tags: Iterable[str] = (),
         instances: Iterable[str] | None = None,
         limit: int | None = None,
-    ) -> list[Application]:
+    ) -> builtins.list[Application]:
         """Applications, newest first, without pages, of all instances unless some are named."""
         if (wanted := None if instances is None else tuple(instances)) == ():
             return []
@@ -185,6 +219,55 @@ class Listing:
             for instance, state, count in connection.execute(statement):
                 found.setdefault(instance, {})[State(state)] = count
         return found
+
+    def events(self, application_id: str) -> builtins.list[dict[str, Any]]:
+        """The application's events, oldest first: `at`, `event`, `from_state`, `to_state`, `detail`."""
+        query = _events.select().where(_events.c.application_id == application_id).order_by(_events.c.id)
+        with self._reading.connect() as connection:
+            return [
+                {name: row._mapping[name] for name in ("at", "event", "from_state", "to_state", "detail")}
+                for row in connection.execute(query)
+            ]
+
+    def deliveries(self, application_id: str) -> builtins.list[dict[str, Any]]:
+        """The application's webhook deliveries, oldest first, including those still due."""
+        query = _deliveries.select().where(_deliveries.c.application_id == application_id).order_by(_deliveries.c.id)
+        with self._reading.connect() as connection:
+            return [
+                {
+                    "id": row.id,
+                    "url": row.url,
+                    "state": row.body["data"]["state"],
+                    "tries": row.tries,
+                    "due_at": row.due_at,
+                    "delivered_at": row.delivered_at,
+                    "problem": row.problem,
+                }
+                for row in connection.execute(query)
+            ]
+
+    def unsupervised(self) -> builtins.list[str]:
+        """Ids, oldest first, of the applications that have not ended or still hold a cluster, that have no supervisor
+        and that no dispatcher has yet to start."""
+        query = (
+            sa.select(_table.c.id)
+            .where(self._mine, _ALIVE, sa.not_(_LEFT_TO_A_DISPATCHER), sa.not_(SUPERVISED))
+            .order_by(_table.c.submitted_at)
+        )
+        with self._reading.connect() as connection:
+            return [*connection.execute(query).scalars()]
+
+    def dispatched(self) -> bool:
+        """Return whether a process starts waiting applications."""
+        with self._reading.connect() as connection:
+            return bool(connection.execute(sa.select(has_dispatcher(self._owner))).scalar())
+
+    def changes(self, *, dispatching: bool = False) -> AbstractContextManager[Changes]:
+        """Receive the ids of changing applications within the block; one connection serves any number of readers.
+
+        With `dispatching`, other processes also rely on this one to start waiting applications.
+        """
+        return listening(self._engine, dispatching_for=self._owner if dispatching else None)
 
 
 def _conditions(query: Query) -> list[sa.ColumnElement[bool]]:

@@ -51,7 +51,7 @@ ON_CLUSTER = _table.c.cluster.is_not(None)
 
 
 class QueueRepository:
-    """The queue of one engine; see `Records` for `owner`."""
+    """The queue and the instances of one engine; `owner` names the engine."""
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
@@ -78,7 +78,11 @@ class QueueRepository:
         return self._found(connection, _HELD, name, {"engine": self._owner, "name": name})
 
     def put(self, instance: Instance) -> Instance:
-        """Create the instance, or set its weight and quota; its recorded use and attributes stay."""
+        """Create the instance, or set its weight and quota; its recorded use and attributes stay (see `change`).
+
+        Running applications keep running under a smaller quota. Raises `InvalidInput`.
+        """
+        instance = fairness.checked(instance)
         statement = (
             insert(_instances)
             .values(engine=self._owner, name=instance.name, **_values(instance))
@@ -89,12 +93,15 @@ class QueueRepository:
             return replace(instance, attributes=connection.execute(statement).scalar_one())
 
     def change(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
-        """Apply `change` to the locked instance and return the result. Raises `NotFound`."""
+        """Apply `change` to the instance as it is now; concurrent changes are serialized and none is lost.
+
+        Raises `NotFound`, and `InvalidInput` where the result is invalid.
+        """
         with self._engine.begin() as connection:
             if name == DEFAULT_INSTANCE:
                 made = insert(_instances).values(engine=self._owner, name=name)
                 connection.execute(made.on_conflict_do_nothing())
-            changed = change(self._locked(connection, name))
+            changed = fairness.checked(change(self._locked(connection, name)))
             mine = sa.and_(_instances.c.engine == self._owner, _instances.c.name == name)
             connection.execute(_instances.update().where(mine).values(**_values(changed)))
         return changed
@@ -102,7 +109,7 @@ class QueueRepository:
     def delete(self, name: str) -> None:
         """Delete the instance; its applications stay listed.
 
-        Raises `NotFound`, and `Conflict` while an application of it has not ended.
+        Raises `NotFound`, and `Conflict` for the default instance or while an application of it has not ended.
         """
         if name == DEFAULT_INSTANCE:
             raise Conflict(
@@ -127,8 +134,8 @@ class QueueRepository:
                 )
             connection.execute(_instances.delete().where(_instances.c.engine == self._owner, _instances.c.name == name))
 
-    def use(self) -> dict[str, InstanceUsage]:
-        """The present use of each instance; instances without any are left out."""
+    def usage(self) -> dict[str, InstanceUsage]:
+        """The present usage of each instance, from one query; instances without any are left out."""
         with self._reading.connect() as connection:
             holding = self._holding(connection)
             rows = connection.execute(
@@ -162,6 +169,10 @@ class QueueRepository:
                 why=f"{most} applications may wait in it",
                 fix="submit again when some have started; penstock queue lists them",
             )
+
+    def usage_of(self, name: str) -> InstanceUsage:
+        """The instance's present usage."""
+        return self.usage().get(name, InstanceUsage())
 
     def plan(self, *, at: datetime, capacity: Capacity) -> Schedule:
         """The schedule of the queue as it is; nothing is changed."""

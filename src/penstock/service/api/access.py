@@ -59,7 +59,7 @@ def page(
 ) -> responses.AuditPage:
     """Every request that may change state and had a valid token, with its outcome. Entries cannot be changed."""
     caller.require(Scope.ADMINISTER)
-    return responses.AuditPage.model_validate(service.engine.audit_page(limit=limit, before=page))
+    return responses.AuditPage.model_validate(service.engine.audit.page(limit=limit, before=page))
 
 
 browser_access_router = APIRouter(prefix="/v1/browser-access", tags=["self"])

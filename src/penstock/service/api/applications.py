@@ -17,6 +17,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from penstock.clusters.settings import BUILT_IN
 from penstock.engine import artifacts
+from penstock.engine.engine import OnWarning
 from penstock.engine.interactive import connect_server, sessions
 from penstock.engine.repository import listing
 from penstock.engine.tokens import Caller, Scope
@@ -83,14 +84,16 @@ def _in_lake(address: str) -> bool:
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 
-def submit(service: Service, caller: Caller, spec: ApplicationSpec) -> Application:
+def submit(
+    service: Service, caller: Caller, spec: ApplicationSpec, on_warning: OnWarning = lambda _: None
+) -> Application:
     """Record the application for the dispatcher, or return the one that its idempotency key belongs to.
 
     Raises `Forbidden`, and the errors of `Engine.enqueue`.
     """
     caller.require(Scope.SUBMIT, spec.instance)
     require_allowed(spec)
-    application = service.engine.enqueue(spec)
+    application = service.engine.enqueue(spec, on_warning)
     guards.note(application_id=application.id)
     return application
 
@@ -152,8 +155,9 @@ def create(
 ) -> Response:
     """The application starts by itself when there is room; `warnings` are of settings that are probably mistakes."""
     spec = body.spec(service.engine.usual_size(), idempotency_key=checked_key(idempotency_key))
-    accepted = submit(service, caller, spec)
-    shown = responses.submitted(service, accepted, service.engine.warnings(spec))
+    warnings: list[str] = []
+    accepted = submit(service, caller, spec, warnings.append)
+    shown = responses.submitted(service, accepted, warnings)
     # Serialised here, since FastAPI would wait for a thread a second time.
     return Response(
         shown.model_dump_json(),
@@ -189,7 +193,7 @@ def page(
     listed = _listed_instances(caller, instance)
     if listed is not None and not listed:
         return responses.Applications(items=[], next=None)
-    found = service.engine.page(
+    found = service.engine.applications.page(
         listing.Query(
             states=tuple(state or ()),
             tags=tuple(tag or ()),
@@ -218,14 +222,18 @@ def events(application_id: str, service: ServiceOf, caller: Reader) -> responses
     found = visible(service, caller, application_id)
     redact = service.paths.redact_json
     return responses.History.model_validate(
-        {"items": [{**event, "detail": redact(event["detail"])} for event in service.engine.events(found.id)]}
+        {
+            "items": [
+                {**event, "detail": redact(event["detail"])} for event in service.engine.applications.events(found.id)
+            ]
+        }
     )
 
 
 @router.get("/{application_id}/deliveries", summary="The notifications of its webhooks, sent and due")
 def deliveries(application_id: str, service: ServiceOf, caller: Reader) -> responses.Deliveries:
     found = visible(service, caller, application_id)
-    return responses.Deliveries.model_validate({"items": service.engine.deliveries(found.id)})
+    return responses.Deliveries.model_validate({"items": service.engine.applications.deliveries(found.id)})
 
 
 @router.get("/{application_id}/metrics", summary="Its progress while it runs, its summary and cost once it has ended")

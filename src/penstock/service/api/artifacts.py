@@ -44,7 +44,7 @@ _SCAN_BYTES = 1 << 20
 @router.get("", summary="Its logs and their lengths")
 def names(application_id: str, service: ServiceOf, caller: Reader) -> responses.Logs:
     found = visible(service, caller, application_id)
-    stored = service.engine.artefacts(found.id)
+    stored = service.engine.artifacts.sizes(found.id)
     names = sorted(stored) if found.state.final else sorted(_usual(found) | stored.keys())
     return responses.Logs(items=[responses.Log(name=name, bytes=stored.get(name)) for name in names])
 
@@ -76,7 +76,7 @@ async def read(
     """
     found: Application = await to_thread.run_sync(visible, service, caller, application_id)
     number = None if is_of_attempt(checked_name(name)) else _attempt(found, attempt)
-    read_piece = partial(service.engine.piece, found.id, name, attempt=number)
+    read_piece = partial(service.engine.artifacts.piece, found.id, name, attempt=number)
     begun = b""
     if tail is not None:
         # The stream reads what a growing log gets after this scan.
@@ -103,7 +103,7 @@ async def read(
 
 def _size(service: Service, application: Application, name: str, attempt: int | None) -> int:
     """Return the log's present length; 0 where it is unknown."""
-    stored = service.engine.artefacts(application.id)
+    stored = service.engine.artifacts.sizes(application.id)
     place = of_attempt(attempt) if attempt is not None and attempt < application.attempt else ""
     return stored.get(place + name, 0)
 
@@ -145,7 +145,7 @@ def find(
     found = next((one for one in store.list(key) if one.key == key), None)
     if found is None or not artifacts.outlives_submission(found, at=now(), kept=service.retention.unused):
         raise NotFound(f"{name} was not uploaded", fix="PUT it to this address")
-    service.engine.copies.keep(key, found.size, lambda: store.get(key))
+    service.engine.upload_copies.keep(key, found.size, lambda: store.get(key))
     return _uploaded(service, lake, key)
 
 
@@ -197,7 +197,7 @@ async def upload(
 
 def _store(service: Service, lake: str | None, key: str, file: Path) -> None:
     service.engine.store(lake).put(key, file)
-    service.engine.copies.keep(key, file.stat().st_size, file.read_bytes)
+    service.engine.upload_copies.keep(key, file.stat().st_size, file.read_bytes)
 
 
 async def _steadily(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

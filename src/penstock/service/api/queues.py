@@ -22,8 +22,8 @@ InstanceName = Annotated[str, Path(max_length=63, description="The instance.")]
 
 @router.get("/instances", summary="The instances, with their quotas and present use")
 def listing(service: ServiceOf, caller: Reader) -> responses.Instances:
-    uses = service.engine.uses()
-    found = [instance for instance in service.engine.instances() if caller.sees(instance.name)]
+    uses = service.engine.queues.usage()
+    found = [instance for instance in service.engine.queues.instances() if caller.sees(instance.name)]
     return responses.Instances(
         items=[responses.instance(instance, uses.get(instance.name, InstanceUsage())) for instance in found]
     )
@@ -39,14 +39,14 @@ def put(name: InstanceName, body: InstanceBody, service: ServiceOf, caller: Admi
     """Running applications continue, also under a smaller quota."""
     caller.require(Scope.ADMINISTER)
     changed = Instance(name, body.weight, Quota(**body.quota.model_dump()))
-    return _with_use(service, service.engine.put_instance(changed))
+    return _with_use(service, service.engine.queues.put(changed))
 
 
 @router.delete("/instances/{name}", status_code=204, summary="Remove an instance")
 def delete(name: InstanceName, service: ServiceOf, caller: Administrator) -> None:
     """Refused while the instance has applications that have not ended; ended ones stay listed."""
     caller.require(Scope.ADMINISTER)
-    service.engine.delete_instance(name)
+    service.engine.queues.delete(name)
 
 
 @router.get("/instances/{name}/webhook-key", summary="The secret that signs an instance's webhooks")
@@ -71,8 +71,8 @@ def queue(service: ServiceOf, caller: Reader) -> responses.Queue:
 def _visible(service: Service, caller: Caller, name: str) -> Instance:
     if not caller.sees(name):
         raise NotFound(f"There is no instance “{name}”", fix="GET /v1/instances lists them")
-    return service.engine.instance(name)
+    return service.engine.queues.instance(name)
 
 
 def _with_use(service: Service, instance: Instance) -> responses.Instance:
-    return responses.instance(instance, service.engine.use(instance.name))
+    return responses.instance(instance, service.engine.queues.usage_of(instance.name))

@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from penstock.engine.interactive.sessions import Session, Sessions
+from penstock.engine.interactive.sessions import Session
 from penstock.engine.tokens import Caller, Scope
 from penstock.errors import NotFound
 from penstock.service import responses
@@ -30,7 +30,7 @@ def create(body: SessionBody, service: ServiceOf, caller: Submitter, response: R
     request = body.request(service.engine.usual_size())
     accepted = submit(service, caller, request.specification())
     response.headers["Location"] = f"{router.prefix}/{accepted.id}"
-    return responses.session(service, Sessions(service.engine).get(accepted.id))
+    return responses.session(service, service.engine.sessions.get(accepted.id))
 
 
 @router.get("", summary="List sessions, newest first")
@@ -40,7 +40,7 @@ def listing(
     ended: Annotated[bool, Query(description="Include ended sessions.")] = False,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> responses.Sessions:
-    found = Sessions(service.engine).list(ended=ended, limit=limit, instances=caller.instances)
+    found = service.engine.sessions.list(ended=ended, limit=limit, instances=caller.instances)
     return responses.Sessions(items=[responses.session(service, session) for session in found])
 
 
@@ -56,7 +56,7 @@ def address(session_id: str, service: ServiceOf, caller: Submitter) -> responses
     It is on the loopback of the service's machine; from other machines use `ssh -L PORT:localhost:PORT`.
     """
     found = _visible(service, caller, session_id, Scope.SUBMIT)
-    return responses.SessionAddress(address=Sessions(service.engine).address(found.id))
+    return responses.SessionAddress(address=service.engine.sessions.address(found.id))
 
 
 @router.post("/{session_id}/stop", status_code=202, summary="Stop it")
@@ -64,13 +64,13 @@ def stop(session_id: str, service: ServiceOf, caller: Submitter) -> responses.Se
     """Returns at once, and may be repeated."""
     found = _visible(service, caller, session_id, Scope.SUBMIT)
     service.engine.request_stop(found.id)
-    return responses.session(service, Sessions(service.engine).get(found.id))
+    return responses.session(service, service.engine.sessions.get(found.id))
 
 
 def _visible(service: Service, caller: Caller, session_id: str, scope: Scope) -> Session:
     application = visible(service, caller, session_id, scope)
     try:
-        return Sessions(service.engine).get(application.id)
+        return service.engine.sessions.get(application.id)
     except NotFound as error:
         raise NotFound(error.problem, fix="GET /v1/sessions lists them") from None
 

@@ -61,7 +61,7 @@ def applications_router(prefix: str) -> APIRouter:
         link = _Links(request, limit)
         if state and not states:
             return link.collection([], None, None)
-        page = service.engine.page(
+        page = service.engine.applications.page(
             PageQuery(
                 states=tuple(states),
                 instances=(instance_id,),
@@ -146,7 +146,7 @@ def jobs(prefix: str) -> APIRouter:
     def listed(instance_id: str, service: ServiceOf, caller: Reader) -> list[responses.SparkJob]:
         instance_of(service, caller, instance_id)
         # This API has no pages.
-        page = service.engine.page(PageQuery(instances=(instance_id,), limit=MOST_PER_PAGE))
+        page = service.engine.applications.page(PageQuery(instances=(instance_id,), limit=MOST_PER_PAGE))
         return [responses.job(application) for application in page.items]
 
     @router.get("/{application_id}", summary="The state of a job")

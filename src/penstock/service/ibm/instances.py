@@ -111,12 +111,12 @@ def _consumption(router: APIRouter) -> None:
     @router.get("/current_resource_consumption", summary="The resources promised to its running applications")
     def consumption(instance_id: str, service: ServiceOf, caller: Reader) -> responses.SparkConsumption:
         instance = instance_of(service, caller, instance_id)
-        return responses.consumption(service.engine.use(instance.name))
+        return responses.consumption(service.engine.queues.usage_of(instance.name))
 
     @router.get("/resource_consumption_limits", summary="The most resources its applications can have at one time")
     def limits(instance_id: str, service: ServiceOf, caller: Reader) -> responses.SparkLimits:
         instance = instance_of(service, caller, instance_id)
-        return responses.limits(instance.quota, service.engine.capacity())
+        return responses.limits(instance.quota, service.engine.backend.capacity())
 
 
 def _logging(router: APIRouter) -> None:
@@ -155,7 +155,7 @@ def _logging(router: APIRouter) -> None:
 
 def _change(service: Service, instance_id: str, change: Callable[[Kept], Kept]) -> Kept:
     return configuration.read(
-        service.engine.change_instance(instance_id, lambda found: configuration.changed(found, change))
+        service.engine.queues.change(instance_id, lambda found: configuration.changed(found, change))
     )
 
 

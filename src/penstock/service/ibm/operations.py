@@ -49,7 +49,7 @@ def instance_of(service: Service, caller: Caller, name: str, scope: Scope = Scop
     if not caller.sees(name):
         raise NotFound(f"There is no instance “{name}”", fix="GET /v1/instances lists them")
     caller.require(scope, name)
-    return service.engine.instance(name)
+    return service.engine.queues.instance(name)
 
 
 def application_of(

@@ -69,7 +69,7 @@ def run(kubernetes: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             cast(ApplicationRepository, Memory(fresh)),
             backend,
             prepare=lambda _: launch(spec=spec),
-            keep=lambda *_: {},
+            store_artifacts=lambda *_: {},
             grace_seconds=0.1,
         ).run(ID, on_change)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,20 +29,17 @@ class DialectEngine(FakeEngine):
         self.stops: list[str] = []
 
     def get(self, application_id: str) -> Application:
-        for known in self.applications.values():
+        for known in self.submitted.values():
             if known.id.startswith(application_id):
                 return known
         raise NotFound(f"There is no application “{application_id}”", fix="penstock apps lists them")
 
     def become(self, application_id: str, **changes: object) -> None:
-        self.applications[application_id] = replace(self.get(application_id), **changes)  # type: ignore[arg-type]
+        self.submitted[application_id] = replace(self.get(application_id), **changes)  # type: ignore[arg-type]
 
     def request_stop(self, application_id: str) -> Application:
         self.stops.append(application_id)
         return self.get(application_id)
-
-    def change_instance(self, name: str, change: Callable[[Instance], Instance]) -> Instance:
-        return self.put_instance(change(self.instance(name)))
 
     def page(self, query: Query) -> Page:
         self.queries.append(query)

@@ -42,7 +42,7 @@ def test_default_settings_reach_what_is_submitted_after_them(world: World) -> No
     assert patched.json() == {"spark.driver.memory": "3G", "ae.spark.executor.count": "4"}
     assert administrator.get(f"{V3}/default_configs").json() == patched.json()
     world.named().post(f"{V3}/spark_applications", json=details())
-    size = world.records.applications["app-1"].spec.size
+    size = world.records.submitted["app-1"].spec.size
     assert (size.driver.memory_bytes, size.executors) == (3 << 30, 4)
 
 
@@ -77,7 +77,7 @@ def test_a_registered_store_becomes_the_home_by_its_keys_which_are_not_shown(wor
     assert (shown.json()["instance_home"]["bucket"], shown.json()["instance_home"]["id"]) == ("archive", "guid")
     assert KEYS.secret_key not in shown.text + given.text + str(world.records.known)
     world.named().post(f"{V3}/spark_applications", json=details())
-    assert world.records.applications["app-1"].spec.lake == "archive"
+    assert world.records.submitted["app-1"].spec.lake == "archive"
 
 
 def test_a_home_does_not_move_to_another_store(world: World) -> None:

@@ -158,7 +158,7 @@ def test_a_body_is_json_whatever_curl_called_it(world: World, kind: str) -> None
 @pytest.mark.parametrize("application", ["/etc/passwd.py", "http://169.254.169.254/a.jar", "file:///etc/passwd"])
 def test_only_what_is_in_a_lake_is_run(world: World, application: str) -> None:
     given = world.named().post(f"{V3}/spark_applications", json=details(application=application))
-    assert (given.status_code, world.records.applications) == (400, {})
+    assert (given.status_code, world.records.submitted) == (400, {})
 
 
 def with_keys(access: str, secret: str) -> dict[str, Any]:
@@ -176,10 +176,10 @@ def test_the_lakes_own_keys_in_a_body_are_dropped(world: World) -> None:
     client = world.named()
     given = client.post(f"{V3}/spark_applications", json=with_keys("OWN-ACCESS", "own-secret"))
     assert given.status_code == 202
-    assert world.records.applications["app-1"].spec.lake == "lake"
+    assert world.records.submitted["app-1"].spec.lake == "lake"
     for path in (f"{V3}/spark_applications/app-1", f"{V3}/spark_applications", f"{OLDER}/app-1"):
         assert "own-secret" not in client.get(path).text
-    assert "own-secret" not in str(world.records.applications)
+    assert "own-secret" not in str(world.records.submitted)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_body_without_keys_is_not_opened_by_anothers(world: World, theirs: Lak
         for service in ("lake", theirs.name):
             body = details(application=f"cos://lake.{service}/a.py", conf=conf)
             world.named().post(f"{V3}/spark_applications", json=body)
-    named = {application.spec.lake for application in world.records.applications.values()}
+    named = {application.spec.lake for application in world.records.submitted.values()}
     assert theirs.name not in named
     assert named
 
@@ -228,7 +228,7 @@ def test_keys_that_do_not_open_the_store_are_neither_kept_nor_shown(world: World
     given = world.named().post(f"{V3}/spark_applications", json=with_keys("ACCESS", "another-secret"))
     assert given.status_code == 502  # nothing listens there
     assert "another-secret" not in given.text
-    assert world.records.applications == {}
+    assert world.records.submitted == {}
     assert not [path for path in world.home.root.rglob("*") if path.is_file() and "another" in path.read_text()]
 
 
@@ -245,5 +245,5 @@ def test_before_there_is_a_lake_a_submission_is_the_embedded_ones_and_starts_not
     Lakes(world.home).remove("lake")
     given = world.named().post(f"{V3}/spark_applications", json=details(application="cos://penstock.any/a.py"))
     assert given.status_code == 202
-    assert world.records.applications["app-1"].spec.lake == "embedded"
+    assert world.records.submitted["app-1"].spec.lake == "embedded"
     assert not (world.home.lake / "embedded").exists()

@@ -61,10 +61,10 @@ def supervised(tmp_path: Path, *, retries: int, good_attempt: int, fails: int = 
     begun = 0
 
     @contextlib.contextmanager
-    def beside(_: Application, give_up: GiveUp) -> Iterator[None]:
+    def companions(_: Application, give_up: GiveUp) -> Iterator[None]:
         nonlocal begun
         begun += 1
-        told.append("beside")
+        told.append("companions")
         if begun <= fails:
             give_up(LakeError("The lake credentials ended", why="nobody renewed them", fix="look at the store"))
         yield
@@ -74,8 +74,8 @@ def supervised(tmp_path: Path, *, retries: int, good_attempt: int, fails: int = 
         cast(ApplicationRepository, Memory(application(State.ACCEPTED, spec=spec(retries=retries)))),
         cast(ClusterBackend, Cluster(tmp_path, told, good_attempt)),
         prepare=lambda _: cast(Launch, None),
-        keep=lambda *_: {},
-        beside=beside,
+        store_artifacts=lambda *_: {},
+        companions=companions,
     )
     return supervisor.run("app-1", lambda *_: None), told
 
@@ -83,7 +83,7 @@ def supervised(tmp_path: Path, *, retries: int, good_attempt: int, fails: int = 
 def test_it_begins_when_the_cluster_was_launched_and_is_over_when_its_processes_are_gone(tmp_path: Path) -> None:
     ended, told = supervised(tmp_path, retries=0, good_attempt=1)
     assert ended.state is State.FINISHED
-    assert told == ["launched", "beside", "processes gone", "no more", "released"]
+    assert told == ["launched", "companions", "processes gone", "no more", "released"]
 
 
 def test_where_it_fails_the_application_ends_with_its_reason(tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ def test_another_attempt_is_not_ended_by_what_ended_the_first(tmp_path: Path) ->
     ended, told = supervised(tmp_path, retries=1, good_attempt=2, fails=1)
     assert ended.state is State.FINISHED, ended.reason
     assert [attempt.reason.code for attempt in ended.attempts] == ["lake_error"]
-    assert told.count("beside") == told.count("no more") == 2
+    assert told.count("companions") == told.count("no more") == 2

@@ -50,31 +50,31 @@ def complaints(home: Home) -> str:
 
 
 @pytest.fixture
-def attendants(records_home: Home) -> Iterator[DetachedSupervisors]:
-    attendants = DetachedSupervisors(records_home)
-    attendants.keep_ready()
+def supervisors(records_home: Home) -> Iterator[DetachedSupervisors]:
+    supervisors = DetachedSupervisors(records_home)
+    supervisors.keep_ready()
     until(lambda: ready(records_home) != [])  # a process that was just made has no arguments for a moment
-    yield attendants
-    attendants.close()
+    yield supervisors
+    supervisors.close()
     until(lambda: ready(records_home) == [])
 
 
-def test_each_application_has_a_process_of_its_own(records_home: Home, attendants: DetachedSupervisors) -> None:
+def test_each_application_has_a_process_of_its_own(records_home: Home, supervisors: DetachedSupervisors) -> None:
     (forking,) = ready(records_home)
     for name in ("app-unknown-1", "app-unknown-2"):
-        attendants.start(name)
+        supervisors.start(name)
     for name in ("app-unknown-1", "app-unknown-2"):
         until(lambda name=name: f"{name}: There is no application" in complaints(records_home))  # type: ignore[misc]
     until(lambda: ready(records_home) == [forking])
 
 
 def test_nobody_is_without_an_attendant_where_what_forks_them_was_killed(
-    records_home: Home, attendants: DetachedSupervisors
+    records_home: Home, supervisors: DetachedSupervisors
 ) -> None:
     (killed,) = ready(records_home)
     os.kill(killed, signal.SIGKILL)
     until(lambda: is_dead(killed))
-    attendants.start("app-unknown-3")
+    supervisors.start("app-unknown-3")
     until(lambda: "app-unknown-3: There is no application" in complaints(records_home))
     until(lambda: ready(records_home) not in ([], [killed]))
 

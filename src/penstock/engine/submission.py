@@ -1,23 +1,32 @@
-"""Validation of a submission before a cluster is started for it."""
+"""The resolution of a submission, once and before a cluster is started for it: checks, derived values, settings."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import os
 import re
 import sys
 import zipfile
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
+from penstock.catalog.database import SHARED_LOGIN
+from penstock.clusters.backend import ClusterBackend
 from penstock.clusters.settings import BUILT_IN
-from penstock.engine.policy import lifecycle
+from penstock.engine.policy import admission, lifecycle
 from penstock.engine.webhooks import checked_url
-from penstock.errors import InvalidInput, NotFound
-from penstock.model import ApplicationSpec
+from penstock.errors import ClusterError, InvalidInput, NotFound, PenstockError
+from penstock.model import ApplicationSpec, Capacity, ClusterSize
 from penstock.profiles import layers
+from penstock.profiles.base import budget_bytes
+from penstock.profiles.check import check, refuse
+from penstock.profiles.rules import Problem, Severity
+from penstock.runtime import jvm
 
 _REMOTE = re.compile(r"(s3a|hdfs|https?)://")
 _SECRET_NAME = re.compile(r"(?i)(secret|password|passwd|token|private_?key|access_?key)")
@@ -25,6 +34,84 @@ _KEY = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,254}")
 _MOST_PRIORITY = 100
 _MOST_WEBHOOKS = 5
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission that can run, with all that is derived from it."""
+
+    spec: ApplicationSpec
+    """With absolute paths, a jar's own main class, and the memory for overheads and scratch."""
+    settings: Mapping[str, str]
+    """The effective settings of profile and user; those of lake and catalog come with the launch."""
+    warnings: tuple[str, ...]
+    """Settings that likely miss their purpose or are unsafe, although the application can run."""
+
+
+def resolve(spec: ApplicationSpec, backend: ClusterBackend, *, shares_login: bool = False) -> Submission:
+    """Check the submission and derive its values; nothing is recorded or started.
+
+    `shares_login`: see `Database.shares_its_login`. Raises `InvalidInput`, `NotFound`, `MissingRequirement` and
+    `ClusterError`.
+    """
+    spec = checked(spec)
+    found = _problems(spec)
+    refuse(found)
+    settings = effective_settings(spec)
+    spec = with_all_memory(spec, settings, backend.overhead_factor(spec))
+    jvm.find_java()
+    capacity = backend.capacity()
+    if too_large := admission.too_large(spec.size, capacity):
+        raise ClusterError("The cluster does not fit here", why=too_large.message, fix=too_large.fix)
+    backend.check(spec)
+    return Submission(spec, settings, _warnings(spec, found, lambda: capacity, shares_login=shares_login))
+
+
+def warnings_again(spec: ApplicationSpec, backend: ClusterBackend, *, shares_login: bool) -> tuple[str, ...]:
+    """The warnings of a specification that was accepted before, whose files may be gone by now."""
+    return _warnings(spec, _problems(spec), backend.capacity, shares_login=shares_login)
+
+
+def effective_settings(spec: ApplicationSpec) -> Mapping[str, str]:
+    """The settings of profile and user. Raises `NotFound` for an unknown profile, and `InvalidInput`."""
+    return _resolved(spec.profile, spec.size, tuple(spec.settings.items()))
+
+
+def with_all_memory(spec: ApplicationSpec, settings: Mapping[str, str], overhead_factor: float) -> ApplicationSpec:
+    """Return the specification with the memory for scratch and overheads that its effective settings give.
+
+    It is promised like the heaps. `overhead_factor`: see `ClusterBackend.overhead_factor`.
+    """
+    size = layers.with_overheads(spec.size, settings, factor=overhead_factor, python=spec.is_python)
+    return replace(spec, size=replace(size, scratch_memory_bytes=budget_bytes(settings)))
+
+
+@lru_cache(maxsize=64)
+def _resolved(profile: str, size: ClusterSize, user: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    # Cached, since a client that submits a thousand applications submits the same size each time.
+    from penstock.profiles.workloads import layers_of
+
+    return MappingProxyType(layers.resolve(layers_of(profile), size, dict(user)).values())
+
+
+def _problems(spec: ApplicationSpec) -> Sequence[Problem]:
+    beneath = _resolved(spec.profile, spec.size, ())  # the profile must exist even if the user set nothing
+    if not spec.settings:
+        return []
+    from penstock.profiles.known import bundled
+
+    return check(spec.settings, bundled(), size=spec.size, beneath=beneath)
+
+
+def _warnings(
+    spec: ApplicationSpec, problems: Sequence[Problem], capacity: Callable[[], Capacity], *, shares_login: bool
+) -> tuple[str, ...]:
+    found = [str(problem) for problem in problems if problem.severity is Severity.WARNING]
+    # A warning must not fail a submission that can run.
+    with contextlib.suppress(PenstockError):
+        if waits := admission.waits_for(spec.size, capacity()):
+            found.append(f"the cluster exceeds today's capacity: {waits.message}")
+    return (*found, SHARED_LOGIN) if shares_login else tuple(found)
 
 
 def checked(spec: ApplicationSpec) -> ApplicationSpec:

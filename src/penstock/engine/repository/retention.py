@@ -59,7 +59,7 @@ _table, _events, _deliveries, _audit = schema.applications, schema.events, schem
 
 
 class Pruner:
-    """The pruning of one engine's rows (see `Records` for `owner`). Any number of processes may prune at once."""
+    """The pruning of one engine's rows (`owner` names the engine). Any number of processes may prune at once."""
 
     def __init__(self, engine: sa.Engine, owner: str) -> None:
         self._engine = engine
@@ -67,7 +67,11 @@ class Pruner:
         self._owner = owner
 
     def prune(self, retention: Retention, at: datetime) -> Pruned:
-        """Remove rows past their retention period, except those of running applications and deliveries still due."""
+        """Remove rows past their retention period, except those of running applications and deliveries still due.
+
+        Raises `InvalidInput` where the audit period is below the minimum that the database enforces.
+        """
+        checked(retention)
         finished = sa.and_(self._ended(_deliveries, at - retention.deliveries), _deliveries.c.due_at.is_(None))
         old = sa.and_(_audit.c.engine == self._owner, _audit.c.at < at - retention.audit)
         return Pruned(
@@ -76,7 +80,7 @@ class Pruner:
             audit=self._remove(_audit, old),
         )
 
-    def mentioned(self, pattern: str) -> set[str]:
+    def referenced_uploads(self, pattern: str) -> set[str]:
         """All matches of a PostgreSQL regular expression in the specifications of all applications."""
         text = sa.cast(_table.c.spec, sa.Text)
         found = sa.select(sa.func.regexp_matches(text, pattern, "g").label("match")).where(

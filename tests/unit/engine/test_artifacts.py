@@ -1,4 +1,4 @@
-"""Where artefacts are in the lake, and that they are found again by their names."""
+"""Where artifacts are in the lake, and that they are found again by their names."""
 
 from __future__ import annotations
 

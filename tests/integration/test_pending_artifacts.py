@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from penstock.engine import artifacts
 from penstock.engine.dispatcher import Housekeeping
-from penstock.engine.repository import schema
-from penstock.engine.retention import Retention
+from penstock.engine.repository import pending_artifacts, schema
+from penstock.engine.repository.retention import Retention
 from penstock.errors import LakeError, NotFound
 from penstock.home import Home
 from penstock.lake.model import Lake, ObjectInfo, ObjectStore, artifact_key, artifact_prefix, of_attempt
@@ -82,8 +82,8 @@ def ended(engine: PretendingEngine, directory: Path, *, attempt: int | None = No
     application = engine.enqueue(specification(engine.home, 1, lake=LAKE.name))
     engine.request_stop(application.id)
     within = of_attempt(attempt) if attempt else ""
-    summary = engine.keep(application, directory, within=within)
-    with engine._opened.database.begin() as connection:
+    summary = engine.artifacts.store(application, directory, within=within)
+    with engine.repositories.database.begin() as connection:
         table = schema.applications
         connection.execute(sa.update(table).where(table.c.id == application.id).values(summary=dict(summary)))
     return engine.get(application.id)
@@ -96,16 +96,16 @@ def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_i
     application = ended(Service(home, store), left(tmp_path / "left"))
     assert application.state is State.STOPPED
     assert application.summary is not None
-    assert application.summary["artefacts"] == artifacts.PENDING_PLACE
+    assert application.summary["artefacts"] == pending_artifacts.PENDING_PLACE
     assert "does not answer" in application.summary["artefacts_problem"]
 
     another = Service(home, store)  # the first one's directory is gone
-    assert another.artefact(application.id, "driver.log") == b"line\n"
-    assert another.artefact(application.id, "driver.out") == b""
-    assert another.piece(application.id, "events/spark-1", (1 << 20) - 2, 4) == b"\xfe\xff\x00\x01"
-    assert another.artefacts(application.id)["events/spark-1"] == 1280000
+    assert another.artifacts.load(application.id, "driver.log") == b"line\n"
+    assert another.artifacts.load(application.id, "driver.out") == b""
+    assert another.artifacts.piece(application.id, "events/spark-1", (1 << 20) - 2, 4) == b"\xfe\xff\x00\x01"
+    assert another.artifacts.sizes(application.id)["events/spark-1"] == 1280000
     with pytest.raises(NotFound):
-        another.artefact(application.id, "executor-9.log")
+        another.artifacts.load(application.id, "executor-9.log")
     housekeeping = Housekeeping(another, Retention())
     assert housekeeping.bring_pending() == []
 
@@ -113,8 +113,8 @@ def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_i
     assert housekeeping.bring_pending() == [application.id]
     assert store.objects[artifact_key(application.id, "driver.log")] == b"line\n"
     assert len(store.objects[artifact_key(application.id, "events/spark-1")]) == 1280000
-    assert another._opened.pending.sizes(application.id) == {}
-    assert another.artefact(application.id, "driver.log") == b"line\n"
+    assert another.repositories.pending.sizes(application.id) == {}
+    assert another.artifacts.load(application.id, "driver.log") == b"line\n"
     summary = another.get(application.id).summary
     assert summary == {"tasks_done": 3, "artefacts": f"{LAKE.root}/{artifact_prefix(application.id)}"}
     assert housekeeping.bring_pending() == []
@@ -123,25 +123,25 @@ def test_a_log_survives_the_pod_that_kept_it_and_is_in_the_lake_when_the_store_i
 def test_the_database_takes_no_more_than_its_bounds_and_the_rest_stays_in_the_state_directory(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(artifacts, "MOST_OF_APPLICATION", 1000)
+    monkeypatch.setattr(pending_artifacts, "MOST_OF_APPLICATION", 1000)
     store = Store()
     engine = Service(home, store)
     application = ended(engine, left(tmp_path / "left"))
-    assert set(engine._opened.pending.sizes(application.id)) == {"driver.log", "driver.out", "summary.json"}
-    assert len(engine.artefact(application.id, "events/spark-1")) == 1280000
-    assert engine.artefact(application.id, "driver.log") == b"line\n"
+    assert set(engine.repositories.pending.sizes(application.id)) == {"driver.log", "driver.out", "summary.json"}
+    assert len(engine.artifacts.load(application.id, "events/spark-1")) == 1280000
+    assert engine.artifacts.load(application.id, "driver.log") == b"line\n"
     store.away = False
     Housekeeping(engine, Retention()).bring_pending()
-    assert engine.artefact(application.id, "driver.log") == b"line\n"
-    assert len(engine.artefact(application.id, "events/spark-1")) == 1280000
-    assert set(engine.artefacts(application.id)) == {"driver.log", "driver.out", "summary.json", "events/spark-1"}
+    assert engine.artifacts.load(application.id, "driver.log") == b"line\n"
+    assert len(engine.artifacts.load(application.id, "events/spark-1")) == 1280000
+    assert set(engine.artifacts.sizes(application.id)) == {"driver.log", "driver.out", "summary.json", "events/spark-1"}
 
 
 def test_an_attempt_s_log_goes_where_that_attempt_s_logs_are(home: Home, tmp_path: Path) -> None:
     store = Store()
     engine = Service(home, store)
     application = ended(engine, left(tmp_path / "left"), attempt=1)
-    assert engine.artefact(application.id, "attempts/1/driver.log") == b"line\n"
+    assert engine.artifacts.load(application.id, "attempts/1/driver.log") == b"line\n"
     store.away = False
     assert Housekeeping(engine, Retention()).bring_pending() == [application.id]
     assert store.objects[artifact_key(application.id, "attempts/1/driver.log")] == b"line\n"
@@ -153,8 +153,8 @@ def test_what_is_kept_again_replaces_what_was_kept_before(home: Home, tmp_path: 
     directory = left(tmp_path / "left")
     application = ended(engine, directory)
     (directory / "driver.log").write_bytes(b"a longer line\n")
-    engine.keep(application, directory)
-    assert engine.artefact(application.id, "driver.log") == b"a longer line\n"
+    engine.artifacts.store(application, directory)
+    assert engine.artifacts.load(application.id, "driver.log") == b"a longer line\n"
 
 
 def test_a_state_directory_that_lasts_keeps_them_itself(
@@ -165,5 +165,5 @@ def test_a_state_directory_that_lasts_keeps_them_itself(
     application = ended(engine, left(tmp_path / "left"))
     assert application.summary is not None
     assert application.summary["artefacts"].startswith("file://")
-    assert engine.artefact(application.id, "driver.log") == b"line\n"
-    assert engine._opened.pending.sizes(application.id) == {}
+    assert engine.artifacts.load(application.id, "driver.log") == b"line\n"
+    assert engine.repositories.pending.sizes(application.id) == {}
